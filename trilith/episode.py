@@ -1,0 +1,196 @@
+"""The rules of an episode, written once: `start` and `step`. Everything that plays, trains, searches or replays calls these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from trilith.geometry import overlaps_any
+from trilith.physics import Settled, settle
+from trilith.scene import SLOTS, Bools, Placement, Role, Scene, place
+from trilith.tasks import Level, Task, get_task
+
+Reason = Literal[
+    "bad_choice",
+    "invalid_edge",
+    "spawn_collision",
+    "obstacle_hit",
+    "complete",
+    "max_steps",
+    "bad_simulation",
+]
+"""Why an episode ended."""
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+@dataclass(frozen=True)
+class State:
+    """A moment of an episode. A value: copy it, compare it, pickle it, store it, step from it as often as you like."""
+
+    scene: Scene
+    task: str
+    level: Level
+    steps: int = 0
+    """Placements so far."""
+    total: float = 0.0
+    """Sum of the rewards so far."""
+    ended: Reason | None = None
+
+    @property
+    def rules(self) -> Task:
+        """The task this is an episode of."""
+        return get_task(self.task)
+
+    @property
+    def max_steps(self) -> int:
+        """Step limit of this episode."""
+        return self.rules.max_steps(self.scene, self.level)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; `from_json` gives back an equal state."""
+        return {
+            "task": self.task,
+            "level": self.level,
+            "steps": self.steps,
+            "total": self.total,
+            "ended": self.ended,
+            "scene": self.scene.to_json(),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> State:
+        """The state that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"a state is an object, not {type(data).__name__}")
+        missing = [name for name in ("task", "level", "steps", "total", "ended", "scene") if name not in data]
+        if missing:
+            raise ValueError(f"state has no field {missing[0]!r}")
+        level, steps, total, ended = data["level"], data["steps"], data["total"], data["ended"]
+        task = get_task(data["task"] if isinstance(data["task"], str) else repr(data["task"]))
+        if isinstance(level, bool) or not isinstance(level, int | str) or task.check_level(level) != level:
+            raise ValueError(f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise ValueError(f"state field 'steps' is {steps!r}: must be a number of placements")
+        if isinstance(total, bool) or not isinstance(total, int | float) or not np.isfinite(total):
+            raise ValueError(f"state field 'total' is {total!r}: must be a finite number")
+        if ended is not None and ended not in REASONS:
+            raise ValueError(f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
+        return State(Scene.from_json(data["scene"]), task.name, level, steps, float(total), ended)
+
+
+class Step(NamedTuple):
+    """What one placement led to."""
+
+    state: State
+    reward: float
+    settled: Settled | None
+    """What physics did, None if nothing was simulated."""
+
+
+def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
+    """The beginning of an episode: a level drawn if `level` is "all", and a scene generated, both from `rng`."""
+    rules = task if isinstance(task, Task) else get_task(task)
+    drawn = rules.draw_level(rng, level)
+    return State(rules.generate(rng, drawn), rules.name, drawn)
+
+
+def collides(scene: Scene, row: int, others: Bools) -> bool:
+    """Whether the block of a row, upright as when it is placed, overlaps any of `others`, a mask over rows; itself not counted."""
+    (x, y, _), (w, h) = scene.pose[row], scene.size[row]
+    rows = np.flatnonzero(others)
+    rows = rows[rows != row]
+    one = np.ones(1)
+    return bool(overlaps_any(one[None] * x, one * y, one * w, one * h, scene.pose[rows], scene.size[rows])[0, 0])
+
+
+def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
+    """One placement and what follows from it; None stands for an invalid edge.
+
+    With `forfeit`, touching an obstacle (or a spawn that overlaps one) takes back all that was earned, so that the
+    return is exactly 0, as the paper says; without, what was earned before is kept, as in the authors' package.
+    `record` keeps the frames of the fall. Raises ValueError after the end, and for a placement that is not finite.
+    """
+    if state.ended:
+        raise ValueError(f"this episode has ended ({state.ended}): start another one")
+    task, scene = state.rules, state.scene
+
+    def end(reason: Reason, scene: Scene, reward: float = 0.0, settled: Settled | None = None) -> Step:
+        return Step(replace(state, scene=scene, steps=state.steps + 1, total=state.total + reward, ended=reason), reward, settled)
+
+    forfeited = -state.total if forfeit else 0.0
+    if placement is None:
+        return end("invalid_edge", scene)
+    placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
+    if scene.role[placement.slot] != Role.AVAILABLE:
+        return end("bad_choice", scene)
+    row = len(placed) - 1 if task.keeps_supply else placement.slot
+    if collides(placed, row, placed.solid):
+        return end("spawn_collision", scene, forfeited if collides(placed, row, placed.role == Role.OBSTACLE) else 0.0)
+
+    settled = settle(placed, record)
+    after = settled.scene
+    if not (np.isfinite(after.pose).all() and np.isfinite(after.velocity).all()):
+        return end("bad_simulation", scene, settled=settled)
+    if settled.hit:
+        return end("obstacle_hit", after, forfeited, settled)
+    score = task.score(after)
+    reward = score - task.sticky_cost * np.count_nonzero(after.sticky) - state.total
+    if task.complete(after, score):
+        return end("complete", after, reward, settled)
+    if state.steps + 1 >= task.max_steps(after, state.level) or not (after.role[:SLOTS] == Role.AVAILABLE).any():
+        return end("max_steps", after, reward, settled)
+    return Step(replace(state, scene=after, steps=state.steps + 1, total=state.total + reward), reward, settled)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An episode as its beginning and what was placed: replaying it gives every state again, byte for byte."""
+
+    start: State
+    placements: tuple[Placement | None, ...]
+    """None where an agent chose an invalid edge."""
+    forfeit: bool = False
+
+    def replay(self, record: bool = False) -> Iterator[Step]:
+        """The steps of the episode, simulated again."""
+        state = self.start
+        for placement in self.placements:
+            step_ = step(state, placement, self.forfeit, record)
+            yield step_
+            state = step_.state
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return {
+            "start": self.start.to_json(),
+            "placements": [None if p is None else list(p) for p in self.placements],
+            "forfeit": self.forfeit,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Recording:
+        """The recording that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("placements"), list) or "start" not in data:
+            raise ValueError("an episode is an object with the fields 'start' and 'placements'")
+        return Recording(
+            State.from_json(data["start"]),
+            tuple(None if p is None else placement_from_json(p) for p in data["placements"]),
+            bool(data.get("forfeit", False)),
+        )
+
+
+def placement_from_json(data: Any) -> Placement:
+    """A placement from [slot, x, y, sticky]. Raises ValueError naming what is wrong."""
+    if not isinstance(data, list | tuple) or len(data) != 4:
+        raise ValueError(f"placement {data!r}: must be [slot, x, y, sticky]")
+    slot, x, y, sticky = data
+    if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < SLOTS:
+        raise ValueError(f"placement {data!r}: slot must be 0 to {SLOTS - 1}")
+    if any(isinstance(v, bool) or not isinstance(v, int | float) or not np.isfinite(v) for v in (x, y)):
+        raise ValueError(f"placement {data!r}: x and y must be finite numbers")
+    if not isinstance(sticky, bool):
+        raise ValueError(f"placement {data!r}: sticky must be true or false")
+    return Placement(slot, float(x), float(y), sticky)

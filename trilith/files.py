@@ -1,0 +1,42 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def whole(path: str | Path) -> Iterator[Path]:
+    """A path beside `path` to write to, renamed to it when the block ends well and removed when it does not.
+
+    Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield aside
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, data: Any) -> None:
+    """Writes data as JSON, numbers in full, whole or not at all."""
+    with whole(path) as aside:
+        aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: str | Path) -> Any:
+    """What a JSON file holds. Raises ValueError in one line if it cannot be read."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None

@@ -1,0 +1,63 @@
+"""The scene as a graph: objects are nodes, and what lies between two of them is an edge."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.observe.objects import objects
+from trilith.scene import Bools, Role, Scene
+
+Connectivity = Literal["full", "sparse"]
+EDGE_FEATURES = 2
+"""Touching, glued."""
+
+
+class Graph(NamedTuple):
+    """A directed graph. The global input of the paper's networks is one zero, so it is not stored."""
+
+    nodes: NDArray[np.float32]
+    """(N, 15): the rows of `objects`."""
+    edges: NDArray[np.float32]
+    """(E, 2): whether sender and receiver touch, and whether they are glued."""
+    senders: NDArray[np.int64]
+    """(E,): row where each edge starts, rising."""
+    receivers: NDArray[np.int64]
+    """(E,): row where each edge ends, rising within a sender."""
+
+
+def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
+    """The graph of a scene: all ordered pairs of different objects, or the sparse set of them (see `sparse_links`)."""
+    senders, receivers = _full_links(len(scene)) if connectivity == "full" else np.nonzero(sparse_links(scene))
+    return Graph(objects(scene), edge_features(scene)[senders, receivers], senders, receivers)
+
+
+def edge_features(scene: Scene) -> NDArray[np.float32]:
+    """(N, N, 2): whether each two objects touch, and whether they are glued; symmetric."""
+    n = len(scene)
+    features = np.zeros((n, n, EDGE_FEATURES), dtype=np.float32)
+    for feature, pairs in enumerate((scene.contact, scene.glue)):
+        features[pairs[:, 0], pairs[:, 1], feature] = 1
+        features[pairs[:, 1], pairs[:, 0], feature] = 1
+    return features
+
+
+def sparse_links(scene: Scene) -> Bools:
+    """(N, N): available ↔ everything in the scene, targets and obstacles ↔ blocks, blocks in contact; the floor counts as a block."""
+    available = scene.role == Role.AVAILABLE
+    block = (scene.role == Role.BLOCK) | (scene.role == Role.FLOOR)
+    marker = ~available & ~block
+    links = (available[:, None] & ~available) | (marker[:, None] & block)
+    touching = scene.contact[block[scene.contact].all(axis=1)]
+    links[touching[:, 0], touching[:, 1]] = True
+    return links | links.T
+
+
+@lru_cache(maxsize=128)
+def _full_links(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    senders, receivers = np.nonzero(~np.eye(n, dtype=bool))
+    senders.flags.writeable = receivers.flags.writeable = False
+    return senders, receivers
