@@ -1,0 +1,30 @@
+"""The page: build by hand, watch an agent, see what it thinks. `serve` runs it; the extra `web` brings what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def serve(
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    open_browser: bool = True,
+    path: str | Path | None = None,
+    agents: Sequence[str] = (),
+) -> None:
+    """Serves the page until interrupted.
+
+    `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agent.load_agent`
+    understands, such as folders of training runs. Raises ValueError in one line for what cannot be read or served.
+    """
+    try:
+        from trilith.web.server import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise ValueError(f"the page needs {error.name}: pip install 'trilith[web]'") from None
+    run(host, port, open_browser, path, agents)
+
+
+__all__ = ["serve"]

@@ -1,0 +1,125 @@
+"""Worker processes with a bounded queue and a time limit, so that no request, however slow, holds up the server."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any
+
+_SPAWN = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+
+
+class Busy(Exception):
+    """The queue is full, or no worker became free in time."""
+
+
+class TooSlow(Exception):
+    """The job took longer than the limit and was stopped."""
+
+
+class Crashed(Exception):
+    """The worker died, or the job failed in a way that is not the visitor's fault."""
+
+
+def _worker(connection: Connection) -> None:
+    """Answers jobs (name, arguments) with (kind, value) until the other end is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the server's to handle
+    from trilith.web.work import JOBS
+
+    while True:
+        try:
+            name, arguments = connection.recv()
+        except (EOFError, OSError):
+            return
+        answer: tuple[str, Any]
+        try:
+            answer = ("ok", JOBS[name](*arguments))
+        except ValueError as error:
+            answer = ("bad", str(error))
+        except Exception as error:  # reported to the server, which answers and logs it; the worker lives on
+            answer = ("failed", f"{type(error).__name__}: {error}")
+        connection.send(answer)
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self.connection, theirs = _SPAWN.Pipe()
+        self.process = _SPAWN.Process(target=_worker, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def call(self, job: tuple[str, tuple[Any, ...]]) -> tuple[str, Any]:
+        """Sends a job and waits; raises EOFError when the process dies meanwhile."""
+        self.connection.send(job)
+        return self.connection.recv()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(5)
+
+
+class Pool:
+    """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each."""
+
+    def __init__(self, size: int, queue: int, limit: float) -> None:
+        self.size, self.queue, self.limit = size, queue, limit
+        self.waiting = 0
+        self._workers: list[_Worker] = []
+        self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
+        self._threads = ThreadPoolExecutor(max_workers=2 * size, thread_name_prefix="trilith-web")
+
+    def start(self) -> None:
+        """Starts the processes; each imports what it needs on its own while the first jobs wait for it."""
+        for _ in range(self.size):
+            self._add()
+
+    def stop(self) -> None:
+        """Ends the processes."""
+        for worker in self._workers:
+            worker.kill()
+        self._workers.clear()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _add(self) -> None:
+        worker = _Worker()
+        self._workers.append(worker)
+        self._idle.put_nowait(worker)
+
+    def _replace(self, worker: _Worker) -> None:
+        worker.kill()
+        if worker in self._workers:  # not while stopping
+            self._workers.remove(worker)
+            self._add()
+
+    async def run(self, name: str, *arguments: Any) -> Any:
+        """The result of a job of `work.JOBS`. Raises ValueError if the job refuses its arguments, Busy, TooSlow or Crashed."""
+        if self.waiting >= self.queue:
+            raise Busy
+        self.waiting += 1
+        try:
+            worker = await asyncio.wait_for(self._idle.get(), self.limit)
+        except TimeoutError:
+            raise Busy from None
+        finally:
+            self.waiting -= 1
+        call: Future[tuple[str, Any]] = self._threads.submit(worker.call, (name, arguments))
+        try:
+            kind, value = await asyncio.wait_for(asyncio.wrap_future(call), self.limit)
+        except TimeoutError:
+            self._replace(worker)
+            raise TooSlow from None
+        except (EOFError, OSError):
+            self._replace(worker)
+            raise Crashed("the worker process died") from None
+        except BaseException:  # the visitor went away: nobody wants the answer, and the worker is still at it
+            self._replace(worker)
+            raise
+        self._idle.put_nowait(worker)
+        if kind == "ok":
+            return value
+        if kind == "bad":
+            raise ValueError(value)
+        raise Crashed(value)

@@ -1,0 +1,355 @@
+"""The server: static files from memory, and a small API whose every request carries the state it is about.
+
+Nothing is kept between requests. Physics has worker processes of its own, and agents have others, so that a slow search can
+hold up nobody who builds by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import socket
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from trilith.actions import CLEARANCE, OFFSETS
+from trilith.agent import AGENTS
+from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
+from trilith.tasks import TASKS, Task
+from trilith.web import wire
+from trilith.web.guard import LOOPBACK, Guard
+from trilith.web.pool import Busy, Crashed, Pool, TooSlow
+
+PHYSICS_LIMIT = 5.0
+"""Seconds for a placement; it takes some milliseconds."""
+AGENT_LIMIT = 20.0
+"""Seconds for a decision of an agent, or a film."""
+QUEUE = 64
+"""Requests that may wait in each lane; one more is told to come back later."""
+BODY_SECONDS = 10.0
+"""Time a visitor has for sending a request."""
+MAX_PLACEMENTS = 64
+"""Placements in a link; no episode has more than 28."""
+MAX_IDEAS = 12
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+Handler = Callable[[Request, dict[str, Any]], Awaitable[bytes]]
+
+
+class Site:
+    """What the handlers share: the two lanes of workers, the agents on offer, and the file that was opened."""
+
+    def __init__(self, agents: Sequence[str], opened: tuple[str, list[str]] | None, agent_limit: float = AGENT_LIMIT) -> None:
+        workers = max(2, os.cpu_count() or 2)
+        self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT)
+        self.thinking = Pool(workers, QUEUE, agent_limit)
+        self.agents = {_label(name): name for name in (*AGENTS, *agents)}
+        self.opened = opened
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Worker processes live as long as the server."""
+        lanes = (self.physics, self.thinking)
+        for lane in lanes:
+            lane.start()
+        warm = asyncio.gather(*(lane.run("warm") for lane in lanes for _ in range(lane.size)), return_exceptions=True)
+        try:
+            yield
+        finally:
+            for lane in lanes:
+                lane.stop()
+            await warm
+
+    def agent(self, name: Any) -> str:
+        """What `load_agent` calls the agent of a name. Only names on offer are looked up, so a client can name no path."""
+        if not isinstance(name, str) or name not in self.agents:
+            raise ValueError(f"there is no agent of that name: choose {', '.join(self.agents)}")
+        return self.agents[name]
+
+    def about(self) -> dict[str, Any]:
+        """What the page needs to know before it asks for a scene."""
+        return {
+            "tasks": [_describe(task) for task in TASKS.values()],
+            "agents": list(self.agents),
+            "roles": {role.name.lower(): int(role) for role in Role},
+            "slots": SLOTS,
+            "place_x": PLACE_X,
+            "place_y": PLACE_Y,
+            "block_height": BLOCK_HEIGHT,
+            "clearance": CLEARANCE,
+            "offsets": OFFSETS,
+            "opened": self.opened and {"name": self.opened[0], "count": len(self.opened[1])},
+        }
+
+    async def start(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A scene by task, level and seed, and the placements of a link made in it."""
+        wire.fields(data, ("task", "level", "seed"), ("placements",))
+        task, level = wire.task_and_level(data["task"], data["level"])
+        seed = wire.integer(data["seed"], "seed", 0, wire.MAX_SEED)
+        return await self.physics.run("begin", task, level, seed, wire.placements(data.get("placements", []), MAX_PLACEMENTS))
+
+    async def step(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A state and a placement; the next state and the fall."""
+        wire.fields(data, ("state", "placement"), ("forfeit",))
+        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
+        return await self.physics.run("place", _going_on(data["state"]), wire.placement(data["placement"]), forfeit)
+
+    async def act(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A state and an agent; what it places, the next state and the fall."""
+        wire.fields(data, ("state", "agent"), ("seed", "forfeit"))
+        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
+        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
+        return await self.thinking.run("act", _going_on(data["state"]), self.agent(data["agent"]), seed, forfeit)
+
+    async def ideas(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A state and an agent; what it thinks."""
+        wire.fields(data, ("state", "agent"), ("seed", "count"))
+        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
+        count = wire.integer(data.get("count", 5), "count", 1, MAX_IDEAS)
+        return await self.thinking.run("ideas", _going_on(data["state"]), self.agent(data["agent"]), seed, count)
+
+    async def replay(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A recorded episode; all its states and falls."""
+        wire.fields(data, ("recording",))
+        return await self.physics.run("replay", wire.recording(data["recording"]))
+
+    async def film(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A recorded episode; a GIF of it."""
+        wire.fields(data, ("recording",))
+        return await self.thinking.run("film", wire.recording(data["recording"]))
+
+    async def open(self, request: Request, data: dict[str, Any]) -> bytes:
+        """The text of a file that the visitor chose; the episodes in it, as text each."""
+        wire.fields(data, ("text",))
+        if not isinstance(data["text"], str):
+            raise ValueError("text must be the text of a file")
+        return await self.physics.run("open", data["text"])
+
+    async def opened_file(self, request: Request) -> Response:
+        """The episodes of the file that the server was started with."""
+        recordings = self.opened[1] if self.opened else []
+        return Response(wire.dumps({"recordings": recordings}), media_type="application/json")
+
+
+def create_app(
+    host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), agent_limit: float = AGENT_LIMIT
+) -> Starlette:
+    """The application. Raises ValueError if the file at `path` holds no episode."""
+    site = Site(agents, None if path is None else (Path(path).name, wire.texts(_read(path))), agent_limit)
+    about = wire.dumps(site.about()).encode()
+
+    async def get_about(request: Request) -> Response:
+        return Response(about, media_type="application/json")
+
+    posts: dict[str, tuple[Handler, int, str]] = {
+        "start": (site.start, wire.MAX_BODY, "application/json"),
+        "step": (site.step, wire.MAX_BODY, "application/json"),
+        "act": (site.act, wire.MAX_BODY, "application/json"),
+        "ideas": (site.ideas, wire.MAX_BODY, "application/json"),
+        "replay": (site.replay, wire.MAX_BODY, "application/json"),
+        "film": (site.film, wire.MAX_BODY, "image/gif"),
+        "open": (site.open, wire.MAX_FILE, "application/json"),
+    }
+    routes = [
+        Route("/api/about", get_about, methods=["GET"]),
+        Route("/api/opened", site.opened_file, methods=["GET"]),
+        *(Route(f"/api/{name}", _endpoint(*each), methods=["POST"]) for name, each in posts.items()),
+        *_static_routes(),
+    ]
+    return Starlette(
+        routes=routes,
+        lifespan=site.lifespan,
+        middleware=[Middleware(Guard, host=host)],
+        exception_handlers={HTTPException: _http_error, 500: _unexpected},
+    )
+
+
+def _endpoint(handler: Handler, limit: int, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    """A handler with everything around it that can go wrong, each with its status and one line."""
+
+    async def endpoint(request: Request) -> Response:
+        if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+            return _error(415, "the content type must be application/json")
+        try:
+            body = await asyncio.wait_for(_body(request, limit), BODY_SECONDS)
+        except TimeoutError:
+            return _error(408, f"the request did not arrive within {BODY_SECONDS:g} s")
+        except ClientDisconnect:
+            return _error(400, "the request was not sent to its end")
+        if body is None:
+            return _error(413, f"the request has more than {limit} bytes")
+        try:
+            return Response(await _unless_gone(request, handler(request, wire.parse(body))), media_type=media_type)
+        except ValueError as error:
+            return _error(400, str(error))
+        except Busy:
+            return _error(503, "too many requests at the moment: try again in a second", {"retry-after": "1"})
+        except TooSlow:
+            return _error(504, "this took longer than the server allows, and was stopped")
+        except Crashed as error:
+            return _error(500, f"this failed on the server: {error}")
+        except ClientDisconnect:
+            return _error(400, "the visitor went away")
+
+    return endpoint
+
+
+async def _body(request: Request, limit: int) -> bytes | None:
+    """The body of a request, None if it is longer than it may be; no more than that is ever kept."""
+    parts, length = [], 0
+    async for part in request.stream():
+        length += len(part)
+        if length > limit:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
+    """The result of `work`, which is dropped when the visitor goes away: a search for nobody would keep others waiting."""
+    task = asyncio.ensure_future(work)
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    watch = asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        watch.cancel()
+
+
+def _error(status: int, line: str, headers: dict[str, str] | None = None) -> Response:
+    text = " ".join(line.split())
+    return Response(wire.dumps({"error": text if len(text) <= 300 else text[:299] + "…"}), status, headers, media_type="application/json")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _error(error.status_code, error.detail)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return _error(500, "this failed on the server")
+
+
+def _static_routes() -> list[Route]:
+    """The page's files, read once: a request can only name one of them, and no path of a client is ever looked up on disk."""
+
+    def route(url: str, content: bytes, media_type: str) -> Route:
+        async def get(request: Request) -> Response:
+            return Response(content, media_type=media_type, headers={"cache-control": "no-cache"})
+
+        return Route(url, get, methods=["GET"])
+
+    files = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in TYPES}
+    routes = [route(f"/static/{name}", path.read_bytes(), TYPES[path.suffix]) for name, path in files.items()]
+    return [route("/", files["index.html"].read_bytes(), TYPES[".html"]), *routes]
+
+
+def _going_on(text: Any) -> Any:
+    state = wire.state(text)
+    if state.ended:
+        raise ValueError(f"this episode has ended ({state.ended})")
+    return state
+
+
+def _describe(task: Task) -> dict[str, Any]:
+    """A task for the page; what it is about comes from its docstring, which has fixed headings."""
+    head, *sections = inspect.getdoc(type(task)).split("\n## ") if inspect.getdoc(type(task)) else [""]  # type: ignore[union-attr]
+    text = {section.split("\n", 1)[0]: " ".join(section.split("\n", 1)[-1].split()) for section in sections}
+    return {
+        "name": task.name,
+        "title": "Covering Hard" if task.title == "CoveringHard" else task.title,
+        "levels": [*task.levels, *task.generalisation],
+        "sticky_cost": task.sticky_cost,
+        "keeps_supply": task.keeps_supply,
+        "goal": " ".join(head.split()),
+        "reward": text.get("Reward", ""),
+        "end": text.get("End", ""),
+    }
+
+
+def _label(name: str) -> str:
+    """What the page calls an agent: a run by the last part of its path, anything else by its name."""
+    return Path(name).name if os.sep in name else name
+
+
+def _read(path: str | Path) -> str:
+    try:
+        if Path(path).stat().st_size > wire.MAX_FILE:
+            raise ValueError(f"{path} has more than {wire.MAX_FILE} bytes")
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text") from None
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OverflowError:
+        raise ValueError(f"port {port}: must be 0 to 65535") from None
+    except OSError as error:
+        raise ValueError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    bound.listen(128)
+    return bound
+
+
+def _url(host: str, bound: socket.socket) -> str:
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}/"
+
+
+def _server(app: Starlette) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=256, timeout_graceful_shutdown=2))
+
+
+def run(host: str, port: int, open_browser: bool, path: str | Path | None = None, agents: Sequence[str] = ()) -> None:
+    """Serves the page until interrupted."""
+    app = create_app(host, path, agents)
+    bound = _bind(host, port)
+    url = _url(host, bound)
+    print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
+    if host not in LOOPBACK:
+        print("anyone who can reach this machine can open it", flush=True)
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+    _server(app).run(sockets=[bound])
+
+
+@contextmanager
+def background(path: str | Path | None = None, agents: Sequence[str] = (), agent_limit: float = AGENT_LIMIT) -> Iterator[str]:
+    """The address of a page served from a thread while the block runs: for tests, benchmarks and screenshots."""
+    app = create_app("127.0.0.1", path, agents, agent_limit)
+    bound = _bind("127.0.0.1", 0)
+    server = _server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    try:
+        yield _url("127.0.0.1", bound)
+    finally:
+        server.should_exit = True
+        thread.join(15)

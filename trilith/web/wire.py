@@ -1,0 +1,269 @@
+"""What goes over the wire: requests checked before anything is done with them, answers packed small.
+
+A state travels as text, the JSON of `State.to_json`, and a page passes that text back untouched: JavaScript would write -0.0
+as 0, and then the next state would no longer be the same bytes as the one the rules give without a browser in between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trilith.episode import Recording, State, Step, placement_from_json
+from trilith.physics import TIME_STEP, Settled
+from trilith.scene import Placement, Role, Scene
+from trilith.tasks import Level, get_task
+from trilith.tasks.connecting import reached
+from trilith.tasks.silhouette import filled
+
+MAX_BODY = 256 * 1024
+"""Bytes of a request; the largest state there is needs about 20 kB."""
+MAX_FILE = 8 * 1024 * 1024
+"""Bytes of a file that is opened, and of the request that brings it."""
+MAX_RECORDINGS = 200
+"""Episodes that one opened file can show."""
+MAX_SEED = 2**32 - 1
+MIN_SIZE = 0.01
+"""Metres: nothing in a scene is smaller than 0.35, and the engine is not made for specks."""
+MAX_SIZE = 28.0
+FRAME_STRIDE = 2
+"""Of the physics steps every second one is sent: 25 pictures a second, and the page draws between them."""
+MAX_FRAMES = 240
+"""Of a very long fall fewer are sent, so that an answer stays small."""
+STILL = 0.002
+"""Metres or radians: what moves less than this until the end is not worth animating."""
+
+
+def parse(body: bytes | str) -> Any:
+    """JSON with nothing in it but finite numbers of a sane length. Raises ValueError in one line."""
+    try:
+        text = body.decode("utf-8") if isinstance(body, bytes) else body
+        return json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
+    except UnicodeDecodeError:
+        raise ValueError("the request is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the request is not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise ValueError("the request is nested too deeply") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _whole(text: str) -> int:
+    if len(text) > 16:
+        raise ValueError(f"the number {text[:12]}… is too long")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not np.isfinite(value):
+        raise ValueError(f"{text[:16]} is not a finite number")
+    return value
+
+
+def fields(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """The request's fields. Raises ValueError if one is missing or is not known."""
+    if not isinstance(data, dict):
+        raise ValueError(f"the request must be an object with the fields {', '.join(required)}")
+    for name in required:
+        if name not in data:
+            raise ValueError(f"the request has no field {name!r}")
+    for name in data:
+        if name not in required and name not in optional:
+            raise ValueError(f"the request has an unknown field {name[:40]!r}")
+    return data
+
+
+def integer(value: Any, name: str, low: int, high: int) -> int:
+    """A whole number within bounds. Raises ValueError naming them."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name} must be a whole number from {low} to {high}")
+    return value
+
+
+def boolean(value: Any, name: str) -> bool:
+    """True or false. Raises ValueError for anything else."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false")
+    return value
+
+
+def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
+    """A task and one of its levels. Raises ValueError naming those there are."""
+    if not isinstance(task, str) or len(task) > 40:
+        raise ValueError("task must be the name of a task")
+    rules = get_task(task)
+    if isinstance(level, bool) or not isinstance(level, int | str) or len(str(level)) > 40:
+        raise ValueError("level must be a number or a name")
+    return rules.name, level if level == "all" else rules.check_level(level)
+
+
+def placements(value: Any, at_most: int) -> list[Placement | None]:
+    """A list of [slot, x, y, sticky], or null for an invalid edge. Raises ValueError naming what is wrong."""
+    if not isinstance(value, list) or len(value) > at_most:
+        raise ValueError(f"placements must be a list of at most {at_most}")
+    return [placement(each) for each in value]
+
+
+def placement(value: Any) -> Placement | None:
+    """One placement, null for an invalid edge. Raises ValueError naming what is wrong."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 4 or any(isinstance(each, list | dict | str) for each in value):
+        raise ValueError("a placement must be [slot, x, y, sticky]")
+    return placement_from_json(value)
+
+
+def state(value: Any) -> State:
+    """A state from its text, with no more in it than an episode of its task can have. Raises ValueError naming what is wrong."""
+    if not isinstance(value, str):
+        raise ValueError("state must be text: the JSON of a state, as it came in an answer")
+    return state_from(parse(value))
+
+
+def state_from(data: Any) -> State:
+    """A state from parsed JSON, bounded. Raises ValueError naming what is wrong."""
+    if not isinstance(data, dict) or not isinstance(data.get("scene"), dict):
+        raise ValueError("a state is an object with the fields task, level, steps, total, ended, scene")
+    task, level = task_and_level(data.get("task"), data.get("level"))
+    rules, scene = get_task(task), data["scene"]
+    most = rules.objects_for(level)
+    for name, value in scene.items():
+        bound = most * most if name in ("contact", "glue", "glue_frame") else most
+        if not isinstance(value, list) or len(value) > bound:
+            raise ValueError(f"scene field {name[:20]!r} must be a list of at most {bound}, for {task} level {level}")
+    result = State.from_json(data)
+    if result.steps > result.max_steps:
+        raise ValueError(f"state field 'steps' is {result.steps}: this episode has at most {result.max_steps}")
+    if abs(result.total) > 1000:
+        raise ValueError("state field 'total' is more than any episode can earn")
+    if (result.scene.size < MIN_SIZE).any():
+        raise ValueError(f"scene field 'size' has a length below {MIN_SIZE}")
+    return result
+
+
+def recording(value: Any) -> Recording:
+    """An episode from its text. Raises ValueError naming what is wrong."""
+    if not isinstance(value, str):
+        raise ValueError("recording must be text: the JSON of an episode")
+    return recording_from(parse(value))
+
+
+def recording_from(data: Any) -> Recording:
+    """An episode from parsed JSON, bounded. Raises ValueError naming what is wrong."""
+    if not isinstance(data, Mapping) or "start" not in data or "placements" not in data:
+        raise ValueError("an episode is an object with the fields 'start' and 'placements'")
+    begin = state_from(data["start"])
+    forfeit = boolean(data.get("forfeit", False), "forfeit")
+    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), forfeit)
+
+
+def recordings(text: str) -> list[Recording]:
+    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Raises ValueError naming what is wrong."""
+    data = parse(text)
+    found = data
+    if isinstance(data, dict):
+        found = [data] if "start" in data else data.get("worst", data.get("episodes"))
+    if not isinstance(found, list) or not found:
+        raise ValueError("the file holds neither an episode ('start' and 'placements') nor a result's list of 'worst' cases")
+    if len(found) > MAX_RECORDINGS:
+        raise ValueError(f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
+    result = []
+    for number, each in enumerate(found, start=1):
+        inner = each["recording"] if isinstance(each, dict) and "recording" in each else each
+        try:
+            result.append(recording_from(inner))
+        except ValueError as error:
+            raise ValueError(f"episode {number}: {error}") from None
+    return result
+
+
+def texts(text: str) -> list[str]:
+    """The episodes of a file, checked, as text each."""
+    return [dumps(each.to_json()) for each in recordings(text)]
+
+
+def dumps(data: Any) -> str:
+    """Compact JSON, floats in full."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":"))
+
+
+def moment(state: State) -> dict[str, Any]:
+    """A state for the page: its text, and what is worth showing of it that only the rules can tell."""
+    rules, scene = state.rules, state.scene
+    return {
+        "state": dumps(state.to_json()),
+        "view": {
+            "score": round(rules.score(scene), 6),
+            "best": round(rules.best(scene), 6),
+            "cost": round(rules.sticky_cost * int(np.count_nonzero(scene.sticky)), 6),
+            "max_steps": state.max_steps,
+            "done": _done(state),
+            "covered": covered_spans(scene) if state.task.startswith("covering") else [],
+        },
+    }
+
+
+def stepped(step: Step, placed: Placement | None, frames: bool = True) -> dict[str, Any]:
+    """What a placement led to, for the page."""
+    return {
+        **moment(step.state),
+        "placement": None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)],
+        "reward": round(float(step.reward), 6),
+        "frames": pack_frames(step.settled) if frames and step.settled is not None else None,
+    }
+
+
+def pack_frames(settled: Settled) -> dict[str, Any] | None:
+    """The fall as a film of the rows that move: {dt, rows, poses}, a flat list of x, y, angle a frame; None if nothing is to be seen."""
+    if settled.frames is None or not np.isfinite(settled.frames).all():
+        return None
+    stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))
+    film = settled.frames[::stride]
+    moving = np.flatnonzero(np.ptp(film, axis=0).max(axis=1) > STILL / 4)
+    film = film[:, moving]
+    busy = np.flatnonzero((np.abs(film - settled.frames[-1, moving]) > STILL).any(axis=(1, 2)))
+    film = film[: busy[-1] + 2] if len(busy) else film[:0]
+    return {
+        "dt": round(TIME_STEP * stride, 6),
+        "rows": moving.tolist(),
+        "poses": [[round(number, 4) for number in frame] for frame in film.reshape(len(film), -1).tolist()],
+    }
+
+
+def _done(state: State) -> list[bool]:
+    """For each target in row order, whether it is filled or reached."""
+    if state.task == "silhouette":
+        return filled(state.scene).tolist()
+    if state.task == "connecting":
+        return reached(state.scene).tolist()
+    return []
+
+
+def covered_spans(scene: Scene) -> list[list[float]]:
+    """[left, right, y] of each covered stretch of an obstacle's top; their lengths sum to the score of a covering task."""
+    spans: list[list[float]] = []
+    blocks = scene.rows(Role.BLOCK)
+    pose, size = scene.pose[blocks], scene.size[blocks]
+    reach = (size[:, 0] * np.abs(np.cos(pose[:, 2])) + size[:, 1] * np.abs(np.sin(pose[:, 2]))) / 2
+    for row in scene.rows(Role.OBSTACLE).tolist():
+        (x, y, _), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
+        above = pose[:, 1] >= y
+        lefts = np.maximum(pose[above, 0] - reach[above], x - w / 2).tolist()
+        rights = np.minimum(pose[above, 0] + reach[above], x + w / 2).tolist()
+        end = x - w / 2
+        for left, right in sorted(zip(lefts, rights, strict=True)):
+            if right <= max(left, end):
+                continue
+            if spans and left <= end and spans[-1][1] == end and spans[-1][2] == y + h / 2:
+                spans[-1][1] = right  # grows what was there
+            else:
+                spans.append([left, right, y + h / 2])
+            end = right
+    return [[round(number, 4) for number in span] for span in spans]

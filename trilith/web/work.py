@@ -1,0 +1,131 @@
+"""What the worker processes do. Arguments have been checked; each job returns the bytes of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from trilith.agent import Agent, load_agent
+from trilith.episode import Recording, State, start, step
+from trilith.scene import Placement
+from trilith.tasks import Level
+from trilith.web import wire
+from trilith.web.ideas import think
+
+FILM_PIXELS = 400
+
+_agents: dict[str, Agent] = {}
+"""Agents that this process has loaded: a network is read once, not at every step."""
+
+
+def _agent(spec: str) -> Agent:
+    if spec not in _agents:
+        try:
+            _agents[spec] = load_agent(spec)
+        except ImportError as error:
+            raise ValueError(f"the agent {spec} cannot be loaded here: {error}") from None
+    return _agents[spec]
+
+
+def _generator(seed: int, state: State) -> np.random.Generator:
+    """An agent draws from a generator of its own at every step, so that the same page shows the same decisions again."""
+    return np.random.default_rng([seed, state.steps])
+
+
+def _encode(data: Any) -> bytes:
+    return wire.dumps(data).encode()
+
+
+def warm() -> bytes:
+    """Nothing: by the time it answers, a process has imported all it needs."""
+    return b"{}"
+
+
+def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
+    """A new scene, and the steps of a link that led on from it."""
+    return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
+
+
+def replay(recording: Recording) -> bytes:
+    """All moments of an episode, with the frames of every fall."""
+    return _replayed(recording, frames=True)
+
+
+def _replayed(recording: Recording, frames: bool) -> bytes:
+    state = recording.start
+    moments = [wire.moment(state)]
+    for number, placed in enumerate(recording.placements, start=1):
+        if state.ended:
+            raise ValueError(f"placement {number} comes after the end of the episode ({state.ended})")
+        after = step(state, placed, recording.forfeit, record=frames)
+        moments.append(wire.stepped(after, placed, frames))
+        state = after.state
+    return _encode({"moments": moments})
+
+
+def open_file(text: str) -> bytes:
+    """The episodes of a file, as text each."""
+    return _encode({"recordings": wire.texts(text)})
+
+
+def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
+    """One placement."""
+    return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
+
+
+def act(state: State, spec: str, seed: int, forfeit: bool) -> bytes:
+    """One placement of an agent's choosing."""
+    [placed] = _agent(spec).act([state], [_generator(seed, state)])
+    return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
+
+
+def ideas(state: State, spec: str, seed: int, k: int) -> bytes:
+    """What an agent thinks of a state."""
+    thoughts = think(_agent(spec), state, _generator(seed, state), k)
+    return _encode(
+        {
+            "source": thoughts.source,
+            "choice": _listed(thoughts.choice),
+            "ideas": [
+                {
+                    "placement": _listed(idea.placement),
+                    "value": round(float(idea.value), 4) if np.isfinite(idea.value) else None,
+                    "visits": idea.visits,
+                    "line": [_listed(each) for each in idea.line],
+                }
+                for idea in thoughts.ideas
+            ],
+        }
+    )
+
+
+def film(recording: Recording) -> bytes:
+    """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is."""
+    from trilith.render import episode_frames
+    from trilith.render import film as write_film
+
+    with TemporaryDirectory(prefix="trilith-") as folder:
+        path = Path(folder, "episode.gif")
+        write_film(episode_frames(recording.start, recording.replay(record=True), FILM_PIXELS), path)
+        return path.read_bytes()
+
+
+def _listed(placed: Placement | None) -> list[Any] | None:
+    return None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)]
+
+
+JOBS: dict[str, Callable[..., bytes]] = {
+    "warm": warm,
+    "begin": begin,
+    "replay": replay,
+    "open": open_file,
+    "film": film,
+    "place": place,
+    "act": act,
+    "ideas": ideas,
+}
+"""Every job by its name."""
