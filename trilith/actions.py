@@ -152,23 +152,22 @@ def legal(scene: Scene, codec: DiscreteRelative) -> Bools:
     one width are placed alike, so each width is computed once.
     """
     mask = np.zeros((SLOTS, len(scene), *codec.tail), dtype=bool)
+    available = scene.role == Role.AVAILABLE
     slots_of: dict[float, list[int]] = {}
-    for slot, (role, width) in enumerate(zip(scene.role[:SLOTS].tolist(), scene.size[:SLOTS, 0].tolist(), strict=True)):
-        if role == Role.AVAILABLE:
-            slots_of.setdefault(width, []).append(slot)
+    for slot in np.flatnonzero(available).tolist():
+        slots_of.setdefault(float(scene.size[slot, 0]), []).append(slot)
     if not slots_of:
         return mask
-    refs = np.flatnonzero(scene.role != Role.AVAILABLE)
-    solid = np.flatnonzero(scene.solid)
+    refs = np.flatnonzero(~available)
     widths = np.array(list(slots_of))
     x = scene.pose[refs, 0, None] + codec.grid(scene.size[refs, 0], widths[:, None])  # (W, R, n)
     y = codec._heights(scene, refs)  # (R, heights)
     shape = (len(widths), *y.shape, x.shape[-1])
-    rows = shape[0] * shape[1] * shape[2]
-    xs = np.broadcast_to(np.clip(x, *PLACE_X)[:, :, None], shape).reshape(rows, -1)
-    ys = np.broadcast_to(np.clip(y, *PLACE_Y), shape[:3]).reshape(-1)
-    ws = np.broadcast_to(widths[:, None, None], shape[:3]).reshape(-1)
-    free = ~overlaps_any(xs, ys, ws, np.full(rows, BLOCK_HEIGHT), scene.pose[solid], scene.size[solid]).reshape(shape)
+    xs = np.empty(shape)
+    xs[...] = np.minimum(np.maximum(x, PLACE_X[0]), PLACE_X[1])[:, :, None]
+    ys = np.tile(np.minimum(np.maximum(y, PLACE_Y[0]), PLACE_Y[1]).ravel(), len(widths))
+    ws = np.repeat(widths, y.size)
+    free = ~overlaps_any(xs.reshape(len(ys), -1), ys, ws, BLOCK_HEIGHT, scene.solids).reshape(shape)
     free = free[:, :, 0] if len(codec.tail) == 1 else free.swapaxes(2, 3)
     for slots, each in zip(slots_of.values(), free, strict=True):
         for slot in slots:

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from trilith.geometry import overlaps_any
+from trilith.geometry import Rects, overlaps_any
 from trilith.physics import Settled, settle
-from trilith.scene import SLOTS, Bools, Placement, Role, Scene, place
+from trilith.scene import SLOTS, Placement, Role, Scene, clipped, place
 from trilith.tasks import Level, Task, get_task
 
 Reason = Literal[
@@ -97,13 +97,11 @@ def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
     return State(rules.generate(rng, drawn), rules.name, drawn)
 
 
-def collides(scene: Scene, row: int, others: Bools) -> bool:
-    """Whether the block of a row, upright as when it is placed, overlaps any of `others`, a mask over rows; itself not counted."""
-    (x, y, _), (w, h) = scene.pose[row], scene.size[row]
-    rows = np.flatnonzero(others)
-    rows = rows[rows != row]
-    one = np.ones(1)
-    return bool(overlaps_any(one[None] * x, one * y, one * w, one * h, scene.pose[rows], scene.size[rows])[0, 0])
+def collides(scene: Scene, placement: Placement, others: Rects) -> bool:
+    """Whether a block of `placement`, clipped to where blocks may be, would overlap any of `others`."""
+    x, y = clipped(placement.x, placement.y)
+    w, h = scene.size[placement.slot].tolist()
+    return bool(overlaps_any(np.array([[x]]), np.array([y]), np.array([w]), h, others)[0, 0])
 
 
 def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
@@ -126,9 +124,10 @@ def step(state: State, placement: Placement | None, forfeit: bool = False, recor
     placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
     if scene.role[placement.slot] != Role.AVAILABLE:
         return end("bad_choice", scene)
-    row = len(placed) - 1 if task.keeps_supply else placement.slot
-    if collides(placed, row, placed.solid):
-        return end("spawn_collision", scene, forfeited if collides(placed, row, placed.role == Role.OBSTACLE) else 0.0)
+    if collides(scene, placement, scene.solids):
+        obstacle = scene.role == Role.OBSTACLE
+        at_obstacle = collides(scene, placement, Rects.of(scene.pose[obstacle], scene.size[obstacle]))
+        return end("spawn_collision", scene, forfeited if at_obstacle else 0.0)
 
     settled = settle(placed, record)
     after = settled.scene

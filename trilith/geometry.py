@@ -3,47 +3,71 @@
 from __future__ import annotations
 
 from math import cos, hypot, sin
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trilith.scene import Bools, Floats
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 TOUCH = 0.005
 """Two rectangles touch when the gap between them is at most this (metres)."""
 
 
+class Rects(NamedTuple):
+    """M rectangles, with what is asked of them again and again."""
+
+    pose: Floats
+    """(M, 3): x, y of the centre and angle."""
+    size: Floats
+    """(M, 2): width and height."""
+    cos: Floats
+    """(M,): cosine of the angle."""
+    sin: Floats
+    """(M,): sine of the angle."""
+    around: Floats
+    """(M, 2): half width and half height of the upright box around each."""
+
+    @staticmethod
+    def of(pose: Floats, size: Floats) -> Rects:
+        """The rectangles of these poses and sizes."""
+        c, s = np.cos(pose[:, 2]), np.sin(pose[:, 2])
+        half = size.T * 0.5
+        return Rects(pose, size, c, s, (half * np.abs(c) + half[::-1] * np.abs(s)).T)
+
+
 def extents(pose: Floats, size: Floats) -> Floats:
-    """(..., 2): half width and half height of the upright box around each rectangle."""
-    c, s = np.abs(np.cos(pose[..., 2])), np.abs(np.sin(pose[..., 2]))
-    w, h = size[..., 0] / 2, size[..., 1] / 2
-    return np.stack([w * c + h * s, w * s + h * c], axis=-1)
+    """(M, 2): half width and half height of the upright box around each rectangle."""
+    return Rects.of(pose, size).around
 
 
-def overlaps_any(x: Floats, y: Floats, w: Floats, h: Floats, pose: Floats, size: Floats) -> Bools:
-    """(K, n): whether upright rectangles share area with any of M others (pose (M, 3), size (M, 2)).
+def overlaps_any(x: Floats, y: Floats, w: Floats, h: float, others: Rects) -> Bools:
+    """(K, n): whether upright rectangles share area with any of M others.
 
-    There are K rows of n upright rectangles; those of a row share their height in the world `y` (K,) and their size `w`, `h`
-    (K,), and differ in `x` (K, n). Exact, by separating axes: two rectangles are apart just when they are apart along an axis
-    of one of them. This is the one test of a spawn collision, and the mask of legal actions asks it about thousands at once:
-    so first what is apart in y is left out, then what is apart in x, and tilted pairs that remain are looked at along the
-    other two axes.
+    There are K rows of n upright rectangles of height `h`; those of a row share their `y` (K,) and width `w` (K,) and differ
+    in `x` (K, n). Exact, by separating axes: two rectangles are apart just when they are apart along an axis of one of them.
+    This is the one test of a spawn collision, and the mask of legal actions asks it about thousands at once: so first what
+    is apart in y is left out, then what is apart in x, and tilted pairs that remain are looked at along the other two axes.
     """
-    around = extents(pose, size)
-    row, other = np.nonzero(np.abs(y[:, None] - pose[:, 1]) < h[:, None] / 2 + around[:, 1])
     result = np.zeros(x.shape, dtype=bool)
+    row, other = (np.abs(y[:, None] - others.pose[:, 1]) < others.around[:, 1] + h / 2).nonzero()
     if not len(row):
         return result
-    dx = x[row] - pose[other, 0, None]
-    hit = np.abs(dx) < (w[row] / 2 + around[other, 0])[:, None]
-    pair, column = np.nonzero(hit & (pose[other, 2] != 0)[:, None])
+    dx = x[row] - others.pose[other, 0][:, None]
+    hit = np.abs(dx) < (w[row] * 0.5 + others.around[other, 0])[:, None]
+    pair, column = (hit & (others.sin[other] != 0)[:, None]).nonzero()
     if len(pair):
-        r, m, along = row[pair], other[pair], dx[pair, column]
-        up, c, s = y[r] - pose[m, 1], np.cos(pose[m, 2]), np.sin(pose[m, 2])
-        hw, hh, ac, as_ = w[r] / 2, h[r] / 2, np.abs(c), np.abs(s)
-        meet = np.abs(along * c + up * s) < size[m, 0] / 2 + hw * ac + hh * as_
-        meet &= np.abs(up * c - along * s) < size[m, 1] / 2 + hw * as_ + hh * ac
+        m = other[pair]
+        r = row[pair]
+        c, s, size = others.cos[m], others.sin[m], others.size[m]
+        along, up = dx[pair, column], y[r] - others.pose[m, 1]
+        hw, hh, ac, as_ = w[r] * 0.5, h / 2, np.abs(c), np.abs(s)
+        meet = np.abs(along * c + up * s) < size[:, 0] * 0.5 + hw * ac + hh * as_
+        meet &= np.abs(up * c - along * s) < size[:, 1] * 0.5 + hw * as_ + hh * ac
         hit[pair, column] = meet
-    starts = np.flatnonzero(np.diff(row, prepend=-1))  # rows come sorted, so each is one run
+    starts = np.concatenate([[0], (row[1:] != row[:-1]).nonzero()[0] + 1])  # rows come sorted, so each is one run
     result[row[starts]] = np.logical_or.reduceat(hit, starts, axis=0)
     return result
 
@@ -79,19 +103,20 @@ def gap(
     return best
 
 
-def touching(pose: Floats, size: Floats, first: Bools, second: Bools) -> list[tuple[int, int]]:
-    """Pairs (i, j), i < j, sorted, of touching rectangles, one of them in `first` and one in `second` (masks over rows)."""
-    around = extents(pose, size)
-    near = (np.abs(pose[:, None, :2] - pose[None, :, :2]) <= around[:, None] + around[None] + TOUCH).all(axis=-1)
-    wanted = first[:, None] & second
-    rows, columns = np.nonzero(np.triu(near & (wanted | wanted.T), 1))
-    boxes = np.concatenate([pose, size], axis=1).tolist()
-    return [(i, j) for i, j in zip(rows.tolist(), columns.tolist(), strict=True) if gap(*boxes[i], *boxes[j]) <= TOUCH]
+def touching(rects: Rects, wanted: Bools) -> list[tuple[int, int]]:
+    """Pairs (i, j), i < j, sorted, of touching rectangles of which at least one is `wanted` (M,)."""
+    (x, y, _), (ex, ey) = rects.pose.T, rects.around.T
+    first = wanted.nonzero()[0]
+    near = np.abs(x[first, None] - x) <= ex[first, None] + (ex + TOUCH)
+    near &= np.abs(y[first, None] - y) <= ey[first, None] + (ey + TOUCH)
+    rows, seconds = near.nonzero()
+    boxes = np.concatenate([rects.pose, rects.size], axis=1).tolist()
+    pairs = {(i, j) if i < j else (j, i) for i, j in zip(first[rows].tolist(), seconds.tolist(), strict=True) if i != j}
+    return sorted((i, j) for i, j in pairs if gap(*boxes[i], *boxes[j]) <= TOUCH)
 
 
-def contains(pose: Floats, size: Floats, points: Floats) -> Bools:
+def contains(rects: Rects, points: Floats) -> Bools:
     """(P, M): whether each of P points (P, 2) lies inside each of M rectangles, edges included."""
-    d = points[:, None] - pose[None, :, :2]
-    c, s = np.cos(pose[:, 2]), np.sin(pose[:, 2])
-    along, across = d[..., 0] * c + d[..., 1] * s, d[..., 1] * c - d[..., 0] * s
-    return (np.abs(along) <= size[:, 0] / 2) & (np.abs(across) <= size[:, 1] / 2)
+    dx, dy = points[:, 0, None] - rects.pose[:, 0], points[:, 1, None] - rects.pose[:, 1]
+    along, across = dx * rects.cos + dy * rects.sin, dy * rects.cos - dx * rects.sin
+    return (np.abs(along) <= rects.size[:, 0] / 2) & (np.abs(across) <= rects.size[:, 1] / 2)

@@ -6,14 +6,15 @@ same bytes out in any process, and a state of an episode can be copied, stored a
 
 from __future__ import annotations
 
-from math import cos, sin
+from collections.abc import Sequence
+from math import atan2, cos, sin
 from typing import NamedTuple
 
 import numpy as np
 import pyb2d3
 
-from trilith.geometry import TOUCH, gap, touching
-from trilith.scene import Floats, Role, Scene
+from trilith.geometry import TOUCH, Floats, Rects, gap, touching
+from trilith.scene import Role, Scene
 
 GRAVITY = -9.8
 FRICTION = 0.4
@@ -23,6 +24,9 @@ TIME_STEP = 0.02
 SUB_STEPS = 4
 MAX_STEPS = 1000
 """20 s: long enough for anything that comes to rest to do so. Most placements need 30 to 60 steps."""
+
+Box = tuple[float, float, float, float, float]
+"""x, y, angle, width, height."""
 
 _STATIC, _DYNAMIC = pyb2d3.BodyType.STATIC, pyb2d3.BodyType.DYNAMIC
 
@@ -55,71 +59,70 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
 
 
 def _run(world: pyb2d3.World, scene: Scene, record: bool, early_stop: bool) -> Settled:
-    is_block, is_obstacle, is_floor = (scene.role == role for role in (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
     bodies = _create_bodies(world, scene)
-    glue = [tuple(pair) for pair in scene.glue.tolist()]
-    glue_frames = [tuple(frame) for frame in scene.glue_frame.tolist()]
+    glue: list[list[int]] = scene.glue.tolist()
+    glue_frames: list[Sequence[float]] = scene.glue_frame.tolist()
     for (i, j), frame in zip(glue, glue_frames, strict=True):
         _weld(world, bodies[i], bodies[j], frame)
+    is_block = scene.role == Role.BLOCK
+    moving = [(row, bodies[row]) for row in is_block.nonzero()[0].tolist()]
+    obstacles = set((scene.role == Role.OBSTACLE).nonzero()[0].tolist())
     sizes = scene.size.tolist()
-    obstacle = is_obstacle.tolist()
     frames = [scene.pose] if record else None
-    moving = [(row, bodies[row]) for row in np.flatnonzero(is_block).tolist()]
 
-    bonded = set(glue)
+    watching = bool(obstacles) or bool(scene.sticky.any())
     pending: dict[tuple[int, int], None] = {}  # candidate pairs, in the order the engine named them
-    hit = False
+    hit = asleep = False
     steps = 0
-    # What touches before the first step has no event yet (and gravity may part it before there is one).
-    for i, j in touching(scene.pose, scene.size, is_obstacle | scene.sticky, is_block | is_floor):
-        if (is_block[i] or is_block[j]) and (i, j) not in bonded:
-            pending[i, j] = None
-    while True:
-        for i, j in list(pending):
-            a, b = bodies[i], bodies[j]
-            (ax, ay), (bx, by), (aw, ah), (bw, bh) = a.position, b.position, sizes[i], sizes[j]
-            if gap(ax, ay, a.angle, aw, ah, bx, by, b.angle, bw, bh) > TOUCH:
-                continue
-            if obstacle[i] or obstacle[j]:
-                hit = True
-                break
-            del pending[i, j]
-            frame = _bond_frame(a, b, sizes[i], sizes[j])
-            _weld(world, a, b, frame)
-            bonded.add((i, j))
-            glue.append((i, j))
-            glue_frames.append(frame)
-        if hit or steps == MAX_STEPS:
-            break
+    while not (hit or asleep or steps == MAX_STEPS):
         world.step(TIME_STEP, SUB_STEPS)
         steps += 1
         if frames is not None:
             frames.append(_poses(scene, moving))
-        events = world.get_contact_events()
-        if events.begin_count:
+        if watching and (events := world.get_contact_events()).begin_count:
             for event in events.begin_events():
                 i, j = sorted((event.shape_a.body.user_data, event.shape_b.body.user_data))
-                if (i, j) not in bonded:
-                    pending[i, j] = None
-        if early_stop and world.get_body_events().move_count == 0:
-            break
+                pending[i, j] = None
+        for pair in list(pending):
+            met = None
+            # The first events tell of what was close before the first step: gravity may have parted it since.
+            for boxes in ([_at_start(scene, row) for row in pair] if steps == 1 else None, [_box(bodies[row], sizes[row]) for row in pair]):
+                if met is None and boxes and gap(*boxes[0], *boxes[1]) <= TOUCH:
+                    met = boxes
+            if met is None:
+                continue
+            if not obstacles.isdisjoint(pair):
+                hit = True
+                break
+            del pending[pair]
+            i, j = pair
+            frame = _bond_frame(*met)
+            _weld(world, bodies[i], bodies[j], frame)
+            glue.append([i, j])
+            glue_frames.append(frame)
+        # A step of a sleeping world costs little and changes nothing, so it is enough to ask now and then.
+        asleep = early_stop and steps % 4 == 0 and world.get_body_events().move_count == 0
 
     pose = _poses(scene, moving)
-    velocity = scene.velocity.copy()
-    for row, body in moving:
-        velocity[row] = (*body.linear_velocity, body.angular_velocity)
-    finite = bool(np.isfinite(pose).all() and np.isfinite(velocity).all())
-    contact = touching(pose, scene.size, is_block, scene.solid) if finite else []
-    after = Scene(
-        pose=pose,
-        size=scene.size,
-        velocity=velocity,
-        role=scene.role,
-        sticky=scene.sticky,
-        contact=np.asarray(contact, dtype=np.int64).reshape(-1, 2),
-        glue=np.asarray(glue, dtype=np.int64).reshape(-1, 2),
-        glue_frame=np.asarray(glue_frames, dtype=np.float64).reshape(-1, 5),
+    velocity = np.zeros_like(scene.velocity)
+    if not asleep:
+        for row, body in moving:
+            v = body.linear_velocity
+            velocity[row] = (v.x, v.y, body.angular_velocity)
+    solid = scene.solid.nonzero()[0]
+    solids = Rects.of(pose[solid], scene.size[solid])
+    contact = solid[np.array(touching(solids, is_block[solid]), dtype=np.int64).reshape(-1, 2)]
+    after = Scene.trusted(
+        pose,
+        scene.size,
+        velocity,
+        scene.role,
+        scene.sticky,
+        contact,
+        np.array(glue, dtype=np.int64).reshape(-1, 2),
+        np.array(glue_frames, dtype=np.float64).reshape(-1, 5),
     )
+    after.__dict__["solids"] = solids  # what the rules, the mask and the next settling would work out again
     return Settled(after, hit, steps, None if frames is None else np.stack(frames))
 
 
@@ -134,24 +137,28 @@ def _create_bodies(world: pyb2d3.World, scene: Scene) -> dict[int, pyb2d3.Body]:
     fixed, block = pyb2d3.BodyDef(), pyb2d3.BodyDef()
     fixed.type, block.type = _STATIC, _DYNAMIC
     block.angular_damping = ANGULAR_DAMPING
+    rotation = pyb2d3.Rot()
     bodies = {}
+    unreal, moving, obstacle = (Role.AVAILABLE, Role.TARGET), Role.BLOCK, Role.OBSTACLE
     columns = zip(
         scene.role.tolist(), scene.sticky.tolist(), scene.pose.tolist(), scene.size.tolist(), scene.velocity.tolist(), strict=True
     )
     for row, (role, sticky, (x, y, angle), (w, h), (vx, vy, spin)) in enumerate(columns):
-        if role in (Role.AVAILABLE, Role.TARGET):
+        if role in unreal:
             continue
         definition = fixed
-        if role == Role.BLOCK:
+        if role == moving:
             definition = block
             block.linear_velocity = (vx, vy)
             block.angular_velocity = spin
         definition.position = (x, y)
-        definition.rotation = pyb2d3.make_rot(angle)
+        # Not the engine's own sine and cosine: those are off by up to 0.0015, and a leaning block would creep up a little each time.
+        rotation.c, rotation.s = cos(angle), sin(angle)
+        definition.rotation = rotation
         definition.user_data = row
         body = world.create_body_from_def(definition)
         # Only what can bond or end the episode needs to announce its contacts.
-        shape.enable_contact_events = sticky or role == Role.OBSTACLE
+        shape.enable_contact_events = sticky or role == obstacle
         body.create_polygon_shape(shape, pyb2d3.box(w / 2, h / 2))
         bodies[row] = body
     return bodies
@@ -161,31 +168,45 @@ def _poses(scene: Scene, moving: list[tuple[int, pyb2d3.Body]]) -> Floats:
     """(N, 3): the scene's poses with those of the moving rows as they are in the world now."""
     pose = scene.pose.copy()
     for row, body in moving:
-        pose[row] = (*body.position, body.angle)
+        position, rotation = body.position, body.rotation
+        # The engine's own arctangent is an approximation.
+        pose[row] = (position.x, position.y, atan2(rotation.s, rotation.c))
     return pose
 
 
-def _bond_frame(a: pyb2d3.Body, b: pyb2d3.Body, a_size: list[float], b_size: list[float]) -> tuple[float, float, float, float, float]:
-    """A weld at the middle of where two touching bodies meet: that point in either frame, and their relative angle.
+def _box(body: pyb2d3.Body, size: Sequence[float]) -> Box:
+    """A body where it is now."""
+    position, rotation = body.position, body.rotation
+    return position.x, position.y, atan2(rotation.s, rotation.c), size[0], size[1]
 
-    The middle of the overlap of the upright boxes around both is exact for upright blocks and close for tilted ones; a rigid weld holds
-    the same wherever its point is.
+
+def _at_start(scene: Scene, row: int) -> Box:
+    """A row of the scene that is being settled."""
+    (x, y, angle), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
+    return x, y, angle, w, h
+
+
+def _bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
+    """A weld at the middle of where two touching boxes meet: that point in either frame, and their relative angle.
+
+    The middle of the overlap of the upright boxes around both is exact for upright blocks and close for tilted ones; a
+    rigid weld holds the same wherever its point is.
     """
-    boxes = []
-    for body, (w, h) in ((a, a_size), (b, b_size)):
-        (x, y), c, s = body.position, abs(cos(body.angle)), abs(sin(body.angle))
+    sides = []
+    for x, y, angle, w, h in (a, b):
+        c, s = abs(cos(angle)), abs(sin(angle))
         ex, ey = (w * c + h * s) / 2, (w * s + h * c) / 2
-        boxes.append((x - ex, x + ex, y - ey, y + ey))
-    (al, ar, ab, at), (bl, br, bb, bt) = boxes
+        sides.append((x - ex, x + ex, y - ey, y + ey))
+    (al, ar, ab, at), (bl, br, bb, bt) = sides
     x, y = (max(al, bl) + min(ar, br)) / 2, (max(ab, bb) + min(at, bt)) / 2
     local = []
-    for body in (a, b):
-        (px, py), c, s = body.position, cos(body.angle), sin(body.angle)
+    for px, py, angle, _, _ in (a, b):
+        c, s = cos(angle), sin(angle)
         local += [(x - px) * c + (y - py) * s, (y - py) * c - (x - px) * s]
-    return (local[0], local[1], local[2], local[3], b.angle - a.angle)
+    return local[0], local[1], local[2], local[3], b[2] - a[2]
 
 
-def _weld(world: pyb2d3.World, a: pyb2d3.Body, b: pyb2d3.Body, frame: tuple[float, ...]) -> None:
+def _weld(world: pyb2d3.World, a: pyb2d3.Body, b: pyb2d3.Body, frame: Sequence[float]) -> None:
     """Joins two bodies as stiffly as the engine can (its default for a weld)."""
     joint = pyb2d3.WeldJointDef()
     joint.body_a, joint.body_b = a, b

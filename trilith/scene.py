@@ -10,14 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from trilith.geometry import Bools as Bools
+from trilith.geometry import Floats as Floats
+from trilith.geometry import Ints as Ints
+from trilith.geometry import Rects
 
 SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 """Widths of the three kinds of block."""
@@ -47,6 +48,9 @@ class Role(IntEnum):
     TARGET = 2
     OBSTACLE = 3
     FLOOR = 4
+
+
+_SOLID = np.isin(np.arange(len(Role)), (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
 
 
 class Placement(NamedTuple):
@@ -82,8 +86,8 @@ class Scene:
     def __post_init__(self) -> None:
         for name, (dtype, width) in _LAYOUT.items():
             array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
-            if width and array.shape[1:] != (width,):
-                array = array.reshape(-1, width)
+            if array.shape[1:] != ((width,) if width else ()):
+                raise ValueError(f"scene field {name!r} has shape {array.shape}, expected {('N', width) if width else ('N',)}")
             if array.flags.writeable:
                 array = array.view()
                 array.flags.writeable = False
@@ -92,10 +96,24 @@ class Scene:
     def __len__(self) -> int:
         return len(self.role)
 
-    @property
+    @staticmethod
+    def trusted(*arrays: Any) -> Scene:
+        """A scene of arrays that are right and that nobody else will write to: the constructor without its checks and copies."""
+        scene = object.__new__(Scene)
+        for array in arrays:
+            array.flags.writeable = False
+        scene.__dict__.update(zip(_LAYOUT, arrays, strict=True))
+        return scene
+
+    @cached_property
     def solid(self) -> Bools:
         """(N,): what a block can rest on or bump into: floor, blocks and obstacles."""
-        return (self.role == Role.BLOCK) | (self.role == Role.OBSTACLE) | (self.role == Role.FLOOR)
+        return _SOLID[self.role]
+
+    @cached_property
+    def solids(self) -> Rects:
+        """The rectangles of the solid rows, in row order."""
+        return Rects.of(self.pose[self.solid], self.size[self.solid])
 
     def rows(self, role: Role) -> Ints:
         """Rows of one role, in order of appearance."""
@@ -129,7 +147,8 @@ class Scene:
                 raise ValueError(f"scene has no field {name!r}")
             try:
                 raw = np.asarray(data[name])
-                array = raw.astype(dtype)
+                with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
+                    array = raw.astype(dtype)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError(f"scene field {name!r} is not an array of {np.dtype(dtype).name}") from None
             if raw.size and (raw.dtype.kind not in "biuf" or (dtype is not np.float64 and not np.array_equal(raw, array))):
@@ -173,6 +192,8 @@ def _check(scene: Scene) -> None:
         raise ValueError(f"rows 0 to {FLOOR - 1} of a scene, and no others, are its available blocks (or used ones)")
     if (scene.size <= 0).any() or (scene.size > FLOOR_SIZE[0]).any():
         raise ValueError(f"scene field 'size' has a length outside 0 to {FLOOR_SIZE[0]}")
+    if not np.array_equal(scene.size[:SLOTS], [(width, BLOCK_HEIGHT) for width in SLOT_WIDTHS]):
+        raise ValueError(f"the available blocks of a scene are {', '.join(map(str, SLOT_WIDTHS))} wide and {BLOCK_HEIGHT} high")
     if (np.abs(scene.pose[:, :2]) > 1e4).any() or (np.abs(scene.pose[:, 2]) > 1e4).any() or (np.abs(scene.velocity) > 1e4).any():
         raise ValueError("scene field 'pose' or 'velocity' has a number beyond 10000")
     for name in ("contact", "glue"):
@@ -204,8 +225,13 @@ def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles:
     )
 
 
+def clipped(x: float, y: float) -> tuple[float, float]:
+    """A position moved to the nearest one where the centre of a new block may be."""
+    return min(max(x, PLACE_X[0]), PLACE_X[1]), min(max(y, PLACE_Y[0]), PLACE_Y[1])
+
+
 def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
-    """`scene` with the block of `placement` in it, nothing simulated yet.
+    """`scene` with the block of `placement` in it as its row, nothing simulated yet.
 
     The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended; without,
     its own row becomes the block. Raises ValueError if a coordinate is not a finite number or there is no such slot.
@@ -215,18 +241,17 @@ def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
         raise ValueError(f"placement at ({x}, {y}): both coordinates must be finite numbers")
     if not 0 <= slot < SLOTS:
         raise ValueError(f"slot {slot}: must be 0 to {SLOTS - 1}")
-    pose = np.array([min(max(x, PLACE_X[0]), PLACE_X[1]), min(max(y, PLACE_Y[0]), PLACE_Y[1]), 0.0])
+    pose = (*clipped(x, y), 0.0)
+    row = len(scene) if keep else slot
+    columns = [np.empty((row + 1, *old.shape[1:]), old.dtype) if keep else old.copy() for old in _columns(scene)]
     if keep:
-        return Scene(
-            pose=np.concatenate([scene.pose, pose[None]]),
-            size=np.concatenate([scene.size, scene.size[slot : slot + 1]]),
-            velocity=np.concatenate([scene.velocity, np.zeros((1, 3))]),
-            role=np.append(scene.role, int(Role.BLOCK)),
-            sticky=np.append(scene.sticky, bool(sticky)),
-            contact=scene.contact,
-            glue=scene.glue,
-            glue_frame=scene.glue_frame,
-        )
-    poses, roles, stickies = scene.pose.copy(), scene.role.copy(), scene.sticky.copy()
-    poses[slot], roles[slot], stickies[slot] = pose, Role.BLOCK, sticky
-    return Scene(poses, scene.size, scene.velocity, roles, stickies, scene.contact, scene.glue, scene.glue_frame)
+        for new, old in zip(columns, _columns(scene), strict=True):
+            new[:row] = old
+    for new, value in zip(columns, (pose, scene.size[slot], 0.0, int(Role.BLOCK), sticky), strict=True):
+        new[row] = value
+    return Scene.trusted(*columns, scene.contact, scene.glue, scene.glue_frame)
+
+
+def _columns(scene: Scene) -> tuple[Any, ...]:
+    """The arrays that have a row for each object."""
+    return scene.pose, scene.size, scene.velocity, scene.role, scene.sticky

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.geometry import contains
+from trilith.geometry import Rects, contains
 from trilith.scene import Bools, Role, Scene, fresh_scene
 from trilith.tasks.task import BASE_OBJECTS, Level, Task, layer_y, obstacle_layer, spread, uniform
 
@@ -97,5 +97,5 @@ class Connecting(Task):
 def reached(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have their centre inside a placed block."""
     blocks = scene.rows(Role.BLOCK)
-    inside = contains(scene.pose[blocks], scene.size[blocks], scene.pose[scene.rows(Role.TARGET), :2])
+    inside = contains(Rects.of(scene.pose[blocks], scene.size[blocks]), scene.pose[scene.rows(Role.TARGET), :2])
     return np.any(inside, axis=1)

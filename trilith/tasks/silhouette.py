@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Role, Scene, fresh_scene
+from trilith.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Floats, Ints, Role, Scene, fresh_scene
 from trilith.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Task, layer_y, uniform
 
 CELL_GAP = 0.35
@@ -20,20 +20,23 @@ NEAR = 0.14
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
+_WIDTHS = np.array([SMALL, MEDIUM, LARGE])
 HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
 
 
-class _Piece(NamedTuple):
-    """A block-shaped place in a layer of the tessellation."""
+class _Pieces(NamedTuple):
+    """A tessellation: P block-shaped places, layer by layer, each from left to right."""
 
-    layer: int
-    x: float
-    width: float
+    layer: Ints
+    x: Floats
+    width: Floats
 
-    def overlap(self, other: _Piece) -> float:
-        """Length that two pieces share in x; negative where there is a gap."""
-        return min(self.x + self.width / 2, other.x + other.width / 2) - max(self.x - self.width / 2, other.x - other.width / 2)
+    def overlap(self) -> Floats:
+        """(P, P): length in x that piece i shares with piece j of the layer below it; negative where there is a gap, −inf elsewhere."""
+        left, right = self.x - self.width / 2, self.x + self.width / 2
+        shared = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
+        return np.where(self.layer[:, None] == self.layer + 1, shared, -np.inf)
 
 
 class Silhouette(Task):
@@ -70,14 +73,14 @@ class Silhouette(Task):
         obstacles = int(rng.integers(fewest, most + 1)) if most else 0
         while True:
             pieces = _tessellate(rng, layers)
-            chosen = _draw_targets(rng, pieces, targets)
-            blocked = None if chosen is None else _draw_obstacles(rng, pieces, chosen, obstacles)
-            if chosen is not None and blocked is not None:
+            drawn = _draw_rows(rng, pieces, targets, obstacles)
+            if drawn is not None:
                 break
-        return fresh_scene(
-            [(p.x, layer_y(p.layer), p.width, BLOCK_HEIGHT) for p in chosen],
-            [(p.x, layer_y(p.layer), p.width, OBSTACLE_HEIGHT) for p in blocked],
-        )
+        rows = [
+            [(float(pieces.x[p]), layer_y(int(pieces.layer[p])), float(pieces.width[p]), height) for p in chosen]
+            for chosen, height in zip(drawn, (BLOCK_HEIGHT, OBSTACLE_HEIGHT), strict=True)
+        ]
+        return fresh_scene(*rows)
 
     def score(self, scene: Scene) -> float:
         return float(np.count_nonzero(filled(scene)))
@@ -117,51 +120,43 @@ def _numbers(level: Level) -> tuple[int, int, tuple[int, int]]:
     return d + 1, min(d + 1, 6), (1, d - 1) if d >= 2 else (0, 0)
 
 
-def _tessellate(rng: np.random.Generator, layers: int) -> list[_Piece]:
+def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
     """Pieces of block width, side by side in each layer, from a random start; cells that would end beyond 14 m are dropped."""
-    pieces = []
+    parts = []
+    most = int(SCENE_WIDTH / (SMALL + CELL_GAP)) + 1
     for layer in range(layers):
-        left = float(rng.uniform(0, MAX_OFFSET))
-        while True:
-            width = (SMALL, MEDIUM, LARGE)[rng.integers(3)]
-            cell = width + CELL_GAP
-            if left + cell > SCENE_WIDTH:
-                break
-            pieces.append(_Piece(layer, left + cell / 2 - SCENE_WIDTH / 2, width))
-            left += cell
-    return pieces
+        width = _WIDTHS[rng.integers(3, size=most)]
+        right = rng.uniform(0, MAX_OFFSET) + np.cumsum(width + CELL_GAP)
+        inside = int(np.searchsorted(right, SCENE_WIDTH, side="right"))
+        width, right = width[:inside], right[:inside]
+        parts.append((np.full(inside, layer), right - (width + CELL_GAP) / 2 - SCENE_WIDTH / 2, width))
+    return _Pieces(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _draw(rng: np.random.Generator, candidates: list[_Piece]) -> _Piece:
-    weight = np.array([(p.layer + 1) ** HEIGHT_BIAS for p in candidates])
-    return candidates[int(rng.choice(len(candidates), p=weight / weight.sum()))]
+def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacles: int) -> tuple[list[int], list[int]] | None:
+    """Pieces that become targets, and those that become obstacles; None when the tessellation has too few.
 
+    Targets come one after another, each on the floor or directly above one already chosen. Obstacles are then drawn from
+    what is left on the floor or about above a target.
+    """
+    overlap = pieces.overlap()
+    weight = (pieces.layer + 1.0) ** HEIGHT_BIAS
+    on_floor = pieces.layer == 0
+    left = np.ones(len(weight), dtype=bool)
 
-def _draw_targets(rng: np.random.Generator, pieces: list[_Piece], count: int) -> list[_Piece] | None:
-    """Targets one after another, each on the floor or directly above one already chosen; None when there is no further one."""
-    chosen: list[_Piece] = []
-    for _ in range(count):
-        candidates = [
-            p for p in pieces
-            if p not in chosen and (p.layer == 0 or any(t.layer == p.layer - 1 and p.overlap(t) >= SUPPORT for t in chosen))
-        ]  # fmt: skip
-        if not candidates:
-            return None
-        chosen.append(_draw(rng, candidates))
-    return chosen
+    def draw(count: int, reach: float, chosen: list[int], below: list[int]) -> bool:
+        for _ in range(count):
+            candidates = np.flatnonzero(left & (on_floor | (overlap[:, below] >= reach).any(axis=1)))
+            if not len(candidates):
+                return False
+            total = np.cumsum(weight[candidates])
+            piece = int(candidates[np.searchsorted(total, rng.random() * total[-1], side="right")])
+            left[piece] = False
+            chosen.append(piece)
+        return True
 
-
-def _draw_obstacles(rng: np.random.Generator, pieces: list[_Piece], targets: list[_Piece], count: int) -> list[_Piece] | None:
-    """Obstacles from the pieces left over that lie on the floor or about above a target; None when there are too few."""
-    candidates = [
-        p for p in pieces
-        if p not in targets and (p.layer == 0 or any(t.layer == p.layer - 1 and p.overlap(t) >= -NEAR for t in targets))
-    ]  # fmt: skip
-    if len(candidates) < count:
-        return None
-    chosen = []
-    for _ in range(count):
-        piece = _draw(rng, candidates)
-        candidates.remove(piece)
-        chosen.append(piece)
-    return chosen
+    filled: list[int] = []
+    blocked: list[int] = []
+    if draw(targets, SUPPORT, filled, below=filled) and draw(obstacles, -NEAR, blocked, below=filled):
+        return filled, blocked
+    return None
