@@ -1,0 +1,15 @@
+"""A builder that does anything legal, in the Gymnasium environment of Connecting: prints what each episode earned, and why it ended."""
+
+import gymnasium as gym
+import numpy as np
+
+env = gym.make("trilith:trilith/Connecting-v0", level=1)
+rng = np.random.default_rng(0)
+for episode in range(5):
+    observation, info = env.reset(seed=episode)
+    total, ended = 0.0, False
+    while not ended:
+        block, reference, offset = rng.choice(np.argwhere(info["legal"]))
+        observation, reward, ended, _, info = env.step(np.array([block, reference, offset, 0]))
+        total += float(reward)
+    print(f"episode {episode}: return {total:.2f}, ended by {info['reason']}")
