@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +22,15 @@ CLEARANCE = 0.04
 OFFSETS = 15
 
 
+@cache
+def _evenly(n: int) -> Floats:
+    """(n,): from −1 to 1."""
+    return np.arange(n) * (2 / (n - 1)) - 1
+
+
 def rest_height(scene: Scene, refs: Any) -> Floats:
     """(R,): y of the centre of a block placed relative to each reference row: into a target, onto anything solid."""
-    target = scene.role[refs] == Role.TARGET
+    target = scene.role[refs] == int(Role.TARGET)
     return scene.pose[refs, 1] + np.where(target, 0.0, (scene.size[refs, 1] + BLOCK_HEIGHT) / 2) + CLEARANCE
 
 
@@ -105,16 +113,15 @@ class DiscreteRelative:
     def grid(self, reference: Any, block: Any) -> Floats:
         """(..., offsets): distances along one axis from the centre of an object of this length to a block of that one.
 
-        They reach one spacing past where the two no longer overlap, so that a block can also fall beside the object.
+        The outermost on either side lies beyond where the two overlap, so that a block can also fall beside the object.
         """
         n = self.offsets
         reach = (np.asarray(reference) + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE))
-        return reach[..., None] * (np.arange(n) * (2 / (n - 1)) - 1)
+        return reach[..., None] * _evenly(n)
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement | None:
-        """The placement of an action, None for an invalid edge. Raises ValueError if offset or sticky is out of range."""
-        c, r, *rest = (int(part) for part in action)
-        *at, sticky = _indices(rest, (*self.tail, 2))
+        """The placement of an action, None for an invalid edge. Raises ValueError if another part is out of range."""
+        c, r, *at, sticky = _indices(action, (None, None, *self.tail, 2))
         if not (0 <= c < SLOTS and scene.role[c] == Role.AVAILABLE and 0 <= r < len(scene) and scene.role[r] != Role.AVAILABLE):
             return None
         x = float(scene.pose[r, 0] + self.grid(scene.size[r, 0], scene.size[c, 0])[at[0]])
@@ -152,21 +159,21 @@ def legal(scene: Scene, codec: DiscreteRelative) -> Bools:
     one width are placed alike, so each width is computed once.
     """
     mask = np.zeros((SLOTS, len(scene), *codec.tail), dtype=bool)
-    available = scene.role == Role.AVAILABLE
+    available = scene.role == int(Role.AVAILABLE)
     slots_of: dict[float, list[int]] = {}
-    for slot in np.flatnonzero(available).tolist():
-        slots_of.setdefault(float(scene.size[slot, 0]), []).append(slot)
+    for slot, width in zip(available.nonzero()[0].tolist(), scene.size[:SLOTS, 0][available[:SLOTS]].tolist(), strict=True):
+        slots_of.setdefault(width, []).append(slot)
     if not slots_of:
         return mask
-    refs = np.flatnonzero(~available)
+    refs = (~available).nonzero()[0]
     widths = np.array(list(slots_of))
     x = scene.pose[refs, 0, None] + codec.grid(scene.size[refs, 0], widths[:, None])  # (W, R, n)
     y = codec._heights(scene, refs)  # (R, heights)
     shape = (len(widths), *y.shape, x.shape[-1])
     xs = np.empty(shape)
     xs[...] = np.minimum(np.maximum(x, PLACE_X[0]), PLACE_X[1])[:, :, None]
-    ys = np.tile(np.minimum(np.maximum(y, PLACE_Y[0]), PLACE_Y[1]).ravel(), len(widths))
-    ws = np.repeat(widths, y.size)
+    ys = np.concatenate([np.minimum(np.maximum(y, PLACE_Y[0]), PLACE_Y[1]).ravel()] * len(widths))
+    ws = widths.repeat(y.size)
     free = ~overlaps_any(xs.reshape(len(ys), -1), ys, ws, BLOCK_HEIGHT, scene.solids).reshape(shape)
     free = free[:, :, 0] if len(codec.tail) == 1 else free.swapaxes(2, 3)
     for slots, each in zip(slots_of.values(), free, strict=True):
@@ -182,11 +189,15 @@ def _finite(action: Sequence[float], length: int) -> list[float]:
     return [min(max(value, -1.0), 1.0) for value in values]
 
 
-def _indices(action: Sequence[int], shape: tuple[int, ...]) -> list[int]:
-    values = [int(part) for part in action]
-    if len(values) != len(shape) or not all(0 <= value < size for value, size in zip(values, shape, strict=True)):
-        raise ValueError(f"action part {values}: must be {len(shape)} indices below {shape}")
-    return values
+def _indices(action: Sequence[int], shape: tuple[int | None, ...]) -> list[int]:
+    """The parts of an action, which must be whole numbers from 0 to below those of `shape`, and any at all where that is None."""
+    values = np.asarray(action).tolist()
+    if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
+        raise ValueError(f"action {values}: must be {len(shape)} whole numbers")
+    if not all(size is None or 0 <= value < size for value, size in zip(values, shape, strict=True)):
+        limits = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"action {values}: must be from 0 to below ({limits})")
+    return [int(value) for value in values]
 
 
 def _nearest_slot(pick: float) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -23,6 +24,7 @@ Reason = Literal[
     "bad_simulation",
 ]
 """Why an episode ended."""
+_AVAILABLE = int(Role.AVAILABLE)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
@@ -74,7 +76,7 @@ class State:
             raise ValueError(f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name")
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
             raise ValueError(f"state field 'steps' is {steps!r}: must be a number of placements")
-        if isinstance(total, bool) or not isinstance(total, int | float) or not np.isfinite(total):
+        if not _is_number(total):
             raise ValueError(f"state field 'total' is {total!r}: must be a finite number")
         if ended is not None and ended not in REASONS:
             raise ValueError(f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
@@ -115,33 +117,34 @@ def step(state: State, placement: Placement | None, forfeit: bool = False, recor
         raise ValueError(f"this episode has ended ({state.ended}): start another one")
     task, scene = state.rules, state.scene
 
-    def end(reason: Reason, scene: Scene, reward: float = 0.0, settled: Settled | None = None) -> Step:
-        return Step(replace(state, scene=scene, steps=state.steps + 1, total=state.total + reward, ended=reason), reward, settled)
+    def result(scene: Scene, ended: Reason | None, reward: float = 0.0, settled: Settled | None = None) -> Step:
+        after = State(scene, state.task, state.level, state.steps + 1, state.total + reward, ended)
+        return Step(after, reward, settled)
 
-    forfeited = -state.total if forfeit else 0.0
+    forfeited = 0.0 - state.total if forfeit else 0.0
     if placement is None:
-        return end("invalid_edge", scene)
+        return result(scene, "invalid_edge")
     placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
-    if scene.role[placement.slot] != Role.AVAILABLE:
-        return end("bad_choice", scene)
+    if scene.role[placement.slot] != _AVAILABLE:
+        return result(scene, "bad_choice")
     if collides(scene, placement, scene.solids):
         obstacle = scene.role == Role.OBSTACLE
         at_obstacle = collides(scene, placement, Rects.of(scene.pose[obstacle], scene.size[obstacle]))
-        return end("spawn_collision", scene, forfeited if at_obstacle else 0.0)
+        return result(scene, "spawn_collision", forfeited if at_obstacle else 0.0)
 
     settled = settle(placed, record)
     after = settled.scene
-    if not (np.isfinite(after.pose).all() and np.isfinite(after.velocity).all()):
-        return end("bad_simulation", scene, settled=settled)
+    if not isfinite(after.pose.sum() + after.velocity.sum()):
+        return result(scene, "bad_simulation", settled=settled)
     if settled.hit:
-        return end("obstacle_hit", after, forfeited, settled)
+        return result(after, "obstacle_hit", forfeited, settled)
     score = task.score(after)
-    reward = score - task.sticky_cost * np.count_nonzero(after.sticky) - state.total
+    reward = score - task.sticky_cost * int(after.sticky.sum()) - state.total
     if task.complete(after, score):
-        return end("complete", after, reward, settled)
-    if state.steps + 1 >= task.max_steps(after, state.level) or not (after.role[:SLOTS] == Role.AVAILABLE).any():
-        return end("max_steps", after, reward, settled)
-    return Step(replace(state, scene=after, steps=state.steps + 1, total=state.total + reward), reward, settled)
+        return result(after, "complete", reward, settled)
+    if state.steps + 1 >= task.max_steps(after, state.level) or _AVAILABLE not in after.role[:SLOTS].tolist():
+        return result(after, "max_steps", reward, settled)
+    return result(after, None, reward, settled)
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class Recording:
         """Plain lists and numbers."""
         return {
             "start": self.start.to_json(),
-            "placements": [None if p is None else list(p) for p in self.placements],
+            "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
             "forfeit": self.forfeit,
         }
 
@@ -188,8 +191,13 @@ def placement_from_json(data: Any) -> Placement:
     slot, x, y, sticky = data
     if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < SLOTS:
         raise ValueError(f"placement {data!r}: slot must be 0 to {SLOTS - 1}")
-    if any(isinstance(v, bool) or not isinstance(v, int | float) or not np.isfinite(v) for v in (x, y)):
+    if not (_is_number(x) and _is_number(y)):
         raise ValueError(f"placement {data!r}: x and y must be finite numbers")
     if not isinstance(sticky, bool):
         raise ValueError(f"placement {data!r}: sticky must be true or false")
     return Placement(slot, float(x), float(y), sticky)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether something read from JSON is a finite number (an integer there may have hundreds of digits)."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class Graph(NamedTuple):
 
 def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
     """The graph of a scene: all ordered pairs of different objects, or the sparse set of them (see `sparse_links`)."""
+    if connectivity not in get_args(Connectivity):
+        raise ValueError(f"connectivity {connectivity!r}: choose {' or '.join(get_args(Connectivity))}")
     senders, receivers = _full_links(len(scene)) if connectivity == "full" else np.nonzero(sparse_links(scene))
     return Graph(objects(scene), edge_features(scene)[senders, receivers], senders, receivers)
 

@@ -113,8 +113,9 @@ class Task(ABC):
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
             level = int(level)
-        if level in self.levels or level in self.generalisation:
-            return level
+        for each in (*self.levels, *self.generalisation):
+            if level == each and not isinstance(level, bool):
+                return each  # as it stands in the table: an int, never a float or an integer of numpy
         names = "".join(f", {name}" for name in self.generalisation)
         raise ValueError(f"{self.name} has no level {level!r}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
 
