@@ -107,7 +107,10 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
     windows = []
     for (top, bottom, left, right), (x, y, _), (w, h), c, s in zip(boxes, pose.tolist(), size.tolist(), cosines, sines, strict=True):
         dx, dy = xs[left:right] - x, ys[top:bottom, None] - y
-        inside = (np.abs(dx * c + dy * s) <= w / 2) & (np.abs(dy * c - dx * s) <= h / 2)
+        if s:
+            inside = (np.abs(dx * c + dy * s) <= w / 2) & (np.abs(dy * c - dx * s) <= h / 2)
+        else:  # upright, as all but placed blocks are: the same with half the work
+            inside = (np.abs(dx) <= w / 2) & (np.abs(dy) <= h / 2)
         windows.append(Window(top, bottom, left, right, inside))
     return windows
 
