@@ -1,0 +1,98 @@
+"""What can be placed in a scene: every legal discrete relative action, and where its block would come to rest if nothing moved.
+
+The forecast is plain geometry: the block falls straight down from where it is put until it meets something. Scripts
+choose by it alone, planners use it to decide which placements are worth simulating.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trilith.actions import DiscreteRelative, legal, rest_height
+from trilith.geometry import extents
+from trilith.scene import BLOCK_HEIGHT, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.tasks.task import SPACING
+
+CODEC = DiscreteRelative()
+"""Every builder acts through this: the paper's interface, 15 offsets."""
+SAFE = 0.02
+"""A falling block keeps at least this far from an obstacle, four times what counts as touching."""
+LEVEL = 0.08
+"""Tops that differ by less than this carry a block together: stacks sink into each other by up to 0.01 a layer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """K placements, one row each, not sticky; available blocks of one width are interchangeable, so each width appears once."""
+
+    scene: Scene
+    slot: Ints
+    """(K,): row of the available block."""
+    ref: Ints
+    """(K,): row of the object it is placed on."""
+    offset: Ints
+    """(K,): which offset of the grid."""
+    x: Floats
+    """(K,): where the centre will be."""
+    width: Floats
+    """(K,)"""
+    rest: Floats
+    """(K,): y of the centre at rest."""
+    drop: Floats
+    """(K,): how far it falls."""
+    left: Floats
+    """(K,): leftmost point at which something carries it."""
+    right: Floats
+    """(K,): rightmost such point."""
+    safe: Bools
+    """(K,): whether it stays clear of every obstacle."""
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    @property
+    def layer(self) -> Ints:
+        """(K,): the layer of blocks it comes to rest in, 0 on the floor."""
+        return np.rint((self.rest - BLOCK_HEIGHT / 2) / SPACING).astype(np.int64)
+
+    @property
+    def balance(self) -> Floats:
+        """(K,): how far inside its supports the middle of the block is; negative: it tips over."""
+        return np.minimum(self.x - self.left, self.right - self.x)
+
+    def placement(self, k: int, sticky: bool = False) -> Placement:
+        """Option k as a placement, decoded from its discrete relative action."""
+        placement = CODEC.decode(self.scene, (int(self.slot[k]), int(self.ref[k]), int(self.offset[k]), int(sticky)))
+        assert placement is not None  # options are valid edges
+        return placement
+
+
+def options(scene: Scene) -> Options:
+    """Everything that can be placed in a scene."""
+    mask = legal(scene, CODEC)
+    seen: set[float] = set()
+    for slot, width in enumerate(scene.size[: len(mask), 0].tolist()):
+        if width in seen:
+            mask[slot] = False
+        elif scene.role[slot] == Role.AVAILABLE:
+            seen.add(width)
+    slot, ref, offset = np.nonzero(mask)
+    width = scene.size[slot, 0]
+    x = np.clip(scene.pose[ref, 0] + CODEC.grid(scene.size[ref, 0], width)[np.arange(len(slot)), offset], *PLACE_X)
+    bottom = rest_height(scene, ref) - BLOCK_HEIGHT / 2
+
+    solid = np.flatnonzero(scene.solid)
+    half = extents(scene.pose[solid], scene.size[solid])
+    centre, top = scene.pose[solid, 0], scene.pose[solid, 1] + half[:, 1]
+    between = np.abs(x[:, None] - centre) - width[:, None] / 2 - half[:, 0]  # horizontal gap, negative where they overlap
+    below = top <= bottom[:, None] + LEVEL / 4
+    ground = np.where(below & (between < 0), top, -1.0).max(axis=1, initial=0.0)
+    carries = below & (between < 0) & (top >= ground[:, None] - LEVEL)
+    left = np.where(carries, np.maximum(centre - half[:, 0], x[:, None] - width[:, None] / 2), np.inf).min(axis=1, initial=np.inf)
+    right = np.where(carries, np.minimum(centre + half[:, 0], x[:, None] + width[:, None] / 2), -np.inf).max(axis=1, initial=-np.inf)
+    low, high = scene.pose[solid, 1] - half[:, 1], bottom[:, None] + BLOCK_HEIGHT
+    passes = (between < SAFE) & (top > ground[:, None] - SAFE) & (low < high + SAFE)
+    safe = ~(passes & (scene.role[solid] == Role.OBSTACLE)).any(axis=1)
+    return Options(scene, slot, ref, offset, x, width, ground + BLOCK_HEIGHT / 2, bottom - ground, left, right, safe)

@@ -1,0 +1,103 @@
+"""Silhouette: a script after the paper's, and a search over the order of the targets and where glue is worth its price."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+
+import numpy as np
+
+from trilith.actions import CLEARANCE, OFFSETS, legal
+from trilith.builders.options import CODEC
+from trilith.builders.statics import stands
+from trilith.episode import State, step
+from trilith.scene import SLOTS, Placement, Role, Scene, place
+from trilith.tasks.silhouette import filled
+
+MIDDLE = OFFSETS // 2
+MARGIN = 0.02
+"""The script wants the weight of a pile to lie at least this far inside its supports."""
+BUDGET = 1200
+"""Most placements that the search simulates in one scene."""
+EAGER = 0.9
+"""What a target not yet filled counts in the order of the search: below 1, so that of two equal hopes the fuller scene comes first."""
+
+
+def script(scene: Scene) -> Placement | None:
+    """The next placement, None when nothing more would stand.
+
+    As in the paper: layer by layer, from the centre to the sides, glue only where a block would not be supported without.
+    The paper asks whether the block's own centre of mass is supported; this asks whether the whole pile would stand, and
+    within a layer places first what needs no glue, which often balances what would have needed it.
+    """
+    reach = np.abs(scene.pose[:, 0] - scene.pose[scene.role == Role.TARGET, 0].mean())
+    targets = sorted(_open(scene), key=lambda t: (scene.pose[t, 1], reach[t]))
+    for height in sorted({float(scene.pose[t, 1]) for t in targets}):
+        for sticky in (False, True):
+            for target in targets:
+                if scene.pose[target, 1] == height and stands(_with(scene, target, sticky), MARGIN):
+                    return _onto(scene, target, sticky)
+    return None
+
+
+def plan(state: State) -> list[Placement]:
+    """The best sequence found by A*: a state can at most still earn 1 for every open target, so the search knows when it is done."""
+    tie = count()
+    queue: list[tuple[float, int, State, list[Placement]]] = [(0.0, next(tie), state, [])]
+    best, best_plan = state.total, []
+    seen: set[bytes] = set()
+    left = BUDGET
+    while queue and left > 0:
+        _, _, here, done = heapq.heappop(queue)
+        if _hope(here) <= best:
+            continue
+        for target in _open(here.scene):
+            for sticky in (False, True):
+                if not stands(_with(here.scene, target, sticky), -MARGIN):
+                    continue
+                placement = _onto(here.scene, target, sticky)
+                after = step(here, placement).state
+                left -= 1
+                if after.total > best:
+                    best, best_plan = after.total, [*done, placement]
+                key = _key(after.scene)
+                if not after.ended and _hope(after) > best and key not in seen:
+                    seen.add(key)
+                    order = -(after.total + EAGER * (_hope(after) - after.total))
+                    heapq.heappush(queue, (order, next(tie), after, [*done, placement]))
+    return best_plan
+
+
+def _open(scene: Scene) -> list[int]:
+    """Rows of the targets that are not filled and have room for their block."""
+    mask = legal(scene, CODEC)[:, :, MIDDLE]
+    targets = scene.rows(Role.TARGET)
+    return [t for t in targets[~np.asarray(filled(scene), dtype=bool)].tolist() if mask[_slot(scene, t), t]]
+
+
+def _slot(scene: Scene, target: int) -> int:
+    return int(np.argmax(scene.size[:SLOTS, 0] == scene.size[target, 0]))
+
+
+def _onto(scene: Scene, target: int, sticky: bool) -> Placement:
+    placement = CODEC.decode(scene, (_slot(scene, target), target, MIDDLE, int(sticky)))
+    assert placement is not None
+    return placement
+
+
+def _with(scene: Scene, target: int, sticky: bool) -> Scene:
+    """The scene with a block in a target, as it would lie there."""
+    placement = _onto(scene, target, sticky)
+    return place(scene, placement._replace(y=placement.y - CLEARANCE), keep=True)
+
+
+def _hope(state: State) -> float:
+    """The most a state can still come to."""
+    return state.total + min(np.count_nonzero(~np.asarray(filled(state.scene), dtype=bool)), state.max_steps - state.steps)
+
+
+def _key(scene: Scene) -> bytes:
+    """States that fill the same targets with the same glue count as one, whatever the order was."""
+    blocks = scene.rows(Role.BLOCK)
+    rows = np.column_stack([np.rint(scene.pose[blocks, :2] * 10), scene.sticky[blocks]]).astype(np.int64)
+    return rows[np.lexsort(rows.T)].tobytes()
