@@ -1,0 +1,109 @@
+"""Everything that Q-learning depends on, as dataclasses whose fields are also the command line. Imports no learning framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_type_hints
+
+Mask = Literal["none", "edges", "legal"]
+"""Which actions may be chosen: all, those from an available block to an object, or of these only those that overlap nothing."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """The network that values actions."""
+
+    network: Literal["attention", "graph"] = "attention"
+    """attention over objects (ours), or the paper's graph network."""
+    width: int = 64
+    """Units of every hidden layer; of a token in the attention network."""
+    layers: int = 3
+    """Attention: number of layers."""
+    heads: int = 4
+    """Attention: heads of a layer."""
+    decoder: int = 128
+    """Attention: units of the decoder's hidden layers."""
+    recurrent: int = 3
+    """Graph: number of recurrent steps, n_rec in the paper."""
+    connectivity: Literal["full", "sparse"] = "full"
+    """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    """Everything that Q-learning depends on. The defaults are the recipe `fast`."""
+
+    net: NetConfig = field(default_factory=NetConfig)
+    """The network that values actions."""
+    actions: Literal["relative", "relative_xy", "absolute"] = "relative"
+    """The space of actions: an edge and an offset along x, or along x and y, or a cell of a grid over the scene."""
+    offsets: int = 15
+    """Relative actions: number of offsets along an axis."""
+    mask: Mask = "legal"
+    """What may be chosen, in acting, exploring and the bootstrap maximum alike: anything (an invalid choice ends the
+    episode), edges from an available block to an object, or of these only placements that overlap nothing."""
+    learning_rate: float = 5e-4
+    """Of Adam."""
+    warmup: int = 500
+    """Learner steps over which the learning rate rises from 0."""
+    decay_steps: int = 0
+    """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
+    batch: int = 64
+    """Transitions of a learner step."""
+    ratio: float = 0.0625
+    """Learner steps for each actor step, kept by both waiting for each other."""
+    discount: float = 0.99
+    """What a reward one step later counts for."""
+    n_step: int = 1
+    """Rewards that are summed before the bootstrap."""
+    double: bool = True
+    """Whether the learning network picks the action whose value the target network then gives."""
+    target_rate: float = 0.005
+    """Share by which the target network moves towards the learning one after every learner step; 0: it is copied instead."""
+    target_period: int = 1000
+    """Learner steps between copies to the target network, if `target_rate` is 0."""
+    act_with_target: bool = True
+    """Whether to evaluate and keep the target network, an average over the last learner steps, rather than the learning one."""
+    clip: float = 10.0
+    """The norm that gradients are clipped to; 0: not clipped."""
+    mirror: bool = True
+    """Whether half of the transitions are replayed with left and right swapped, which the world does not notice."""
+    epsilon: float = 0.3
+    """Random actions an episode, about: at step n an action is random with probability ε / max(L - n, 1), where L is a running
+    mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
+    replay_mb: float = 200.0
+    """Size of the replay in megabytes."""
+    min_replay: int = 2000
+    """Steps in the replay before learning starts."""
+    curriculum_steps: int = 10_000
+    """Learner steps over which levels are raised from the first to the last."""
+    hardest_share: float = 0.5
+    """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+
+
+RECIPES: dict[str, DQNConfig] = {"fast": DQNConfig()}
+"""Recipes by name."""
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A config as plain values."""
+    return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(config).items()}
+
+
+def from_json(kind: type[T], data: Mapping[str, Any]) -> T:
+    """The config that `to_json` wrote. Raises ValueError naming a field that it cannot have written."""
+    hints = get_type_hints(kind)
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        if name not in names:
+            raise ValueError(f"a {kind.__name__} has no field {name!r}")
+        hint = hints[name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            value = from_json(hint, value)
+        values[name] = Path(value) if hint is Path else value
+    return kind(**values)

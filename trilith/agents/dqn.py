@@ -1,0 +1,184 @@
+"""Deep Q-learning with values on the edges of a scene (paper §4.4 and §D): recipes, the learning rule, and an agent from weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, legal
+from trilith.agents.config import DQNConfig, from_json, to_json
+from trilith.agents.replay import Replay, Sample, mirrored
+from trilith.episode import State
+from trilith.files import read_json, whole, write_json
+from trilith.nets.attention import AttentionNet
+from trilith.nets.batch import Layout, Records
+from trilith.nets.qnet import QNet
+from trilith.scene import Ints, Placement, Scene
+from trilith.tasks import get_task
+
+
+def make_layout(config: DQNConfig, task: str) -> Layout:
+    """How states of a task are stored under a config. Raises ValueError if mask and actions do not go together."""
+    rules = get_task(task)
+    if config.actions == "absolute":
+        if config.mask == "legal":
+            raise ValueError("the mask legal is for relative actions: choose mask none or edges for absolute ones")
+        return Layout.of(rules, DiscreteAbsolute(*rules.grid), False)
+    codec = DiscreteRelative(config.offsets) if config.actions == "relative" else DiscreteRelativeXY(config.offsets)
+    return Layout.of(rules, codec, config.mask == "legal")
+
+
+def make_net(config: DQNConfig, layout: Layout) -> QNet:
+    """The network of a config, with fresh weights from torch's generator."""
+    net = config.net
+    return AttentionNet(layout, config.mask, net.width, net.layers, net.heads, decoder=net.decoder)
+
+
+def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
+    """(B,): records of scenes, the mask of legal actions included if the layout wants it."""
+    if not layout.stores_legal:
+        return layout.pack(scenes)
+    assert isinstance(layout.codec, DiscreteRelative)
+    return layout.pack(scenes, [legal(scene, layout.codec) for scene in scenes])
+
+
+def choose(net: QNet, records: Records, random: np.ndarray[Any, Any], rngs: Sequence[np.random.Generator]) -> Ints:
+    """(B, 4): the best action in each state, or any that the mask allows where `random` (B,) is True; -1 where there is none."""
+    with torch.no_grad():
+        batch = net.layout.unpack(records)
+        actions, value = net.best(batch)
+        chosen = actions.numpy()
+        chosen[~np.isfinite(value.numpy())] = -1
+        if random.any():
+            mask = net.mask(batch).flatten(1)
+            flat = torch.zeros(len(batch), dtype=torch.int64)
+            for i in np.flatnonzero(random).tolist():
+                allowed = mask[i].nonzero()[:, 0]
+                if len(allowed):
+                    flat[i] = allowed[int(rngs[i].integers(len(allowed)))]
+            explored = net.actions(batch, flat).numpy()
+            explore = random & (chosen[:, 0] >= 0)
+            chosen[explore] = explored[explore]
+    return chosen
+
+
+class DQNLearner:
+    """The learning network, its target and its optimiser, and one step of learning."""
+
+    def __init__(self, config: DQNConfig, layout: Layout, seed: int) -> None:
+        self.config, self.layout = config, layout
+        torch.manual_seed(seed)
+        self.net, self.target = make_net(config, layout), make_net(config, layout)
+        self.target.load_state_dict(self.net.state_dict())
+        self.target.requires_grad_(False)
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=True)
+        self.steps = 0
+
+    @property
+    def acting(self) -> QNet:
+        """The network to evaluate and to keep."""
+        return self.target if self.config.act_with_target and self.config.target_rate else self.net
+
+    def learn(self, replay: Replay, rng: np.random.Generator) -> dict[str, float]:
+        """One learner step on transitions of the replay; returns figures for the log."""
+        config = self.config
+        sample = replay.sample(rng, config.batch, config.n_step, config.discount)
+        rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
+        if config.decay_steps:
+            rate *= 0.55 + 0.45 * float(np.cos(np.pi * min(self.steps / config.decay_steps, 1.0)))
+        self.optimiser.param_groups[0]["lr"] = rate
+
+        mirror, actions = None, sample.actions
+        if config.mirror:
+            mirror, actions = mirrored(self.layout, sample.records, actions, rng)
+        wanted = self._targets(sample)
+        values = self.net.q_at(self.layout.unpack(sample.records, mirror), torch.from_numpy(actions))
+        loss = F.huber_loss(values, wanted)
+        self.optimiser.zero_grad()
+        loss.backward()
+        if config.clip:
+            torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
+        self.optimiser.step()
+        self.steps += 1
+        self._move_target()
+        return {"loss": float(loss.detach()), "value": float(values.detach().mean())}
+
+    def _targets(self, sample: Sample) -> Tensor:
+        """(B,): rewards and, where the episode went on, the discounted value of what followed."""
+        wanted = torch.from_numpy(sample.returns).float()
+        goes_on = np.flatnonzero(sample.discounts)
+        if not len(goes_on):
+            return wanted
+        with torch.no_grad():
+            batch = self.layout.unpack(sample.following[goes_on])
+            best, value = (self.net if self.config.double else self.target).best(batch)
+            some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
+            if self.config.double:
+                value = self.target.q_at(batch, best.clamp(min=0))
+            wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
+        return wanted
+
+    def _move_target(self) -> None:
+        config = self.config
+        with torch.no_grad():
+            if config.target_rate:
+                # Early on the average covers only the steps there have been, so that the target does not lag behind.
+                rate = max(config.target_rate, 1 / (self.steps + 1))
+                torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
+            elif self.steps % config.target_period == 0:
+                self.target.load_state_dict(self.net.state_dict())
+
+
+class DQNAgent:
+    """Builds by taking the action of the highest value."""
+
+    def __init__(self, config: DQNConfig, net: QNet) -> None:
+        self.config, self.net = config, net
+        self.layout = net.layout
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """The best placement in each state; None where the mask allows none, or the network prefers an invalid edge."""
+        if not states:
+            return []
+        scenes = [state.scene for state in states]
+        actions = choose(self.net, observe(self.layout, scenes), np.zeros(len(scenes), dtype=bool), rngs)
+        return [None if a[0] < 0 else self.layout.decode(scene, a) for scene, a in zip(scenes, actions.tolist(), strict=True)]
+
+
+def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:
+    """Writes a network's weights to `path` and, beside it as JSON, what is needed to use them and a `card` about them."""
+    with whole(path) as aside:
+        save_file({name: value.contiguous() for name, value in net.state_dict().items()}, aside)
+    write_json(path.with_suffix(".json"), {"task": task, "agent": to_json(config), **card})
+
+
+def load(path: str | Path) -> DQNAgent:
+    """The agent of a weights file or, given the folder of a run, of its best weights (its last ones if there are no best yet).
+
+    Raises ValueError in one line if there are none, or the files are damaged or do not belong together.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
+        if not found:
+            raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
+        path = found[0]
+    data = read_json(path.with_suffix(".json"))
+    try:
+        config = from_json(DQNConfig, data["agent"])
+        net = make_net(config, make_layout(config, data["task"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error}") from None
+    try:
+        net.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise ValueError(f"cannot use the weights {path}: {str(error).splitlines()[0]}") from None
+    return DQNAgent(config, net.eval())

@@ -1,0 +1,206 @@
+"""States as compact records, and the padded batch of them that every network reads.
+
+A record keeps only what differs between states: the objects of the scene (everything but the available blocks, whose places
+never change) and which of the seven slots are still available. Actions are four integers (sender, receiver, offset, sticky).
+Sender and receiver count nodes: 0 to 6 are the slots, 7 + r is the r-th object of the scene in order of its row. `offset`
+is the flat index of the parts of an action after the edge. For absolute actions the sender is the slot, the receiver 0 and
+the offset the cell of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trilith.actions import DiscreteAbsolute, DiscreteRelative
+from trilith.scene import SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.tasks import Level, Task
+
+KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
+KINDS = len(KIND_WIDTHS)
+"""Available blocks of one width are the same to a builder: there are three kinds."""
+KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
+"""(7,): the kind of each slot."""
+
+Records = NDArray[Any]
+"""(B,): a structured array with one record a state, see `Layout.dtype`."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the states of one task are stored for one action space."""
+
+    rows: int
+    """Objects that a scene can have at most, available blocks not counted."""
+    codec: DiscreteRelative | DiscreteAbsolute
+    stores_legal: bool
+    """Whether the mask of legal actions is part of a record."""
+
+    @staticmethod
+    def of(task: Task, codec: DiscreteRelative | DiscreteAbsolute, stores_legal: bool) -> Layout:
+        """The layout with room for every scene of a task, those of the generalisation levels too."""
+        levels: list[Level] = [*task.levels, *task.generalisation]
+        most = max(task.max_objects(level) for level in levels)
+        return Layout(most - SLOTS if task.keeps_supply else most, codec, stores_legal)
+
+    @cached_property
+    def offsets(self) -> int:
+        """Placements that an edge offers, sticky not counted; cells of the grid for absolute actions."""
+        return prod(self.codec.tail if isinstance(self.codec, DiscreteRelative) else self.codec.shape[1:3])
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """One record. Bits of matrices are packed; velocities are all but zero, so half precision is plenty."""
+        n = self.rows
+        square = (n * n + 7) // 8
+        fields: list[tuple[Any, ...]] = [
+            ("count", "u1"),
+            ("available", "u1"),
+            ("pose", "f4", (n, 3)),
+            ("size", "f4", (n, 2)),
+            ("velocity", "f2", (n, 3)),
+            ("role", "u1", (n,)),
+            ("sticky", "?", (n,)),
+            ("touch", "u1", (square,)),
+            ("glue", "u1", (square,)),
+        ]
+        if self.stores_legal:
+            fields.append(("legal", "u1", ((KINDS * n * self.offsets + 7) // 8,)))
+        return np.dtype(fields)
+
+    def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None) -> Records:
+        """(B,) records of scenes; `legals` are their masks from `actions.legal`, needed if the layout stores them."""
+        b, n = len(scenes), self.rows
+        records = np.zeros(b, self.dtype)
+        count, available, pose, size = records["count"], records["available"], records["pose"], records["size"]
+        velocity, roles, sticky = records["velocity"], records["role"], records["sticky"]
+        links = np.zeros((2, b, n, n), dtype=bool)
+        mask = np.zeros((b, KINDS, n, self.offsets), dtype=bool) if self.stores_legal else None
+        for i, scene in enumerate(scenes):
+            refs = reference_rows(scene)
+            k = len(refs)
+            count[i] = k
+            available[i] = np.packbits(scene.role[:SLOTS] == Role.AVAILABLE)[0]
+            pose[i, :k], size[i, :k], velocity[i, :k] = scene.pose[refs], scene.size[refs], scene.velocity[refs]
+            roles[i, :k], sticky[i, :k] = scene.role[refs], scene.sticky[refs]
+            if len(scene.contact):
+                place = np.zeros(len(scene), dtype=np.int64)
+                place[refs] = np.arange(k)
+                for link, pairs in zip(links, (scene.contact, scene.glue), strict=True):
+                    link[i, place[pairs[:, 0]], place[pairs[:, 1]]] = True
+            if mask is not None:
+                assert legals is not None
+                free = legals[i][:, refs].reshape(SLOTS, k, -1)
+                for slot, kind in enumerate(KIND_OF_SLOT):
+                    mask[i, kind, :k] |= free[slot]
+        for name, link in zip(("touch", "glue"), links, strict=True):
+            records[name] = np.packbits((link | link.swapaxes(1, 2)).reshape(b, -1), axis=1)
+        if mask is not None:
+            records["legal"] = np.packbits(mask.reshape(b, -1), axis=1)
+        return records
+
+    def unpack(self, records: Records, mirror: Bools | None = None) -> Batch:
+        """The batch of records, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
+        b, n = len(records), self.rows
+        count = records["count"].astype(np.int64)
+        r = int(count.max())
+        pose, velocity = records["pose"][:, :r].astype(np.float32), records["velocity"][:, :r].astype(np.float32)
+        legal = None
+        if self.stores_legal:
+            bits = np.unpackbits(records["legal"], axis=1, count=KINDS * n * self.offsets)
+            legal = bits.reshape(b, KINDS, n, self.offsets)[:, :, :r].astype(bool)
+        if mirror is not None:
+            sign = np.where(mirror, np.float32(-1), np.float32(1))[:, None, None]
+            pose[:, :, 0::2] *= sign  # x and angle
+            velocity[:, :, 0::2] *= sign
+            if legal is not None:
+                legal[mirror] = self._swapped(legal[mirror])
+
+        def link(name: str) -> Tensor:
+            bits = np.unpackbits(records[name], axis=1, count=n * n).reshape(b, n, n)[:, :r, :r]
+            return torch.from_numpy(bits.astype(np.float32))
+
+        return Batch(
+            present=torch.from_numpy(np.arange(r) < count[:, None]),
+            available=torch.from_numpy(np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool)),
+            pose=torch.from_numpy(pose),
+            size=torch.from_numpy(records["size"][:, :r].astype(np.float32)),
+            velocity=torch.from_numpy(velocity),
+            role=torch.from_numpy(records["role"][:, :r].astype(np.int64)),
+            sticky=torch.from_numpy(records["sticky"][:, :r].astype(np.float32)),
+            touch=link("touch"),
+            glue=link("glue"),
+            legal=None if legal is None else torch.from_numpy(legal),
+        )
+
+    def _swapped(self, legal: Bools) -> Bools:
+        """Masks (B, 3, R, offsets) with left and right swapped: the grid of x offsets is symmetric."""
+        assert isinstance(self.codec, DiscreteRelative)
+        return legal.reshape(*legal.shape[:3], self.codec.tail[0], -1)[:, :, :, ::-1].reshape(legal.shape)
+
+    def mirror_actions(self, actions: Ints, mirror: Bools) -> Ints:
+        """Actions (B, 4) as they are in the mirrored states, for those of `mirror` (B,)."""
+        assert isinstance(self.codec, DiscreteRelative)
+        first, rest = self.codec.tail[0], prod(self.codec.tail[1:])
+        swapped = actions.copy()
+        i, j = np.divmod(actions[:, 2], rest)
+        swapped[:, 2] = np.where(mirror, (first - 1 - i) * rest + j, actions[:, 2])
+        return swapped
+
+    def decode(self, scene: Scene, action: Sequence[int]) -> Placement | None:
+        """The placement of an action (sender, receiver, offset, sticky); None for an invalid edge."""
+        sender, receiver, offset, sticky = (int(part) for part in action)
+        if isinstance(self.codec, DiscreteAbsolute):
+            return self.codec.decode(scene, (sender, *divmod(offset, self.codec.widths), sticky))
+        if sender >= SLOTS or receiver < SLOTS:
+            return None
+        tail = (int(part) for part in np.unravel_index(offset, self.codec.tail))
+        return self.codec.decode(scene, (sender, int(reference_rows(scene)[receiver - SLOTS]), *tail, sticky))
+
+
+def reference_rows(scene: Scene) -> Ints:
+    """(R,): rows of everything but the available blocks."""
+    return np.flatnonzero(scene.role != Role.AVAILABLE)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B scenes of up to R objects, available blocks aside. Padding is all zero and `present` is False there."""
+
+    present: Tensor
+    """(B, R) bool: where there is an object."""
+    available: Tensor
+    """(B, 7) bool: slots whose block can still be used."""
+    pose: Tensor
+    """(B, R, 3)"""
+    size: Tensor
+    """(B, R, 2)"""
+    velocity: Tensor
+    """(B, R, 3)"""
+    role: Tensor
+    """(B, R) int"""
+    sticky: Tensor
+    """(B, R), 0 or 1."""
+    touch: Tensor
+    """(B, R, R), 0 or 1: whether each two objects touch."""
+    glue: Tensor
+    """(B, R, R), 0 or 1: whether they are glued."""
+    legal: Tensor | None
+    """(B, 3, R, offsets) bool: placements of each kind of block that overlap nothing, if the layout stores them."""
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    @cached_property
+    def left(self) -> Tensor:
+        """(B, 3): how many blocks of each kind are available."""
+        kind = torch.from_numpy(KIND_OF_SLOT)
+        return torch.zeros(len(self), KINDS).index_add_(1, kind, self.available.float())

@@ -1,0 +1,69 @@
+"""What every network of Q-values is to an agent: values of all actions, values of given ones, and which may be chosen."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trilith.agents.config import Mask
+from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Layout
+from trilith.scene import SLOTS
+
+
+class QNet(nn.Module, ABC):
+    """Q-values of a batch of scenes as one dense tensor (B, S, M, 2 · offsets): senders, receivers, and (offset, sticky)."""
+
+    def __init__(self, layout: Layout, mask: Mask) -> None:
+        super().__init__()
+        self.layout = layout
+        self.mask_rule: Mask = mask
+        self.outputs = 2 * layout.offsets
+
+    @abstractmethod
+    def q(self, batch: Batch) -> Tensor:
+        """(B, S, M, 2 · offsets): the value of every action; what stands where `mask` is False means nothing."""
+
+    @abstractmethod
+    def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
+        """(B,): the values of one action (B, 4) in each scene, without the work for all others."""
+
+    @abstractmethod
+    def mask(self, batch: Batch) -> Tensor:
+        """(B, S, M, 2 · offsets) bool: which actions may be chosen."""
+
+    @abstractmethod
+    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
+        """(B, 4): the actions of flat indices (B,) into the values of one scene."""
+
+    def best(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The action (B, 4) of the highest value in each scene, and that value (B,), -inf where there is none to choose."""
+        values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
+        value, flat = values.flatten(1).max(dim=1)
+        return self.actions(batch, flat), value
+
+
+def unravel(flat: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Indices (B,) into each axis of `shape`, from flat ones."""
+    return torch.unravel_index(flat, shape)
+
+
+def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
+    """Offset and sticky of the last axis of a tensor of values."""
+    return output // 2, output % 2
+
+
+def first_slot(batch: Batch, kind: Tensor) -> Tensor:
+    """(B,): the first available slot that holds a block of a kind (B,)."""
+    return (_OF_KIND[kind] & batch.available).to(torch.uint8).argmax(dim=1)
+
+
+def receiver_of(reference: Tensor) -> Tensor:
+    """Node number of an object of the scene, from its place in the batch."""
+    return reference + SLOTS
+
+
+_OF_KIND = torch.from_numpy(np.arange(KINDS)[:, None] == KIND_OF_SLOT)
+"""(3, 7): which slots hold blocks of each kind."""

@@ -1,0 +1,1 @@
+"""Training: actors that play, a learner that learns from what they did, and the care of a run."""

@@ -1,0 +1,103 @@
+"""What an actor does, as one function: it takes weights and an order, plays whole episodes side by side, and yields them.
+
+Nothing of it outlives an order. So an actor can be this process, another one or another machine, can die and be replaced
+at any time, and a run with no actor processes is the same run whenever it is interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trilith.agents.dqn import choose, observe
+from trilith.agents.replay import Episode
+from trilith.episode import State, start, step
+from trilith.nets.qnet import QNet
+from trilith.tasks import get_task
+
+
+class Order(NamedTuple):
+    """What the learner asks of an actor."""
+
+    seed: tuple[int, int]
+    """Of all that is random in it: the seed of the run and the number of the order."""
+    episodes: int
+    levels: tuple[float, ...]
+    """Probability of each level of the curriculum."""
+    epsilon: float
+    """Random actions an episode, about; 0: greedy."""
+    lengths: tuple[float, ...]
+    """Typical number of steps of an episode of each level."""
+    valid: str | None = None
+    """Play the validation scenes of this level instead ("all" or "hardest"), `episodes` of them, without exploring."""
+
+
+class Played(NamedTuple):
+    """What came of an order."""
+
+    order: Order
+    episodes: list[Episode]
+    """Empty for an order to play validation scenes, whose episodes are not learnt from."""
+    returns: list[float]
+
+
+def collect(net: QNet, task: str, order: Order) -> Played:
+    """Plays the episodes of an order with a network. The same arguments always give the same episodes."""
+    if order.valid:
+        return Played(order, [], play_greedily(net, valid_states(task, order.valid, order.episodes)))
+    rng = np.random.default_rng(order.seed)
+    rules = get_task(task)
+    levels = rng.choice(len(order.levels), size=order.episodes, p=order.levels)
+    starts = [start(rules, rules.levels[level], rng) for level in levels]
+    episodes = [e for e in _play(net, starts, order.epsilon, [order.lengths[level] for level in levels], rng) if len(e.actions)]
+    return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
+
+
+def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:
+    """The return of each episode, without exploring."""
+    episodes = _play(net, starts, 0.0, [1.0] * len(starts), np.random.default_rng(0))
+    return [float(e.rewards.sum()) for e in episodes]
+
+
+def valid_states(task: str, level: str, count: int) -> list[State]:
+    """The first scenes of the validation set."""
+    return [start(task, level, np.random.default_rng([7, i])) for i in range(count)]
+
+
+def _play(net: QNet, starts: Sequence[State], epsilon: float, lengths: Sequence[float], rng: np.random.Generator) -> list[Episode]:
+    """Episodes from given beginnings to their ends, all side by side."""
+    layout = net.layout
+    states = list(starts)
+    steps: list[list[tuple[np.void, np.ndarray, float]]] = [[] for _ in states]
+    running = list(range(len(states)))
+    n = 0
+    while running:
+        records = observe(layout, [states[i].scene for i in running])
+        left = np.array([max(lengths[i] - n, 1.0) for i in running])
+        random = rng.random(len(running)) < epsilon / left if epsilon else np.zeros(len(running), dtype=bool)
+        actions = choose(net, records, random, [rng] * len(running))
+        on = []
+        for record, action, i in zip(records, actions, running, strict=True):
+            if action[0] < 0:  # nothing can be placed: the episode is over, and what led here was its last step
+                continue
+            after = step(states[i], layout.decode(states[i].scene, action.tolist()))
+            steps[i].append((record, action, after.reward))
+            states[i] = after.state
+            if not after.state.ended:
+                on.append(i)
+        running = on
+        n += 1
+    return [_episode(layout.dtype, state, s) for state, s in zip(starts, steps, strict=True)]
+
+
+def _episode(dtype: np.dtype, first: State, steps: list[tuple[np.void, np.ndarray, float]]) -> Episode:
+    level = first.rules.levels.index(first.level) if first.level in first.rules.levels else -1
+    return Episode(
+        records=np.array([s[0] for s in steps], dtype=dtype),
+        actions=np.array([s[1] for s in steps], dtype=np.int32).reshape(-1, 4),
+        rewards=np.array([s[2] for s in steps], dtype=np.float32),
+        level=level,
+        best=first.rules.best(first.scene),
+    )

@@ -1,0 +1,49 @@
+"""What a run is: one dataclass, which is also the command line of `trilith train`. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trilith.agents.config import RECIPES, DQNConfig
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Train an agent by deep Q-learning."""
+
+    task: str = "covering_hard"
+    """silhouette, connecting, covering or covering_hard."""
+    recipe: str = "fast"
+    """Where the defaults of the agent's options come from: fast (ours) or paper (its hyper-parameters as printed)."""
+    out: Path = Path("runs/run")
+    """Folder for weights, logs and checkpoints. It must not hold another run."""
+    minutes: float | None = None
+    """Stop after this many minutes of training, those before a resume included."""
+    steps: int | None = None
+    """Stop after this many learner steps. Schedules count learner steps, so this says the same on every machine."""
+    actors: int = 2
+    """Actor processes beside the learner; 0 plays in the learner's own process, deterministically."""
+    seed: int = 0
+    """Of everything random."""
+    episodes: int = 32
+    """Episodes that an actor plays side by side between two sets of weights."""
+    threads: int = 1
+    """Threads of the learner's network. Actors have one each."""
+    evaluate_every: int = 5000
+    """Learner steps between two evaluations on the validation scenes."""
+    evaluate_scenes: int = 100
+    """Validation scenes of an evaluation, for the hardest level and for all levels each."""
+    checkpoint_seconds: float = 60.0
+    """Time between two full checkpoints."""
+    log_seconds: float = 10.0
+    """Time between two lines of the log."""
+    agent: DQNConfig = field(default_factory=DQNConfig)
+    """The agent and how it learns."""
+
+
+def recipe_config(recipe: str) -> TrainConfig:
+    """A config with the defaults of a recipe. Raises ValueError naming those there are."""
+    if recipe not in RECIPES:
+        raise ValueError(f"there is no recipe {recipe!r}: choose {', '.join(RECIPES)}")
+    return TrainConfig(recipe=recipe, agent=RECIPES[recipe])

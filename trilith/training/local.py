@@ -1,0 +1,170 @@
+"""Actors on this machine: in this process, or in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trilith.agents.config import DQNConfig
+from trilith.agents.dqn import make_layout, make_net
+from trilith.nets.qnet import QNet
+from trilith.training.actor import Order, Played, collect
+
+Weights = NDArray[np.float32]
+"""All parameters of a network, one after another."""
+
+
+def flat_weights(net: QNet) -> Weights:
+    """A copy of the parameters of a network."""
+    with torch.no_grad():
+        return torch.nn.utils.parameters_to_vector(net.parameters()).numpy().copy()
+
+
+def set_weights(net: QNet, weights: Weights) -> None:
+    """Gives a network the parameters that `flat_weights` took."""
+    with torch.no_grad():
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(weights), net.parameters())
+
+
+class Actors(Protocol):
+    """Where orders go and episodes come from."""
+
+    def idle(self) -> int:
+        """How many orders could be sent now."""
+        ...
+
+    def send(self, order: Order, weights: Weights) -> None:
+        """Gives an order to an idle actor."""
+        ...
+
+    def receive(self, timeout: float) -> list[Played]:
+        """What has been played since; waits for at most `timeout` seconds if there is nothing yet."""
+        ...
+
+    def close(self) -> None:
+        """Sends the actors home."""
+        ...
+
+
+class Inline:
+    """No actor processes: an order is played at once, in this process, so that a run is deterministic."""
+
+    def __init__(self, config: DQNConfig, task: str) -> None:
+        self._net, self._task = make_net(config, make_layout(config, task)), task
+        self._played: list[Played] = []
+
+    def idle(self) -> int:
+        return 0 if self._played else 1
+
+    def send(self, order: Order, weights: Weights) -> None:
+        set_weights(self._net, weights)
+        self._played.append(collect(self._net, self._task, order))
+
+    def receive(self, timeout: float) -> list[Played]:
+        played, self._played = self._played, []
+        return played
+
+    def close(self) -> None:
+        pass
+
+
+class Processes:
+    """Actor processes, each with a pipe. One that dies is replaced, and its order given to another."""
+
+    def __init__(self, config: DQNConfig, task: str, count: int) -> None:
+        self._config, self._task = config, task
+        self._context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
+        self._actors: dict[Connection, tuple[BaseProcess, tuple[Order, Weights] | None]] = {}
+        self._again: list[tuple[Order, Weights]] = []
+        self.deaths: list[str] = []
+        """What to tell about actors that died, since last read."""
+        for _ in range(count):
+            self._start()
+
+    def _start(self) -> None:
+        here, there = self._context.Pipe()
+        process = self._context.Process(target=_actor_main, args=(there, self._config, self._task), daemon=True)
+        process.start()
+        there.close()
+        self._actors[here] = (process, None)
+
+    def idle(self) -> int:
+        return sum(order is None for _, order in self._actors.values())
+
+    def send(self, order: Order, weights: Weights) -> None:
+        self._give(order, weights)
+
+    def _give(self, order: Order, weights: Weights) -> None:
+        for pipe, (process, busy) in self._actors.items():
+            if busy is None:
+                self._actors[pipe] = (process, (order, weights))
+                try:
+                    pipe.send((order, weights))
+                except OSError:
+                    self._bury(pipe)
+                return
+        self._again.append((order, weights))
+
+    def receive(self, timeout: float) -> list[Played]:
+        played = []
+        for pipe in wait(list(self._actors), timeout):
+            assert isinstance(pipe, Connection)
+            process, _ = self._actors[pipe]
+            try:
+                answer = pipe.recv()
+            except (EOFError, OSError):
+                self._bury(pipe)
+                continue
+            if isinstance(answer, str):
+                raise RuntimeError(f"an actor failed: {answer}")  # the same order would fail again
+            played.append(answer)
+            self._actors[pipe] = (process, None)
+        while self._again and self.idle():
+            self._give(*self._again.pop())
+        return played
+
+    def _bury(self, pipe: Connection) -> None:
+        process, order = self._actors.pop(pipe)
+        pipe.close()
+        process.join(timeout=5)
+        self.deaths.append(f"actor process {process.pid} died (exit code {process.exitcode}); started another one")
+        if order:
+            self._again.append(order)
+        self._start()
+
+    def close(self) -> None:
+        for pipe in self._actors:
+            pipe.close()
+        for process, _ in self._actors.values():
+            process.join(timeout=5)
+            if process.is_alive():
+                process.terminate()
+        self._actors.clear()
+
+
+def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
+    """An actor process: plays orders until the learner hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the learner decides what it means
+    torch.set_num_threads(1)
+    net = make_net(config, make_layout(config, task))
+    while True:
+        try:
+            order, weights = pipe.recv()
+        except (EOFError, OSError):
+            return
+        set_weights(net, weights)
+        try:
+            answer: Played | str = collect(net, task, order)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        try:
+            pipe.send(answer)
+        except OSError:
+            return

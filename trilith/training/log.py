@@ -1,0 +1,73 @@
+"""What a run says about itself: a line on the screen, lines of JSON in a file, curves for TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from torch.utils.tensorboard import SummaryWriter
+
+JSONL = "log.jsonl"
+
+
+class Log:
+    """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, and to the screen."""
+
+    def __init__(self, out: Path, screen: bool = True) -> None:
+        self.out = out
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
+        self._screen = screen
+        self._board = SummaryWriter(out / "tensorboard", flush_secs=30)
+
+    def __enter__(self) -> Log:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+        self._board.close()
+
+    def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
+        """One line of the log: of a `kind` ("train" or "valid"), at a learner step."""
+        # Opened each time, so that a folder that has vanished is an error now and not a file nobody can see.
+        with (self.out / JSONL).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
+        for name, value in figures.items():
+            if isinstance(value, int | float):
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def show(self, line: str) -> None:
+        """The live line; on a screen that is not a terminal, one line more."""
+        if self._live:
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
+        elif self._screen:
+            self._console.print(line)
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        if self._screen:
+            self._console.print(line)
+
+
+def cut_log(out: Path, step: int) -> None:
+    """Drops the lines that a killed run wrote after the checkpoint at learner step `step`, which will be written again."""
+    path = out / JSONL
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError):  # half a line: the machine stopped while it was written
+            continue
+    path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")

@@ -1,0 +1,287 @@
+"""A run: `train` starts one, `resume` goes on with one. The loop that keeps learner and actors in step is here."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trilith.agents.config import from_json, to_json
+from trilith.agents.dqn import DQNLearner, make_layout, save_weights
+from trilith.agents.replay import Replay
+from trilith.files import read_json, write_json
+from trilith.tasks import get_task
+from trilith.training import checkpoint
+from trilith.training.actor import Order, Played
+from trilith.training.config import TrainConfig
+from trilith.training.curriculum import Curriculum, Schedule
+from trilith.training.local import Actors, Inline, Processes, flat_weights
+from trilith.training.log import Log, cut_log
+
+CONFIG = "config.json"
+RECENT = 200
+"""Episodes that the reward of a log line is a mean of."""
+AHEAD = 50
+"""Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
+LENGTH_RATE = 0.02
+"""Share of a new episode in the running mean of episode lengths."""
+
+
+def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
+    """Trains from scratch and returns the last evaluation. Raises ValueError in one line if the run cannot start or go on."""
+    if (config.out / CONFIG).exists():
+        raise ValueError(f"{config.out} holds a run already: resume it, or choose another folder")
+    try:
+        write_json(config.out / CONFIG, to_json(config))
+    except OSError as error:
+        raise ValueError(f"cannot write to {config.out}: {error.strerror}") from None
+    return Run(config).go(screen)
+
+
+def resume(
+    out: Path | str, minutes: float | None = None, steps: int | None = None, actors: int | None = None, screen: bool = True
+) -> dict[str, Any]:
+    """Goes on with the run of a folder, from its last checkpoint, with its own config but for what is given here."""
+    out = Path(out)
+    config = replace(from_json(TrainConfig, read_json(out / CONFIG)), out=out)
+    config = replace(
+        config,
+        minutes=config.minutes if minutes is None else minutes,
+        steps=config.steps if steps is None else steps,
+        actors=config.actors if actors is None else actors,
+    )
+    run = Run(config)
+    run.load()
+    write_json(out / CONFIG, to_json(config))
+    return run.go(screen)
+
+
+class Run:
+    """The state of a run, and its loop."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config, agent = config, config.agent
+        torch.set_num_threads(config.threads)
+        task = get_task(config.task)
+        layout = make_layout(agent, config.task)
+        self.learner = DQNLearner(agent, layout, config.seed)
+        self.replay = Replay(layout, agent.replay_mb)
+        self.curriculum: Curriculum = Schedule(config.task, agent.curriculum_steps, agent.hardest_share)
+        self.rng = np.random.default_rng([config.seed, 0x1EA27])
+        self.orders = 0
+        self.actor_steps = 0
+        self.lengths = [float(min(task.max_objects(level), 7)) for level in task.levels]
+        """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
+        self.seconds = 0.0
+        """Training time before this process took over."""
+        self.evaluated = 0
+        """Learner step of the last evaluation ordered."""
+        self.best = -np.inf
+        self.last_valid: dict[str, Any] = {}
+        self.recent: deque[float] = deque(maxlen=RECENT)
+        self._valid: dict[int, dict[str, list[float]]] = {}
+
+    # ---- the loop
+
+    def go(self, screen: bool = True) -> dict[str, Any]:
+        """Runs until the time or the steps are over, or Ctrl-C; saves; returns the last evaluation."""
+        config = self.config
+        stop = threading.Event()
+        main = threading.current_thread() is threading.main_thread()
+        before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
+        actors: Actors = Processes(config.agent, config.task, config.actors) if config.actors else Inline(config.agent, config.task)
+        try:
+            with Log(config.out, screen) as log:
+                self._loop(actors, log, stop)
+                self._save(log)
+                log.say(f"{'stopped' if stop.is_set() else 'done'} at learner step {self.learner.steps}: {config.out}")
+        except OSError as error:
+            where = error.filename or config.out
+            raise ValueError(f"cannot write to {where}: {error.strerror}; the last checkpoint is as it was") from None
+        finally:
+            actors.close()
+            for each, handler in before.items():
+                signal.signal(each, handler)
+        return self.last_valid
+
+    def _loop(self, actors: Actors, log: Log, stop: threading.Event) -> None:
+        config, agent, learner = self.config, self.config.agent, self.learner
+        started = time.monotonic() - self.seconds
+        saved = logged = time.monotonic()
+        counted = (logged, learner.steps, self.actor_steps)
+        figures = {"loss": 0.0, "value": 0.0}
+        ahead = AHEAD if config.actors else 1
+        while not stop.is_set():
+            now = time.monotonic()
+            self.seconds = now - started
+            if config.minutes is not None and self.seconds >= 60 * config.minutes:
+                break
+            if config.steps is not None and learner.steps >= config.steps:
+                break
+            owed = agent.ratio * max(self.actor_steps - agent.min_replay, 0) - learner.steps
+            while actors.idle() and (order := self._next_order(owed < ahead)):
+                actors.send(order, flat_weights(learner.acting))
+            if owed >= 1:
+                for name, value in learner.learn(self.replay, self.rng).items():
+                    figures[name] += 0.01 * (value - figures[name])
+            for played in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
+                self._take(played, log)
+            for death in getattr(actors, "deaths", []):
+                log.say(death)
+            getattr(actors, "deaths", []).clear()
+            if now - logged >= config.log_seconds:
+                rates = [(new - old) / (now - counted[0]) for new, old in zip((learner.steps, self.actor_steps), counted[1:], strict=True)]
+                self._log(log, figures, rates)
+                logged, counted = now, (now, learner.steps, self.actor_steps)
+            if now - saved >= config.checkpoint_seconds:
+                self._save(log)
+                saved = time.monotonic()
+        self.seconds = time.monotonic() - started
+        self._finish(actors, log)
+
+    def _next_order(self, wanted: bool) -> Order | None:
+        """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
+        config, step = self.config, self.learner.steps
+        pending = self._valid.get(self.evaluated)
+        if step - self.evaluated >= config.evaluate_every:
+            self.evaluated = step - step % config.evaluate_every
+            return self._valid_order("hardest")
+        if pending is not None and "all" not in pending:
+            return self._valid_order("all")
+        if not wanted:
+            return None
+        self.orders += 1
+        levels = self.curriculum.levels(step)
+        return Order((config.seed, self.orders), config.episodes, levels, config.agent.epsilon, tuple(self.lengths))
+
+    def _valid_order(self, level: str) -> Order:
+        self._valid.setdefault(self.evaluated, {})[level] = []
+        return Order((self.evaluated, 0), self.config.evaluate_scenes, (), 0.0, (), level)
+
+    def _finish(self, actors: Actors, log: Log) -> None:
+        """Evaluates once more at the end, unless that has just been done."""
+        if self.learner.steps == self.evaluated or not self.config.evaluate_scenes:
+            return
+        self.evaluated = self.learner.steps
+        weights = flat_weights(self.learner.acting)
+        orders = [self._valid_order("hardest"), self._valid_order("all")]
+        while orders or self._valid:
+            while orders and actors.idle():
+                actors.send(orders.pop(), weights)
+            for played in actors.receive(timeout=0.2):
+                if played.order.valid:
+                    self._take(played, log)
+
+    def _take(self, played: Played, log: Log) -> None:
+        """Remembers episodes, or what an evaluation gave."""
+        if played.order.valid:
+            results = self._valid.get(played.order.seed[0])
+            if results is not None:
+                results[played.order.valid] = played.returns
+                if len(results) == 2 and all(results.values()):
+                    self._evaluated(played.order.seed[0], results, log)
+            return
+        for episode in played.episodes:
+            self.replay.add(episode)
+            steps, reward = len(episode.actions), float(episode.rewards.sum())
+            self.actor_steps += steps
+            self.lengths[episode.level] += LENGTH_RATE * (steps - self.lengths[episode.level])
+            self.curriculum.report(episode.level, reward, episode.best)
+            self.recent.append(reward)
+
+    # ---- care
+
+    def _evaluated(self, step: int, results: dict[str, list[float]], log: Log) -> None:
+        del self._valid[step]
+        means = {level: float(np.mean(returns)) for level, returns in results.items()}
+        self.last_valid = {"minutes": self.seconds / 60, "actor_steps": self.actor_steps, **means}
+        log.write("valid", step, self.last_valid)
+        log.say(f"step {step}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
+        self._save_weights("last")
+        if means["hardest"] + means["all"] >= self.best:
+            self.best = means["hardest"] + means["all"]
+            self._save_weights("best")
+
+    def _save_weights(self, name: str) -> None:
+        config = self.config
+        card = {"recipe": config.recipe, "seed": config.seed, "learner_steps": self.learner.steps, "valid": self.last_valid}
+        save_weights(config.out / f"{name}.safetensors", config.agent, config.task, self.learner.acting, card)
+
+    def _log(self, log: Log, figures: dict[str, float], rates: list[float]) -> None:
+        config, step = self.config, self.learner.steps
+        levels = self.curriculum.levels(step)
+        top = max(i for i, p in enumerate(levels) if p > 0)
+        reward = float(np.mean(self.recent)) if self.recent else 0.0
+        log.write(
+            "train",
+            step,
+            {
+                "minutes": self.seconds / 60,
+                "actor_steps": self.actor_steps,
+                "level": top,
+                "reward": reward,
+                "epsilon": config.agent.epsilon / max(self.lengths[top], 1),
+                "episode_length": self.lengths[top],
+                "learner_steps_per_second": rates[0],
+                "actor_steps_per_second": rates[1],
+                **figures,
+            },
+        )
+        left = []
+        if config.minutes is not None:
+            left.append(config.minutes * 60 - self.seconds)
+        if config.steps is not None and rates[0] > 0:
+            left.append((config.steps - step) / rates[0])
+        eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
+        log.show(
+            f"{config.task} step {step} · level {top} · reward {reward:.2f} · ε {config.agent.epsilon / max(self.lengths[top], 1):.3f} · "
+            f"loss {figures['loss']:.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
+        )
+
+    def _save(self, log: Log) -> None:
+        """Writes the full checkpoint. A full disk is told, and the run goes on: the checkpoint before it is still there."""
+        facts = {
+            "step": self.learner.steps,
+            "orders": self.orders,
+            "actor_steps": self.actor_steps,
+            "lengths": self.lengths,
+            "seconds": self.seconds,
+            "evaluated": self.evaluated,
+            "best": None if np.isinf(self.best) else self.best,
+            "last_valid": self.last_valid,
+            "recent": list(self.recent),
+            "curriculum": self.curriculum.state(),
+            "rng": self.rng.bit_generator.state,
+        }
+        arrays = checkpoint.learner_arrays(self.learner) | {f"replay.{name}": a for name, a in self.replay.state().items()}
+        try:
+            checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
+            self._save_weights("last")
+        except OSError as error:
+            if not self.config.out.is_dir():
+                raise
+            log.say(f"cannot write a checkpoint ({error.strerror}); the one before it is still there, training goes on")
+
+    def load(self) -> None:
+        """Takes back the last checkpoint. Raises ValueError in one line if there is none or it cannot be used."""
+        arrays, facts = checkpoint.load(self.config.out / checkpoint.NAME)
+        checkpoint.load_learner(self.learner, arrays)
+        try:
+            self.replay.load({name.removeprefix("replay."): a for name, a in arrays.items() if name.startswith("replay.")})
+            self.learner.steps, self.orders, self.actor_steps = facts["step"], facts["orders"], facts["actor_steps"]
+            self.lengths, self.seconds, self.evaluated = facts["lengths"], facts["seconds"], facts["evaluated"]
+            self.best = -np.inf if facts["best"] is None else facts["best"]
+            self.last_valid = facts["last_valid"]
+            self.recent.extend(facts["recent"])
+            self.curriculum.load(facts["curriculum"])
+            self.rng.bit_generator.state = facts["rng"]
+        except KeyError as error:
+            raise ValueError(f"the checkpoint in {self.config.out} lacks {error}") from None
+        cut_log(self.config.out, self.learner.steps)
