@@ -87,7 +87,7 @@ class Replay:
         if raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")
         rows = np.ascontiguousarray(raw).view(self.dtype)
-        self.added = int(state["added"])
+        self.added = int(state["added"].item())
         self.ring[: len(rows)] = rows
 
 
