@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,7 +19,7 @@ CANDIDATES = 240
 SECONDS = 1.5
 """And the time it takes at most."""
 APART = 0.3
-"""Metres: of two ideas for the same kind of block that are closer than this only the better is shown."""
+"""Metres: of two ideas for the same kind of block that come to rest closer than this only the better is shown."""
 
 
 class Idea(NamedTuple):
@@ -48,57 +49,69 @@ class Thoughts(NamedTuple):
     source: str
     """"agent" if these are its own values, "lookahead" if physics was asked one placement ahead in its stead."""
     ideas: list[Idea]
-    choice: Placement | None
-    """What the agent would do, where it is not one to say what else it thinks of."""
+    chosen: bool = False
+    """Whether the first of them is what the agent would do, good or not."""
 
 
 def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoughts:
     """The agent's own ideas if it has any, otherwise its choice and a look-ahead of one placement."""
     if isinstance(agent, Thinker):
-        return Thoughts("agent", [Idea(*each) for each in agent.ideas(state, rng, k)][:k], None)
+        return Thoughts("agent", [Idea(*each) for each in agent.ideas(state, rng, k)][:k])
     [choice] = agent.act([state], [rng])
-    return Thoughts("lookahead", lookahead(state, rng, k), choice)
+    return Thoughts("lookahead", lookahead(state, rng, k, choice), choice is not None)
 
 
-def lookahead(state: State, rng: np.random.Generator, k: int) -> list[Idea]:
-    """The `k` legal relative placements with the highest reward of those that were tried, best first.
+def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
+    """The `k` legal relative placements with the highest reward of those that were tried, best first, but `first` before all.
 
-    First the middles of targets are tried, where a reward is likely, then others at random; what ends the episode badly is
-    left out. Blocks of one width are alike, so only the first available slot of each is tried.
+    The middles of targets are tried, where a reward is likely, then others at random; what ends the episode badly is left
+    out, and what leads to about the same as a better one, and what earns nothing if anything does. Blocks of one width are
+    alike, so only the first available slot of each is tried, and none is sticky.
     """
+    found: list[tuple[Idea, tuple[float, ...]]] = []
+    best: list[Idea] = []
+    shown: list[tuple[float, ...]] = []
+    if first is not None:
+        after = step(state, first)
+        best.append(Idea(first, float(after.reward)))
+        shown.append(_outcome(state, first, after.state))
+    stop = time.monotonic() + SECONDS
+    for placement in _candidates(state, rng):
+        after = step(state, placement)
+        if after.state.ended in (None, "complete", "max_steps"):
+            found.append((Idea(placement, float(after.reward)), _outcome(state, placement, after.state)))
+        if time.monotonic() > stop:
+            break
+    found.sort(key=lambda each: (-round(each[0].value, 6), each[0].placement.y))
+    for idea, outcome in found:
+        if len(best) >= k or (best and idea.value <= 0 < best[-1].value):
+            break
+        if all(outcome[0] != other[0] or math.dist(outcome, other) > APART for other in shown):
+            best.append(idea)
+            shown.append(outcome)
+    return best
+
+
+def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
+    """Legal relative placements, the likely ones first."""
     codec, scene = DiscreteRelative(), state.scene
     mask = legal(scene, codec)
     seen: set[float] = set()
     for slot in range(len(mask)):
         width = float(scene.size[slot, 0])
-        if width in seen or not mask[slot].any():
+        if width in seen:
             mask[slot] = False
-        else:
+        elif mask[slot].any():
             seen.add(width)
     choices = np.argwhere(mask)
     likely = (scene.role[choices[:, 1]] == Role.TARGET) & (np.abs(choices[:, 2] - codec.offsets // 2) <= 1)
-    order = np.lexsort([rng.random(len(choices)), ~likely])[:CANDIDATES]
-    found: list[Idea] = []
-    stop = time.monotonic() + SECONDS
-    for c, r, i in choices[order].tolist():
+    for c, r, i in choices[np.lexsort([rng.random(len(choices)), ~likely])[:CANDIDATES]].tolist():
         placement = codec.decode(scene, (c, r, i, 0))
-        if placement is None:
-            continue
-        after = step(state, placement)
-        if after.state.ended in (None, "complete", "max_steps"):
-            found.append(Idea(placement, float(after.reward)))
-        if time.monotonic() > stop:
-            break
-    found.sort(key=lambda idea: -idea.value)
-    best: list[Idea] = []
-    for idea in found:
-        if len(best) == k:
-            break
-        if all(_far(state, idea.placement, other.placement) for other in best):
-            best.append(idea)
-    return best
+        if placement is not None:
+            yield placement
 
 
-def _far(state: State, a: Placement, b: Placement) -> bool:
-    same = state.scene.size[a.slot, 0] == state.scene.size[b.slot, 0]
-    return not same or abs(a.x - b.x) + abs(a.y - b.y) > APART
+def _outcome(state: State, placement: Placement, after: State) -> tuple[float, ...]:
+    """Width of the block that was placed, and where it came to rest."""
+    row = len(after.scene) - 1 if len(after.scene) > len(state.scene) else placement.slot
+    return (float(state.scene.size[placement.slot, 0]), *after.scene.pose[row].tolist())

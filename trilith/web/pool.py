@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import multiprocessing
 import signal
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
+
+PATIENCE = 30.0
+"""Seconds that a job waits for a worker at most."""
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
 
@@ -24,11 +30,11 @@ class Crashed(Exception):
     """The worker died, or the job failed in a way that is not the visitor's fault."""
 
 
-def _worker(connection: Connection) -> None:
+def _worker(connection: Connection, module: str) -> None:
     """Answers jobs (name, arguments) with (kind, value) until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the server's to handle
-    from trilith.web.work import JOBS
-
+    jobs = importlib.import_module(module).JOBS
+    connection.send("ready")
     while True:
         try:
             name, arguments = connection.recv()
@@ -36,7 +42,7 @@ def _worker(connection: Connection) -> None:
             return
         answer: tuple[str, Any]
         try:
-            answer = ("ok", JOBS[name](*arguments))
+            answer = ("ok", jobs[name](*arguments))
         except ValueError as error:
             answer = ("bad", str(error))
         except Exception as error:  # reported to the server, which answers and logs it; the worker lives on
@@ -45,9 +51,9 @@ def _worker(connection: Connection) -> None:
 
 
 class _Worker:
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
         self.connection, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_worker, args=(theirs,), daemon=True)
+        self.process = _SPAWN.Process(target=_worker, args=(theirs, module), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -62,17 +68,17 @@ class _Worker:
 
 
 class Pool:
-    """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each."""
+    """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each; `module` has the `JOBS`."""
 
-    def __init__(self, size: int, queue: int, limit: float) -> None:
-        self.size, self.queue, self.limit = size, queue, limit
+    def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.work") -> None:
+        self.size, self.queue, self.limit, self.module = size, queue, limit, module
         self.waiting = 0
         self._workers: list[_Worker] = []
         self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(max_workers=2 * size, thread_name_prefix="trilith-web")
 
     def start(self) -> None:
-        """Starts the processes; each imports what it needs on its own while the first jobs wait for it."""
+        """Starts the processes; the first jobs wait until one has imported what it needs."""
         for _ in range(self.size):
             self._add()
 
@@ -84,9 +90,16 @@ class Pool:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _add(self) -> None:
-        worker = _Worker()
+        worker = _Worker(self.module)
         self._workers.append(worker)
-        self._idle.put_nowait(worker)
+        loop = asyncio.get_running_loop()
+
+        def offer() -> None:
+            with suppress(EOFError, OSError, RuntimeError):  # it was stopped before it was ready, or the server was
+                worker.connection.recv()
+                loop.call_soon_threadsafe(self._idle.put_nowait, worker)
+
+        threading.Thread(target=offer, daemon=True).start()
 
     def _replace(self, worker: _Worker) -> None:
         worker.kill()
@@ -95,12 +108,12 @@ class Pool:
             self._add()
 
     async def run(self, name: str, *arguments: Any) -> Any:
-        """The result of a job of `work.JOBS`. Raises ValueError if the job refuses its arguments, Busy, TooSlow or Crashed."""
+        """The result of a job. Raises ValueError if the job refuses its arguments, Busy, TooSlow or Crashed."""
         if self.waiting >= self.queue:
             raise Busy
         self.waiting += 1
         try:
-            worker = await asyncio.wait_for(self._idle.get(), self.limit)
+            worker = await asyncio.wait_for(self._idle.get(), PATIENCE)
         except TimeoutError:
             raise Busy from None
         finally:

@@ -65,13 +65,11 @@ class Site:
         lanes = (self.physics, self.thinking)
         for lane in lanes:
             lane.start()
-        warm = asyncio.gather(*(lane.run("warm") for lane in lanes for _ in range(lane.size)), return_exceptions=True)
         try:
             yield
         finally:
             for lane in lanes:
                 lane.stop()
-            await warm
 
     def agent(self, name: Any) -> str:
         """What `load_agent` calls the agent of a name. Only names on offer are looked up, so a client can name no path."""
@@ -169,12 +167,14 @@ def create_app(
         *(Route(f"/api/{name}", _endpoint(*each), methods=["POST"]) for name, each in posts.items()),
         *_static_routes(),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         lifespan=site.lifespan,
         middleware=[Middleware(Guard, host=host)],
         exception_handlers={HTTPException: _http_error, 500: _unexpected},
     )
+    app.state.site = site
+    return app
 
 
 def _endpoint(handler: Handler, limit: int, media_type: str) -> Callable[[Request], Awaitable[Response]]:

@@ -240,9 +240,9 @@ def pack_frames(settled: Settled) -> dict[str, Any] | None:
 def _done(state: State) -> list[bool]:
     """For each target in row order, whether it is filled or reached."""
     if state.task == "silhouette":
-        return filled(state.scene).tolist()
+        return [bool(each) for each in filled(state.scene)]
     if state.task == "connecting":
-        return reached(state.scene).tolist()
+        return [bool(each) for each in reached(state.scene)]
     return []
 
 

@@ -40,11 +40,6 @@ def _encode(data: Any) -> bytes:
     return wire.dumps(data).encode()
 
 
-def warm() -> bytes:
-    """Nothing: by the time it answers, a process has imported all it needs."""
-    return b"{}"
-
-
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
     """A new scene, and the steps of a link that led on from it."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
@@ -80,6 +75,8 @@ def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
 def act(state: State, spec: str, seed: int, forfeit: bool) -> bytes:
     """One placement of an agent's choosing."""
     [placed] = _agent(spec).act([state], [_generator(seed, state)])
+    if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
+        placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
     return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
 
 
@@ -89,15 +86,15 @@ def ideas(state: State, spec: str, seed: int, k: int) -> bytes:
     return _encode(
         {
             "source": thoughts.source,
-            "choice": _listed(thoughts.choice),
             "ideas": [
                 {
+                    "chosen": thoughts.chosen and number == 0,
                     "placement": _listed(idea.placement),
                     "value": round(float(idea.value), 4) if np.isfinite(idea.value) else None,
                     "visits": idea.visits,
                     "line": [_listed(each) for each in idea.line],
                 }
-                for idea in thoughts.ideas
+                for number, idea in enumerate(thoughts.ideas)
             ],
         }
     )
@@ -119,7 +116,6 @@ def _listed(placed: Placement | None) -> list[Any] | None:
 
 
 JOBS: dict[str, Callable[..., bytes]] = {
-    "warm": warm,
     "begin": begin,
     "replay": replay,
     "open": open_file,

@@ -1,0 +1,48 @@
+"""A page in a real Chromium, where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from visitor import Visitor, visit
+
+from trilith.web.browser import chromium, find_chromium
+
+REQUIRED = os.environ.get("TRILITH_REQUIRE_BROWSER") == "1"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium; without one these tests are left out, or fail where TRILITH_REQUIRE_BROWSER=1 asks for them."""
+    try:
+        import playwright  # noqa: F401
+    except ModuleNotFoundError:
+        missing = "Playwright is not installed (pip install playwright)"
+    else:
+        missing = "" if find_chromium() else "no Chromium was found (Debian: apt-get install chromium)"
+    if missing:
+        if REQUIRED:
+            pytest.fail(f"the page's browser tests are required, but {missing}")
+        pytest.skip(f"the page's browser tests were left out: {missing}")
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """The address of a running server."""
+    pytest.importorskip("starlette", reason="the page's tests were left out: starlette is not installed")
+    from trilith.web.server import background
+
+    with background() as url:
+        yield url
+
+
+@pytest.fixture
+def visitor(browser: Any, site: str) -> Iterator[Visitor]:
+    """A visitor at 1280 × 800. Whatever a test does, nothing may be written to the console as an error."""
+    with visit(browser, site) as someone:
+        yield someone

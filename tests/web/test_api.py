@@ -1,0 +1,277 @@
+"""The server without a browser: the rules are those of `episode.step`, byte for byte, and nobody else may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="the page's tests were left out: starlette is not installed")
+
+from web_client import HOST, JSON, Client
+
+from trilith.agent import LegalAgent
+from trilith.episode import Recording, State, start, step
+from trilith.files import write_json
+from trilith.scene import Placement
+from trilith.tasks import TASKS
+from trilith.web.pool import Pool
+from trilith.web.server import create_app
+from trilith.web.wire import covered_spans, pack_frames
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    running = Client(create_app())
+    yield running
+    running.close()
+
+
+def begin(client: Client, task: str = "silhouette", level: Any = 3, seed: int = 1, placements: Any = ()) -> list[dict[str, Any]]:
+    return client.post("start", {"task": task, "level": level, "seed": seed, "placements": list(placements)}).json()["moments"]
+
+
+def episode(task: str, seed: int, level: Any = "hardest") -> tuple[State, list[Placement], list[State]]:
+    """An episode of legal placements, straight through the rules."""
+    rng = np.random.default_rng(seed)
+    first = state = start(task, level, rng)
+    placements, states = [], [state]
+    while not state.ended:
+        [placed] = LegalAgent().act([state], [rng])
+        if placed is None:
+            break
+        state = step(state, placed).state
+        placements.append(placed)
+        states.append(state)
+    return first, placements, states
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_episode_through_the_api_is_the_same_bytes_as_through_the_rules(client: Client, task: str) -> None:
+    for seed in range(4):
+        first, placements, states = episode(task, seed)
+        text = json.dumps(first.to_json())
+        for placed, expected in zip(placements, states[1:], strict=True):
+            answer = client.post("step", {"state": text, "placement": list(placed)}).json()
+            text = answer["state"]
+            got = State.from_json(json.loads(text))
+            assert got.scene.tobytes() == expected.scene.tobytes()
+            assert (got.steps, got.total, got.ended) == (expected.steps, expected.total, expected.ended)
+        recording = Recording(first, tuple(placements)).to_json()
+        moments = client.post("replay", {"recording": json.dumps(recording)}).json()["moments"]
+        assert [State.from_json(json.loads(each["state"])).scene for each in moments] == [each.scene for each in states]
+
+
+def test_a_link_gives_the_scene_of_its_seed_and_the_placements_made_in_it(client: Client) -> None:
+    expected = start("connecting", "additional_layer", np.random.default_rng(5))
+    after = step(expected, Placement(6, 0.25, 9.0, True)).state
+    moments = begin(client, "connecting", "additional_layer", 5, [[6, 0.25, 9.0, True]])
+    assert State.from_json(json.loads(moments[0]["state"])) == expected
+    assert State.from_json(json.loads(moments[1]["state"])) == after
+
+
+def test_frames_show_the_fall_of_what_moves_and_end_where_it_rests(client: Client) -> None:
+    [first] = begin(client, "connecting", 0)
+    answer = client.post("step", {"state": first["state"], "placement": [3, 0, 3, False]}).json()
+    frames, pose = answer["frames"], json.loads(answer["state"])["scene"]["pose"]
+    assert frames["dt"] == 0.04
+    assert frames["rows"] == [len(pose) - 1]
+    assert frames["poses"][0] == [0, 3, 0]
+    assert frames["poses"][-1] == pytest.approx(pose[-1], abs=0.01)
+    heights = [frame[1] for frame in frames["poses"]]
+    assert heights[:10] == sorted(heights[:10], reverse=True)
+
+
+def test_a_very_long_fall_is_sent_in_fewer_frames() -> None:
+    frames = np.zeros((1001, 9, 3))
+    frames[:, 8, 0] = np.arange(1001) * 0.01
+
+    class Long:
+        pass
+
+    long = Long()
+    long.frames = frames  # type: ignore[attr-defined]
+    packed = pack_frames(long)  # type: ignore[arg-type]
+    assert packed is not None
+    assert len(packed["poses"]) <= 240
+    assert packed["dt"] * (len(packed["poses"]) - 1) == pytest.approx(20, abs=0.2)
+
+
+@pytest.mark.parametrize("task", ["covering", "covering_hard"])
+def test_covered_stretches_sum_to_the_score(task: str) -> None:
+    for seed in range(20):
+        for state in episode(task, seed)[2]:
+            spans = covered_spans(state.scene)
+            assert sum(right - left for left, right, _ in spans) == pytest.approx(TASKS[task].score(state.scene), abs=1e-3 * (1 + len(spans)))
+
+
+def test_an_agent_acts_by_the_rules_and_the_same_way_again(client: Client) -> None:
+    [first] = begin(client)
+    request = {"state": first["state"], "agent": "legal", "seed": 3}
+    answer = client.post("act", request).json()
+    assert client.post("act", request).json() == answer
+    expected = step(State.from_json(json.loads(first["state"])), Placement(*answer["placement"])).state
+    assert State.from_json(json.loads(answer["state"])) == expected
+
+
+def test_ideas_of_an_agent_without_values_are_rewards_of_physics(client: Client) -> None:
+    [first] = begin(client, "silhouette", 0)
+    answer = client.post("ideas", {"state": first["state"], "agent": "legal", "count": 4}).json()
+    assert answer["source"] == "lookahead"
+    assert answer["ideas"][0]["chosen"]
+    state = State.from_json(json.loads(first["state"]))
+    for idea in answer["ideas"]:
+        assert step(state, Placement(*idea["placement"])).reward == pytest.approx(idea["value"], abs=1e-4)
+    assert max(idea["value"] for idea in answer["ideas"][1:]) == 1
+
+
+def test_a_film_is_a_gif(client: Client) -> None:
+    [first] = begin(client, "connecting", 0)
+    answer = client.post("film", {"recording": f'{{"start":{first["state"]},"placements":[[0,0,0.4,false]]}}'})
+    assert (answer.status, answer.headers["content-type"], answer.body[:6]) == (200, "image/gif", b"GIF89a")
+
+
+def test_files_with_one_episode_and_with_worst_cases_are_opened(client: Client, tmp_path: Path) -> None:
+    first, placements, _ = episode("silhouette", 0)
+    one = Recording(first, tuple(placements)).to_json()
+    for data, count in ((one, 1), ({"worst": [one, one]}, 2), ({"worst": [{"reward": 0, "recording": one}]}, 1)):
+        write_json(tmp_path / "x.json", data)
+        app = create_app(path=tmp_path / "x.json")
+        assert len(app.state.site.opened[1]) == count
+        answer = client.post("open", {"text": json.dumps(data)}).json()["recordings"]
+        assert [json.loads(text) for text in answer] == [one] * count
+    for text, words in (("{", "not JSON"), ('{"worst": []}', "neither an episode"), ('{"worst": [{}]}', "episode 1: an episode is an object")):
+        Path(tmp_path / "x.json").write_text(text)
+        with pytest.raises(ValueError, match=words):
+            create_app(path=tmp_path / "x.json")
+        assert client.post("open", {"text": text}).status == 400
+    with pytest.raises(ValueError, match="cannot read"):
+        create_app(path=tmp_path / "missing.json")
+
+
+def refused(client: Client, name: str, data: Any, words: str) -> None:
+    answer = client.post(name, data)
+    assert answer.status == 400
+    assert words in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+
+
+def test_bad_requests_are_refused_with_one_line_that_says_why(client: Client) -> None:
+    [first] = begin(client)
+    state = first["state"]
+    ended = begin(client, placements=[None])[1]["state"]
+    refused(client, "step", {"state": state}, "no field 'placement'")
+    refused(client, "step", {"state": state, "placement": None, "path": "/etc/passwd"}, "unknown field 'path'")
+    refused(client, "step", {"state": json.loads(state), "placement": None}, "state must be text")
+    refused(client, "step", {"state": ended, "placement": None}, "has ended")
+    refused(client, "step", {"state": state, "placement": [7, 0, 0, False]}, "slot must be 0 to 6")
+    refused(client, "act", {"state": state, "agent": "../../etc/passwd"}, "no agent of that name")
+    refused(client, "ideas", {"state": state, "agent": "legal", "count": 1000}, "count must be a whole number from 1 to 12")
+    refused(client, "start", {"task": "tower", "level": 0, "seed": 0}, "no task 'tower'")
+    refused(client, "start", {"task": "silhouette", "level": 8, "seed": 0}, "no level 8")
+    refused(client, "start", {"task": "silhouette", "level": 0, "seed": -1}, "seed must be")
+    refused(client, "start", {"task": "silhouette", "level": 0, "seed": 0, "placements": [None, None]}, "after the end")
+    refused(client, "step", b'{"state": NaN}', "not a finite number")
+    refused(client, "step", b"[" * 100000, "nested too deeply")
+    refused(client, "step", b"\xff", "not UTF-8")
+    refused(client, "step", b"{", "not JSON")
+    many = json.loads(state)
+    many["scene"] = {name: value * 10 for name, value in many["scene"].items()}
+    refused(client, "step", {"state": json.dumps(many), "placement": None}, "must be a list of at most")
+    tiny = json.loads(state)
+    tiny["scene"]["size"][9] = [1e-9, 1]
+    refused(client, "step", {"state": json.dumps(tiny), "placement": None}, "length below")
+    assert client.post("step", b" " * 300000).status == 413
+    assert client.post("step", {}, HOST, ("content-type", "text/plain")).status == 415
+    assert client.post("nothing", {}).status == 404
+    assert client.get("/api/step").status == 405
+    assert client.get("/static/../server.py").status == 404
+    assert client.get("/static/%2e%2e/server.py").status == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("host", "evil.example"),),
+        (("host", "evil.example:8000"),),
+        (("host", "127.0.0.1.evil.example"),),
+        (("host", "192.168.0.7:8000"),),
+        (("host", "[::1"),),
+        (HOST, HOST),
+        (HOST, ("origin", "http://evil.example")),
+        (HOST, ("origin", "http://127.0.0.1:9999")),
+        (HOST, ("origin", "null")),
+        (HOST, ("sec-fetch-site", "cross-site")),
+        (HOST, ("sec-fetch-site", "same-site")),
+    ],
+)
+def test_foreign_hosts_and_other_sites_are_refused(client: Client, headers: tuple[tuple[str, str], ...]) -> None:
+    async def ask(method: str, path: str) -> int:
+        return (await client.call(method, path, b"{}", (*headers, JSON))).status
+
+    for method, path in (("POST", "/api/start"), ("GET", "/api/about"), ("GET", "/"), ("GET", "/static/app.js")):
+        assert client.loop.run_until_complete(ask(method, path)) == 403
+
+
+def test_a_link_on_another_site_may_lead_to_the_page_and_to_nothing_else(client: Client) -> None:
+    link = (HOST, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"))
+    assert client.get("/", *link).status == 200
+    assert client.get("/api/about", *link).status == 403
+    assert client.get("/", *link[:3], ("sec-fetch-dest", "iframe")).status == 403
+
+
+def test_this_machine_is_answered_by_all_its_names(client: Client) -> None:
+    for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "LOCALHOST"):
+        assert client.get("/api/about", ("host", host)).status == 200
+    own = Client(create_app("0.0.0.0"))
+    try:
+        assert own.get("/api/about", ("host", "192.168.0.7:8000")).status == 200
+        assert own.get("/api/about", ("host", "evil.example")).status == 403
+    finally:
+        own.close()
+
+
+def test_every_answer_says_what_the_page_may_do(client: Client) -> None:
+    for answer in (client.get("/"), client.get("/nothing"), client.post("step", {}), client.get("/", ("host", "evil.example"))):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    static = Path(__file__).parents[2] / "trilith" / "web" / "static"
+    for path in static.iterdir():
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text
+        assert "https://" not in text
+
+
+def test_a_slow_search_blocks_nobody_who_builds() -> None:
+    app = create_app(agent_limit=1.0)
+    app.state.site.thinking = Pool(1, 2, 1.0, "slow_jobs")
+    client = Client(app)
+    try:
+        [first] = begin(client)
+
+        async def visitors() -> tuple[list[int], float]:
+            slow = [asyncio.ensure_future(client.ask("act", {"state": first["state"], "agent": "legal"})) for _ in range(5)]
+            await asyncio.sleep(0.1)
+            began = time.monotonic()
+            for _ in range(10):
+                assert (await client.ask("step", {"state": first["state"], "placement": [0, 0, 5, False]})).status == 200
+            took = time.monotonic() - began
+            return [(await each).status for each in slow], took
+
+        statuses, took = client.loop.run_until_complete(visitors())
+        assert took < 2
+        assert sorted(statuses) == [503, 503, 503, 504, 504]
+    finally:
+        client.close()

@@ -1,0 +1,39 @@
+// The server's API. The server keeps nothing: whoever asks sends the state along, as the very text it came in, because
+// JSON.stringify would write -0 as 0 and the next state would then not be the one the rules give elsewhere.
+
+export class ApiError extends Error {}
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The server does not answer. Is it still running?");
+  }
+  if (response.ok) return response;
+  let line = `The server answered ${response.status}.`;
+  try {
+    line = (await response.json()).error ?? line;
+  } catch { /* not from our server: the number has to do */ }
+  throw new ApiError(line);
+}
+
+const post = (name, data, signal) =>
+  ask(`/api/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data), signal });
+
+/** An answer's moment with its state both as text, to be sent back, and parsed, to be drawn. */
+const read = (moment) => ({ ...moment, text: moment.state, state: JSON.parse(moment.state) });
+
+export const api = {
+  about: async () => (await ask("/api/about")).json(),
+  opened: async () => (await (await ask("/api/opened")).json()).recordings,
+  start: async (task, level, seed, placements) =>
+    (await (await post("start", { task, level, seed, placements })).json()).moments.map(read),
+  step: async (state, placement, forfeit) => read(await (await post("step", { state, placement, forfeit })).json()),
+  act: async (state, agent, seed, forfeit, signal) => read(await (await post("act", { state, agent, seed, forfeit }, signal)).json()),
+  ideas: async (state, agent, seed, count, signal) => (await post("ideas", { state, agent, seed, count }, signal)).json(),
+  replay: async (recording) => (await (await post("replay", { recording })).json()).moments.map(read),
+  open: async (text) => (await (await post("open", { text })).json()).recordings,
+  film: async (recording) => (await post("film", { recording })).blob(),
+};

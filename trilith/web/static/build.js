@@ -1,0 +1,158 @@
+// Building by hand: a block of the supply is dragged, or taken by its number and moved with the arrows, and let go.
+
+import { clamp, inside, landing, objection, snapped } from "./geometry.js";
+
+const NUDGE = 0.35, FINE = 0.05; // metres an arrow moves a block
+const FINGER = 46; // pixels that a block is lifted above a finger, which would hide it
+const round = (value) => Math.round(value * 1000) / 1000; // a link with millimetres is short enough
+
+export class Builder {
+  constructor(app) {
+    this.app = app;
+    this.ghost = null;
+    this.hover = null;
+    const { canvas } = app.stage;
+    canvas.addEventListener("pointerdown", (event) => this.press(event));
+    canvas.addEventListener("pointermove", (event) => this.move(event));
+    canvas.addEventListener("pointerup", (event) => this.release(event));
+    canvas.addEventListener("pointercancel", () => this.cancel());
+    canvas.addEventListener("pointerleave", () => this.look(null));
+    // A finger that takes a block must not scroll the page; anywhere else on the canvas it still does.
+    canvas.addEventListener("touchstart", (event) => {
+      if (this.slotAt(event.touches[0]) !== null) event.preventDefault();
+    }, { passive: false });
+  }
+
+  get view() { return this.app.stage.layout()[0]; }
+
+  world({ clientX, clientY }) {
+    const box = this.app.stage.canvas.getBoundingClientRect();
+    return this.view.world(clientX - box.left, clientY - box.top);
+  }
+
+  /** The row of the topmost object under the pointer, null if there is none. */
+  rowAt(event) {
+    const { scene } = this.app.episode.state, [x, y] = this.world(event), order = scene.role.map((_, row) => row).reverse();
+    const { roles } = this.app.about;
+    order.sort((a, b) => (scene.role[a] === roles.target) - (scene.role[b] === roles.target));
+    return order.find((row) => inside(x, y, scene.pose[row], scene.size[row])) ?? null;
+  }
+
+  slotAt(event) {
+    if (!this.app.canBuild) return null;
+    const row = this.rowAt(event);
+    return row !== null && this.app.episode.state.scene.role[row] === this.app.about.roles.available ? row : null;
+  }
+
+  press(event) {
+    const slot = event.button === 0 ? this.slotAt(event) : null;
+    if (this.app.episode.ended && !this.app.compare.active) this.app.say("The episode has ended: undo a step, or restart.");
+    if (slot === null) {
+      if (event.pointerType !== "mouse") this.look(this.rowAt(event), event);
+      return;
+    }
+    this.app.watch.takeOver();
+    this.look(null);
+    const [x, y] = this.world(event), [bx, by] = this.app.episode.state.scene.pose[slot];
+    const lift = event.pointerType === "touch" ? FINGER / this.view.scale : 0;
+    this.grip = [bx - x, by - y + lift];
+    this.pointer = event.pointerId;
+    this.app.stage.canvas.setPointerCapture(event.pointerId);
+    this.app.stage.canvas.classList.add("pointed");
+    this.app.stage.canvas.focus({ preventScroll: true });
+    this.take(slot, bx, by + lift);
+  }
+
+  move(event) {
+    if (this.ghost && event.pointerId === this.pointer) {
+      const [x, y] = this.world(event);
+      this.moveTo(x + this.grip[0], y + this.grip[1]);
+    } else if (!this.ghost && event.pointerType === "mouse") {
+      const row = this.app.compare.active ? null : this.rowAt(event);
+      this.look(row, event);
+      this.app.stage.canvas.classList.toggle("grab", this.slotAt(event) !== null);
+    }
+  }
+
+  release(event) {
+    if (!this.ghost || event.pointerId !== this.pointer) return;
+    this.pointer = null;
+    this.drop();
+  }
+
+  take(slot, x, y) {
+    this.ghost = { slot, sticky: this.app.sticky };
+    this.moveTo(x, y);
+  }
+
+  /** Moves the ghost to where a block would spawn: within bounds, snapped if wanted; below the floor it is back on its shelf. */
+  moveTo(x, y) {
+    const { app, ghost } = this, { about } = app, { state } = app.episode;
+    [ghost.rawX, ghost.rawY] = [x, y];
+    ghost.home = y < -1;
+    let place = [round(clamp(x, about.place_x)), round(clamp(y, about.place_y))];
+    if (app.snap && !ghost.home) place = snapped(about, state, ghost.slot, ...place);
+    [ghost.x, ghost.y] = ghost.home ? [x, y] : place;
+    ghost.objection = ghost.home ? null : objection(about, state, ghost.slot, ghost.x, ghost.y);
+    ghost.landing = ghost.home ? y : landing(about, state, ghost.slot, ghost.x, ghost.y);
+    ghost.sticky = app.sticky;
+    app.stage.invalidate();
+  }
+
+  /** Lets the block go: it falls, or, where it cannot be, nothing happens but a word of why. */
+  drop() {
+    const { ghost, app } = this;
+    this.cancel();
+    if (!ghost || ghost.home) return;
+    if (ghost.objection) {
+      app.say(`Not there. ${ghost.objection}`, "bad");
+      return;
+    }
+    app.place([ghost.slot, ghost.x, ghost.y, app.sticky]);
+  }
+
+  cancel() {
+    this.ghost = null;
+    this.pointer = null;
+    this.app.stage.invalidate();
+  }
+
+  /** What a key does to the block in hand; true if it did something. */
+  key(event) {
+    const { app } = this, slot = Number(event.key) - 1;
+    if (slot >= 0 && slot < app.about.slots && app.canBuild) {
+      if (app.episode.state.scene.role[slot] !== app.about.roles.available) {
+        app.say("This block is used up.", "bad");
+        return true;
+      }
+      app.watch.takeOver();
+      const { scene } = app.episode.state, { roles } = app.about;
+      const top = Math.max(0, ...scene.pose.filter((_, row) => scene.role[row] === roles.block || scene.role[row] === roles.obstacle).map(([, y]) => y));
+      this.take(slot, this.ghost?.rawX ?? 0, this.ghost?.rawY ?? top + 1.4);
+      app.stage.canvas.classList.remove("pointed");
+      app.stage.canvas.focus({ preventScroll: true });
+      app.say("Arrows move the block, Enter lets it fall, Escape puts it back.");
+      return true;
+    }
+    if (!this.ghost) return false;
+    const far = event.shiftKey ? FINE : NUDGE;
+    const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [0, 0];
+    if (dx || dy) {
+      const { about } = app;
+      this.moveTo(clamp(this.ghost.rawX + dx * far, about.place_x), clamp(this.ghost.rawY + dy * far, about.place_y));
+      if (this.ghost.objection) app.say(this.ghost.objection, "bad");
+      else app.say(`At ${this.ghost.x.toFixed(2)}, ${this.ghost.y.toFixed(2)}.`);
+    } else if (event.key === "Enter") this.drop();
+    else if (event.key === "Escape") this.cancel();
+    else return false;
+    return true;
+  }
+
+  /** Shows the features of an object beside the pointer, or beside the object if there is none. */
+  look(row, event = null) {
+    const changed = row !== this.hover;
+    this.hover = row;
+    this.app.showTip(row, event);
+    if (changed) this.app.stage.invalidate();
+  }
+}

@@ -1,0 +1,106 @@
+// Comparing: the same scene, built by two agents side by side.
+
+import { signed } from "./paint.js";
+import { Panel } from "./stage.js";
+import { REASONS } from "./words.js";
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Comparison {
+  constructor(app) {
+    this.app = app;
+    this.panels = null;
+    this.run = null;
+    this.stop = null;
+  }
+
+  get active() { return this.panels !== null; }
+  get playing() { return this.run !== null; }
+  get ended() { return this.panels.every((panel) => panel.episode.ended); }
+
+  /** Both agents begin with the scene that is shown, from its start. */
+  open(agents) {
+    const { app } = this;
+    app.watch.run = null;
+    app.watch.taken = false;
+    app.panel.settle();
+    this.panels = agents.map((agent) => {
+      const panel = new Panel(app.episode.fresh());
+      panel.agent = agent;
+      panel.title = () => this.title(panel);
+      return panel;
+    });
+    app.stage.panels = this.panels;
+    this.play();
+  }
+
+  close() {
+    if (!this.active) return;
+    this.pause();
+    this.panels.forEach((panel) => panel.settle());
+    this.panels = null;
+    this.app.stage.panels = [this.app.panel];
+    this.app.update();
+  }
+
+  async play() {
+    if (this.playing) return;
+    if (this.ended) this.panels.forEach((panel) => { panel.episode = panel.episode.fresh(); });
+    const run = this.run = {};
+    this.stop = new AbortController();
+    this.app.update();
+    const results = await Promise.allSettled(this.panels.map((panel) => this.build(panel, run)));
+    if (this.run !== run) return;
+    const failed = results.find((result) => result.status === "rejected");
+    this.run = null;
+    this.app.update();
+    if (failed) this.app.fail(failed.reason);
+    else this.app.say(this.verdict());
+  }
+
+  pause() {
+    this.run = null;
+    this.stop?.abort();
+    this.app.update();
+  }
+
+  async step() {
+    if (this.playing) return this.pause();
+    const run = this.run = {};
+    this.stop = new AbortController();
+    this.app.update();
+    const results = await Promise.allSettled(this.panels.map((panel) => this.build(panel, run, true)));
+    const failed = results.find((result) => result.status === "rejected");
+    if (this.run !== run) return undefined;
+    this.run = null;
+    this.app.update();
+    if (failed) this.app.fail(failed.reason);
+    return undefined;
+  }
+
+  async build(panel, run, once = false) {
+    const { app } = this, { episode } = panel;
+    while (this.run === run && !episode.ended) {
+      const moment = await app.api.act(episode.now.text, panel.agent, episode.seed, episode.forfeit, this.stop.signal);
+      if (this.run !== run) return;
+      episode.push(moment);
+      app.update();
+      await app.stage.show(panel, moment.frames, app.speed);
+      if (once) return;
+      await sleep(250 / app.speed);
+    }
+  }
+
+  title({ agent, episode }) {
+    const { state, now } = episode, won = state.ended === "complete";
+    const end = state.ended ? ` · ${REASONS[state.ended].short}` : "";
+    return { name: agent, line: `reward ${signed(state.total)} · step ${state.steps} of ${now.view.max_steps}${end}`, won };
+  }
+
+  verdict() {
+    const [a, b] = this.panels, [x, y] = this.panels.map((panel) => panel.episode.state.total);
+    if (Math.abs(x - y) < 0.005) return `Both earned ${signed(x)}.`;
+    const [more, less] = x > y ? [a, b] : [b, a];
+    return `${more.agent} earned ${signed(more.episode.state.total)}, ${less.agent} ${signed(less.episode.state.total)}.`;
+  }
+}

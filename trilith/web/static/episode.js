@@ -1,0 +1,40 @@
+// An episode as the page holds it: every moment so far, and where in it one stands. Undo and redo only move the cursor; a new
+// placement forgets what lay ahead.
+
+export class Episode {
+  /** `origin` is {task, level, seed}, or null for an episode from a file, which no address can describe. */
+  constructor(moments, origin, forfeit = false) {
+    this.moments = moments;
+    this.cursor = moments.length - 1;
+    this.origin = origin;
+    this.forfeit = forfeit;
+  }
+
+  get now() { return this.moments[this.cursor]; }
+  get state() { return this.now.state; }
+  get ended() { return this.state.ended; }
+  get seed() { return this.origin?.seed ?? 0; }
+  get canUndo() { return this.cursor > 0; }
+  get canRedo() { return this.cursor < this.moments.length - 1; }
+  get placements() { return this.moments.slice(1, this.cursor + 1).map((moment) => moment.placement); }
+
+  push(moment) {
+    this.moments.length = this.cursor + 1;
+    this.moments.push(moment);
+    this.cursor += 1;
+  }
+
+  jump(index) {
+    this.cursor = Math.min(Math.max(index, 0), this.moments.length - 1);
+  }
+
+  /** The same scene from its beginning. */
+  fresh() {
+    return new Episode([this.moments[0]], this.origin, this.forfeit);
+  }
+
+  /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
+  recording() {
+    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(this.placements)},"forfeit":${this.forfeit}}`;
+  }
+}

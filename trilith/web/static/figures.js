@@ -1,0 +1,103 @@
+// The figures above the scene, the words and steps below it, and which buttons make sense.
+
+import { signed } from "./paint.js";
+import { RECORDED } from "./watch.js";
+import { REASONS } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const HINT = "Drag a block from below the floor into the scene, or press 1 to 7.";
+
+/** What a step earned, or how it ended if it earned nothing. */
+const label = ({ state, reward }) => (state.ended && !reward ? REASONS[state.ended].short : signed(reward));
+const tone = ({ reward }) => (reward > 0 ? "good" : reward < 0 ? "bad" : "");
+
+export class Figures {
+  constructor(app) {
+    this.app = app;
+  }
+
+  /** What a task is about. */
+  describe(task) {
+    this.task = task;
+    $("goal").textContent = task.goal;
+    $("rules").textContent = `${task.reward} Ends: ${task.end.charAt(0).toLowerCase()}${task.end.slice(1)}`;
+    $("sticky-cost").textContent = task.sticky_cost ? `costs ${task.sticky_cost}` : "free";
+    $("glue-figure").hidden = !task.sticky_cost;
+  }
+
+  update() {
+    const { app } = this, { episode, panel, compare, watch } = app;
+    // While a block falls, what it will earn is not told yet.
+    const shown = panel.fall && episode.cursor ? episode.moments[episode.cursor - 1] : episode.now;
+    const { state, view } = shown, metres = state.task.startsWith("covering");
+    const figure = (value) => (metres ? value.toFixed(2) : String(Number(value.toFixed(2))));
+    $("score").textContent = figure(view.score);
+    $("best").textContent = `of ${figure(view.best)}${metres ? " m" : ""}`;
+    $("cost").textContent = view.cost ? signed(-view.cost) : "0";
+    $("total").textContent = state.total ? signed(state.total) : "0";
+    $("left").textContent = state.ended ? "0" : String(view.max_steps - state.steps);
+    $("figures").hidden = compare.active;
+    Object.assign(document.body.dataset, { steps: state.steps, ended: state.ended ?? "", falling: String(Boolean(panel.fall)) });
+    this.status(shown);
+    this.timeline(shown);
+
+    const playing = compare.active ? compare.playing : watch.playing;
+    $("play").textContent = playing ? "Pause" : "Play";
+    $("take").textContent = watch.taken ? "Hand back" : "Take over";
+    $("take").disabled = compare.active || !(watch.playing || watch.taken) || (watch.taken && Boolean(episode.ended));
+    $("step").disabled = playing || (compare.active ? compare.ended : app.agent === RECORDED ? !episode.canRedo : Boolean(episode.ended));
+    $("undo").disabled = compare.active || !episode.canUndo;
+    $("redo").disabled = compare.active || !episode.canRedo;
+    $("restart").disabled = compare.active || !episode.canUndo;
+    $("compare").textContent = compare.active ? "Close" : "Compare";
+    $("compare").classList.toggle("primary", compare.active);
+    $("board").classList.toggle("two", compare.active);
+    for (const id of ["save", "film"]) $(id).disabled = compare.active || !episode.canUndo;
+    document.body.dataset.playing = String(playing);
+  }
+
+  status(shown) {
+    const { app } = this, { state } = shown, { ended } = state;
+    if (app.compare.active) app.say("The same scene, built by both agents.");
+    else if (ended) app.say(`${REASONS[ended].long} Total reward ${state.total ? signed(state.total) : "0"}.`, REASONS[ended].good ? "good" : "bad");
+    else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agent} is building.`);
+    else if (shown.reward) app.say(`${signed(shown.reward)} for this block.`, shown.reward > 0 ? "good" : "bad");
+    else app.say(state.steps ? "Nothing earned by this block." : HINT);
+  }
+
+  /** The steps as buttons that go there; comparing, those of both agents, only to be read. */
+  timeline(shown) {
+    const { app } = this, { episode } = app;
+    $("timeline").hidden = app.compare.active;
+    $("timelines").hidden = !app.compare.active;
+    if (app.compare.active) {
+      $("timelines").replaceChildren(...app.compare.panels.map((panel) => {
+        const list = document.createElement("ol");
+        list.className = "timeline";
+        list.setAttribute("aria-label", `Steps of ${panel.agent}`);
+        list.append(...panel.episode.moments.slice(1).map((moment) => {
+          const item = document.createElement("li");
+          item.textContent = label(moment);
+          item.dataset.tone = tone(moment);
+          return item;
+        }));
+        return list;
+      }));
+      return;
+    }
+    $("timeline").replaceChildren(...episode.moments.map((moment, i) => {
+      const item = document.createElement("li"), button = document.createElement("button");
+      button.type = "button";
+      const known = i < episode.cursor || moment === shown || !app.panel.fall;
+      button.textContent = i === 0 ? "start" : known ? label(moment) : "…";
+      button.title = i === 0 ? "The empty scene" : `Step ${i}${moment.by ? ` by ${moment.by}` : ""}`;
+      button.dataset.tone = i === 0 || !known ? "" : tone(moment);
+      button.classList.toggle("agent", Boolean(moment.by && moment.by !== "you"));
+      button.classList.toggle("ahead", i > episode.cursor);
+      if (i === episode.cursor) button.setAttribute("aria-current", "step");
+      button.addEventListener("click", () => app.jump(i));
+      item.append(button);
+      return item;
+    }));
+  }
+}

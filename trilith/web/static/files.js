@@ -1,0 +1,72 @@
+// Episodes from files and into files. A file is read by the browser and its text sent to be checked; the server opens no path.
+
+import { Episode } from "./episode.js";
+import { levelName } from "./words.js";
+
+export class Files {
+  constructor(app) {
+    this.app = app;
+    this.recordings = [];
+    this.select = document.getElementById("opened");
+    this.row = document.getElementById("opened-row");
+    const file = document.getElementById("file");
+    document.getElementById("open").addEventListener("click", () => file.click());
+    file.addEventListener("change", async () => {
+      const [chosen] = file.files;
+      if (chosen) await app.attempt(async () => this.offer(await app.api.open(await chosen.text())));
+      file.value = ""; // so that the same file can be opened again
+    });
+    this.select.addEventListener("change", () => app.attempt(() => this.show(Number(this.select.value))));
+    document.getElementById("save").addEventListener("click", () => this.saveJson());
+    document.getElementById("film").addEventListener("click", () => this.saveFilm());
+  }
+
+  /** Lists the episodes of a file and shows the first. */
+  async offer(recordings) {
+    this.recordings = recordings;
+    this.row.hidden = false;
+    this.select.replaceChildren(...recordings.map((text, i) => {
+      const { start, placements } = JSON.parse(text), title = this.app.tasks.get(start.task).title;
+      return new Option(`${i + 1}. ${title}, level ${levelName(start.level)}, ${placements.length} steps`, i);
+    }));
+    await this.show(0);
+  }
+
+  async show(index) {
+    const text = this.recordings[index], moments = await this.app.api.replay(text);
+    moments.forEach((moment) => { moment.by = "recorded"; });
+    const episode = new Episode(moments, null, JSON.parse(text).forfeit);
+    episode.jump(0);
+    this.select.value = String(index);
+    this.app.showRecorded(episode);
+  }
+
+  name(suffix) {
+    const { state, origin } = this.app.episode;
+    return ["trilith", state.task, state.level, origin?.seed, `${this.app.episode.cursor}-steps`].filter((x) => x != null).join("-") + suffix;
+  }
+
+  saveJson() {
+    this.give(new Blob([this.app.episode.recording(), "\n"], { type: "application/json" }), this.name(".json"));
+    this.app.say("Saved: it can be opened here again, and by trilith replay.");
+  }
+
+  async saveFilm() {
+    const button = document.getElementById("film"), name = this.name(".gif");
+    button.disabled = true;
+    this.app.say("Making the film …");
+    await this.app.attempt(async () => {
+      this.give(await this.app.api.film(this.app.episode.recording()), name);
+      this.app.say("Saved the film.");
+    });
+    button.disabled = false;
+  }
+
+  give(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+}

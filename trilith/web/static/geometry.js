@@ -1,0 +1,83 @@
+// Where a block may be placed. The rules are the server's (trilith.geometry, trilith.actions); these few lines repeat them so that
+// a ghost can turn red while it is dragged, and a test holds the two against each other.
+
+/** Whether an upright rectangle shares area with another at `pose` (x, y, angle): apart along one axis of either is apart. */
+export function overlaps(x, y, w, h, pose, size) {
+  const [ox, oy, angle] = pose;
+  const ow = size[0] / 2, oh = size[1] / 2, hw = w / 2, hh = h / 2;
+  const cos = Math.cos(angle), sin = Math.sin(angle), c = Math.abs(cos), s = Math.abs(sin);
+  const dx = x - ox, dy = y - oy;
+  if (!(Math.abs(dy) < hh + (ow * s + oh * c)) || !(Math.abs(dx) < hw + (ow * c + oh * s))) return false;
+  if (angle === 0) return true;
+  return Math.abs(dx * cos + dy * sin) < ow + hw * c + hh * s && Math.abs(dy * cos - dx * sin) < oh + hw * s + hh * c;
+}
+
+export const clamp = (value, [low, high]) => Math.min(Math.max(value, low), high);
+
+/** Why a block of `slot` cannot be placed with its centre at (x, y), as a sentence; null if it can. */
+export function objection(about, state, slot, x, y) {
+  const { scene } = state, { roles } = about;
+  if (state.ended) return "The episode has ended.";
+  if (scene.role[slot] !== roles.available) return "This block is used up.";
+  const [w, h] = scene.size[slot];
+  const names = { [roles.floor]: "the floor", [roles.obstacle]: "an obstacle", [roles.block]: "a block" };
+  let found = null;
+  for (let row = 0; row < scene.role.length; row++) {
+    const name = names[scene.role[row]];
+    if (name && overlaps(x, y, w, h, scene.pose[row], scene.size[row])) {
+      if (name === "an obstacle") return "It would overlap an obstacle.";
+      found = `It would overlap ${name}.`;
+    }
+  }
+  return found;
+}
+
+/** The distances along x from an object's centre at which agents with discrete relative actions place a block. */
+export function offsets(about, reference, block) {
+  const n = about.offsets, reach = (reference + block) / 2 * (1 + Math.max(1 / (n - 3), about.clearance));
+  return Array.from({ length: n }, (_, i) => reach * (i * (2 / (n - 1)) - 1));
+}
+
+/** All places (x, y) of a block of `slot` that relative actions offer in a scene, clipped to where blocks may be. */
+export function snapPlaces(about, state, slot) {
+  const { scene } = state, { roles } = about, places = [];
+  scene.role.forEach((role, row) => {
+    if (role === roles.available) return;
+    const [x, y] = scene.pose[row], [w, h] = scene.size[row];
+    const lift = role === roles.target ? 0 : (h + about.block_height) / 2;
+    for (const offset of offsets(about, w, scene.size[slot][0])) {
+      places.push([clamp(x + offset, about.place_x), clamp(y + lift + about.clearance, about.place_y)]);
+    }
+  });
+  return places;
+}
+
+/** The offered place nearest to (x, y), a legal one if any is within reach; (x, y) itself if there is none near. */
+export function snapped(about, state, slot, x, y, reach = 1.5) {
+  let best = [x, y], least = reach * reach;
+  for (const place of snapPlaces(about, state, slot)) {
+    const away = (place[0] - x) ** 2 + (place[1] - y) ** 2;
+    if (away < least && objection(about, state, slot, ...place) === null) [best, least] = [place, away];
+  }
+  return best;
+}
+
+/** Whether a point lies inside a rectangle. */
+export function inside(px, py, [x, y, angle], [w, h]) {
+  const c = Math.cos(angle), s = Math.sin(angle), dx = px - x, dy = py - y;
+  return Math.abs(dx * c + dy * s) <= w / 2 && Math.abs(dy * c - dx * s) <= h / 2;
+}
+
+/** How far below an upright block the first solid thing is: where its shadow falls. */
+export function landing(about, state, slot, x, y) {
+  const { scene } = state, { roles } = about, half = scene.size[slot][0] / 2;
+  let top = 0;
+  scene.role.forEach((role, row) => {
+    if (role !== roles.block && role !== roles.obstacle) return;
+    const [ox, oy, angle] = scene.pose[row], [w, h] = scene.size[row];
+    const c = Math.abs(Math.cos(angle)), s = Math.abs(Math.sin(angle));
+    const high = oy + (w * s + h * c) / 2;
+    if (Math.abs(x - ox) < half + (w * c + h * s) / 2 && high < y && high > top) top = high;
+  });
+  return top;
+}

@@ -1,0 +1,35 @@
+// Everything that can be done with a mouse can be done with keys.
+
+const $ = (id) => document.getElementById(id);
+
+export function wireKeys(app) {
+  const press = (id) => () => { if (!$(id).disabled) $(id).click(); };
+  const undo = () => app.jump(app.episode.cursor - 1), redo = () => app.jump(app.episode.cursor + 1);
+  const look = (by) => () => {
+    if (app.compare.active) return;
+    const n = app.episode.state.scene.role.length, { hover } = app.build;
+    app.build.look(hover == null ? (by > 0 ? 0 : n - 1) : (hover + by + n) % n);
+  };
+  const actions = {
+    s: press("sticky"), g: press("snap"), i: press("ideas"), c: press("contacts"), p: press("play"), ".": press("step"), t: press("take"),
+    n: press("next"), r: press("random"), z: undo, y: redo, o: look(1), O: look(-1), "?": press("help"),
+    Escape: () => app.build.look(null),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (!app.panel || event.altKey || $("keys").open) return;
+    const { target, key } = event, typing = target.matches("input[type=number], select, textarea");
+    if (event.ctrlKey || event.metaKey) {
+      const wanted = key.toLowerCase() === "z" ? (event.shiftKey ? redo : undo) : key.toLowerCase() === "y" ? redo : null;
+      if (!wanted || typing) return;
+      event.preventDefault();
+      wanted();
+      return;
+    }
+    if (typing || (key === "Enter" && target.matches("button, summary"))) return;
+    if (app.build.key(event)) event.preventDefault();
+    else if (actions[key]) {
+      event.preventDefault();
+      actions[key]();
+    }
+  });
+}

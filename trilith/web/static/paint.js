@@ -1,0 +1,292 @@
+// Painting one scene into one rectangle of the canvas. Colours come from the style sheet, so light and dark are one code.
+
+const BOTTOM = -2.75, WIDTH = 16.2; // metres that are always seen: the supply below the floor, and the scene's full width
+const COLOURS = ["sky", "shelf", "grid", "floor", "block", "block-line", "sticky", "sticky-line", "obstacle", "obstacle-line",
+  "target", "target-line", "done", "good", "bad", "idea", "ink", "muted", "glue", "contact", "covered", "surface"];
+
+/** The colours of the style sheet, by name. */
+export function readTheme() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+/** Maps metres to pixels within a rectangle of the canvas, the scene resting on the rectangle's lower edge. */
+export class View {
+  constructor(left, top, width, height, highest) {
+    this.left = left;
+    this.top = top;
+    this.width = width;
+    this.height = height;
+    this.scale = Math.min(width / WIDTH, height / (highest - BOTTOM));
+    this.originX = left + width / 2;
+    this.originY = top + height + BOTTOM * this.scale;
+  }
+
+  x(metres) { return this.originX + metres * this.scale; }
+  y(metres) { return this.originY - metres * this.scale; }
+  world(px, py) { return [(px - this.originX) / this.scale, (this.originY - py) / this.scale]; }
+}
+
+/** A path around a rectangle at a pose; the context is left rotated into its frame until `restore`. */
+function enter(ctx, view, [x, y, angle]) {
+  ctx.save();
+  ctx.translate(view.x(x), view.y(y));
+  ctx.rotate(-angle);
+  ctx.scale(view.scale, view.scale);
+}
+
+function rounded(ctx, w, h, inset = 0, radius = 0.06) {
+  ctx.beginPath();
+  ctx.roundRect(-w / 2 + inset, -h / 2 + inset, w - 2 * inset, h - 2 * inset, Math.max(radius - inset, 0));
+}
+
+function box(ctx, view, pose, [w, h], fill, line, { dash = null, alpha = 1, thick = 0.05 } = {}) {
+  enter(ctx, view, pose);
+  ctx.globalAlpha = alpha;
+  rounded(ctx, w, h);
+  if (fill) { ctx.fillStyle = fill; ctx.fill(); }
+  if (line) {
+    rounded(ctx, w, h, thick / 2);
+    ctx.strokeStyle = line;
+    ctx.lineWidth = thick;
+    if (dash) ctx.setLineDash(dash);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** Stripes across a rectangle: obstacles differ from blocks by more than colour. */
+function stripes(ctx, view, pose, [w, h], colour) {
+  enter(ctx, view, pose);
+  rounded(ctx, w, h);
+  ctx.clip();
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 0.05;
+  ctx.beginPath();
+  for (let x = -w / 2 - h; x < w / 2; x += 0.22) {
+    ctx.moveTo(x, h / 2);
+    ctx.lineTo(x + h, -h / 2);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** Dots along a sticky block: glue. */
+function dots(ctx, view, pose, [w, h], colour) {
+  enter(ctx, view, pose);
+  ctx.fillStyle = colour;
+  const n = Math.max(2, Math.round(w / 0.35));
+  for (const y of [-h / 2 + 0.14, h / 2 - 0.14]) {
+    for (let i = 0; i < n; i++) {
+      ctx.beginPath();
+      ctx.arc(-w / 2 + (i + 0.5) * (w / n), y, 0.045, 0, 7);
+      ctx.fill();
+    }
+  }
+  ctx.restore();
+}
+
+function text(ctx, view, string, x, y, colour, size = 0.32, { weight = 600, align = "center", halo = null } = {}) {
+  const pixels = Math.max(size * view.scale, 10);
+  ctx.save();
+  ctx.font = `${weight} ${pixels}px system-ui, sans-serif`;
+  ctx.textAlign = align;
+  ctx.textBaseline = "middle";
+  if (halo) {
+    ctx.strokeStyle = halo;
+    ctx.lineWidth = pixels / 3.5;
+    ctx.lineJoin = "round";
+    ctx.strokeText(string, view.x(x), view.y(y));
+  }
+  ctx.fillStyle = colour;
+  ctx.fillText(string, view.x(x), view.y(y));
+  ctx.restore();
+}
+
+function dot(ctx, view, x, y, radius, fill, line) {
+  ctx.beginPath();
+  ctx.arc(view.x(x), view.y(y), radius, 0, 7);
+  ctx.fillStyle = fill;
+  ctx.fill();
+  if (line) { ctx.strokeStyle = line; ctx.lineWidth = 1.5; ctx.stroke(); }
+}
+
+function backdrop(ctx, view, theme) {
+  const { left, top, width, height } = view, ground = view.y(0);
+  ctx.fillStyle = theme.sky;
+  ctx.fillRect(left, top, width, height);
+  ctx.strokeStyle = theme.grid;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  for (let y = 0.7; view.y(y) > top; y += 0.7) { ctx.moveTo(left, Math.round(view.y(y)) + 0.5); ctx.lineTo(left + width, Math.round(view.y(y)) + 0.5); }
+  ctx.stroke();
+  ctx.fillStyle = theme.shelf;
+  ctx.fillRect(left, ground, width, top + height - ground);
+}
+
+/** The middle of where the upright boxes around two objects overlap: where they touch, near enough to mark it. */
+function between(poses, sizes, a, b) {
+  const sides = [a, b].map((row) => {
+    const [x, y, angle] = poses[row], [w, h] = sizes[row], c = Math.abs(Math.cos(angle)), s = Math.abs(Math.sin(angle));
+    const ex = (w * c + h * s) / 2, ey = (w * s + h * c) / 2;
+    return [x - ex, x + ex, y - ey, y + ey];
+  });
+  return [(Math.max(sides[0][0], sides[1][0]) + Math.min(sides[0][1], sides[1][1])) / 2,
+    (Math.max(sides[0][2], sides[1][2]) + Math.min(sides[0][3], sides[1][3])) / 2];
+}
+
+export const signed = (value, digits = 2) => {
+  const rounded = Number(value.toFixed(digits));
+  return rounded === 0 ? "0" : `${rounded > 0 ? "+" : "−"}${String(Math.abs(rounded))}`;
+};
+
+/**
+ * One scene. `content` has the moment, the poses to draw (those of a fall, while it lasts), what to draw on top (`show`), and,
+ * where there are any, `ideas`, `ghost`, `hover` (a row), `lit` (the idea that is pointed at), `keys` (numbers on the supply).
+ */
+export function paint(ctx, view, theme, about, content) {
+  const { moment, poses, show, moving } = content, { scene } = moment.state, { roles } = about;
+  const { size, role, sticky } = scene;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(view.left, view.top, view.width, view.height);
+  ctx.clip();
+  backdrop(ctx, view, theme);
+
+  let target = 0;
+  role.forEach((each, row) => {
+    if (each !== roles.target) return;
+    const reached = show.done && !moving && moment.view.done[target];
+    target += 1;
+    box(ctx, view, poses[row], size[row], reached ? theme.done : theme.target, theme["target-line"], { dash: reached ? null : [0.16, 0.1] });
+  });
+  role.forEach((each, row) => {
+    if (each === roles.floor) {
+      box(ctx, view, poses[row], size[row], theme.floor, null);
+    } else if (each === roles.obstacle) {
+      box(ctx, view, poses[row], size[row], theme.obstacle, null);
+      stripes(ctx, view, poses[row], size[row], theme["obstacle-line"]);
+      box(ctx, view, poses[row], size[row], null, theme["obstacle-line"]);
+    } else if (each === roles.block) {
+      block(ctx, view, theme, poses[row], size[row], sticky[row], 1);
+    } else if (each === roles.available) {
+      const taken = content.ghost?.slot === row;
+      block(ctx, view, theme, poses[row], size[row], content.sticky, taken ? 0.35 : 1);
+      if (content.keys) text(ctx, view, String(row + 1), poses[row][0], poses[row][1], theme.surface, 0.3);
+    }
+  });
+
+  // Above the blocks again, as thin as a line: a target that is filled is hidden behind its block.
+  target = 0;
+  role.forEach((each, row) => {
+    if (each !== roles.target) return;
+    const reached = show.done && !moving && moment.view.done[target];
+    target += 1;
+    box(ctx, view, poses[row], size[row], null, theme["target-line"], { dash: reached ? null : [0.16, 0.1], alpha: reached ? 0.9 : 0.5 });
+    if (reached) tick(ctx, view, theme, poses[row]);
+  });
+  if (show.done && !moving) {
+    ctx.strokeStyle = theme.covered;
+    ctx.lineWidth = Math.max(0.11 * view.scale, 3);
+    ctx.lineCap = "round";
+    for (const [left, right, y] of moment.view.covered) {
+      ctx.beginPath();
+      ctx.moveTo(view.x(left), view.y(y));
+      ctx.lineTo(view.x(right), view.y(y));
+      ctx.stroke();
+    }
+  }
+  if (show.contacts && !moving) {
+    for (const [a, b] of scene.contact) dot(ctx, view, ...between(poses, size, a, b), 4, theme.contact, theme.surface);
+  }
+  if (show.glue) {
+    scene.glue.forEach(([a], i) => {
+      const [x, y, angle] = poses[a], [lx, ly] = scene.glue_frame[i], c = Math.cos(angle), s = Math.sin(angle);
+      if (!moving) dot(ctx, view, x + lx * c - ly * s, y + lx * s + ly * c, 5, theme.glue, theme["sticky-line"]);
+    });
+  }
+  if (content.hover != null && content.hover < role.length) {
+    box(ctx, view, poses[content.hover], size[content.hover], null, theme.ink, { thick: 0.06 });
+  }
+  paintIdeas(ctx, view, theme, content);
+  if (content.ghost) paintGhost(ctx, view, theme, size, content.ghost);
+  ctx.restore();
+}
+
+function block(ctx, view, theme, pose, size, sticky, alpha) {
+  ctx.save();
+  ctx.globalAlpha = alpha;
+  const line = sticky ? theme["sticky-line"] : theme["block-line"];
+  box(ctx, view, pose, size, sticky ? theme.sticky : theme.block, line, { alpha });
+  if (sticky) dots(ctx, view, pose, size, line);
+  ctx.restore();
+}
+
+function tick(ctx, view, theme, [x, y]) {
+  const r = Math.max(0.13 * view.scale, 5);
+  dot(ctx, view, x, y, r, theme.good);
+  ctx.strokeStyle = theme.surface;
+  ctx.lineWidth = Math.max(r / 3.5, 1.5);
+  ctx.lineCap = "round";
+  ctx.beginPath();
+  ctx.moveTo(view.x(x) - r * 0.4, view.y(y) + r * 0.05);
+  ctx.lineTo(view.x(x) - r * 0.08, view.y(y) + r * 0.38);
+  ctx.lineTo(view.x(x) + r * 0.45, view.y(y) - r * 0.35);
+  ctx.stroke();
+}
+
+function paintIdeas(ctx, view, theme, { ideas, lit, moment }) {
+  if (!ideas) return;
+  const { size } = moment.state.scene;
+  const order = ideas.map((_, i) => i).reverse(); // the best on top
+  for (const i of order) {
+    const { placement } = ideas[i], strong = lit === i;
+    if (lit != null && !strong) continue;
+    const pose = [placement[1], placement[2], 0], extent = size[placement[0]];
+    box(ctx, view, pose, extent, placement[3] ? theme.sticky : theme.idea, null, { alpha: strong ? 0.6 : Math.max(0.36 - 0.05 * i, 0.14) });
+    box(ctx, view, pose, extent, null, placement[3] ? theme["sticky-line"] : theme.idea, { dash: i ? [0.12, 0.08] : null, alpha: strong ? 1 : Math.max(0.95 - 0.12 * i, 0.4) });
+  }
+  if (lit != null) { // how a search would go on: the blocks of its line, numbered
+    ideas[lit].line.forEach((next, n) => {
+      if (!next) return;
+      box(ctx, view, [next[1], next[2], 0], size[next[0]], null, theme.idea, { dash: [0.06, 0.08] });
+      text(ctx, view, String(n + 2), next[1], next[2], theme.idea, 0.3, { halo: theme.sky });
+    });
+  }
+  const taken = [];
+  ideas.forEach(({ placement, value }, i) => {
+    if (value == null || (lit != null && lit !== i)) return;
+    const x = placement[1], y = placement[2]; // values that would cover each other: the better one stays
+    if (taken.some(([tx, ty]) => Math.abs(tx - x) * view.scale < 44 && Math.abs(ty - y) * view.scale < 16)) return;
+    taken.push([x, y]);
+    text(ctx, view, signed(value), x, y, theme.ink, 0.3, { halo: theme.surface });
+  });
+}
+
+function paintGhost(ctx, view, theme, size, ghost) {
+  const colour = ghost.objection ? theme.bad : theme.good, extent = size[ghost.slot];
+  if (!ghost.objection) { // where it falls to
+    const half = extent[0] / 2;
+    ctx.save();
+    ctx.strokeStyle = colour;
+    ctx.globalAlpha = 0.45;
+    ctx.setLineDash([2, 5]);
+    ctx.beginPath();
+    for (const side of [-half, half]) {
+      ctx.moveTo(view.x(ghost.x + side), view.y(ghost.y - extent[1] / 2));
+      ctx.lineTo(view.x(ghost.x + side), view.y(ghost.landing));
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+  const pose = [ghost.x, ghost.y, 0];
+  box(ctx, view, pose, extent, colour, null, { alpha: 0.28 });
+  box(ctx, view, pose, extent, null, colour, { thick: 0.07 });
+  if (ghost.sticky) dots(ctx, view, pose, extent, colour);
+  if (ghost.objection) {
+    const width = ghost.objection.length * Math.max(0.3 * view.scale, 10) * 0.27 / view.scale; // keep the words inside the picture
+    const room = Math.max(view.width / view.scale / 2 - width, 0);
+    const x = Math.min(Math.max(ghost.x, -room), room), above = view.y(ghost.y + 0.75) > view.top + 12;
+    text(ctx, view, ghost.objection, x, ghost.y + (above ? 0.75 : -0.75), theme.bad, 0.3, { halo: theme.surface });
+  }
+}

@@ -1,0 +1,122 @@
+// The canvas: one panel for the scene, or two side by side, and the falls that are being shown in them.
+
+import { paint, readTheme, View } from "./paint.js";
+
+const GAP = 2; // pixels between two panels
+const quiet = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** A place on the canvas where an episode is shown. */
+export class Panel {
+  constructor(episode) {
+    this.episode = episode;
+    this.fall = null;
+    this.title = null;
+  }
+
+  /** The poses to draw at a time: between two frames of a fall, or at rest. */
+  poses(time) {
+    const rest = this.episode.state.scene.pose;
+    if (!this.fall) return rest;
+    const { frames, began, speed } = this.fall;
+    const at = Math.max((time - began) / 1000 * speed / frames.dt, 0), i = Math.floor(at);
+    if (i >= frames.poses.length - 1) {
+      this.settle();
+      return rest;
+    }
+    const poses = rest.slice(), a = frames.poses[i], b = frames.poses[i + 1], t = at - i;
+    frames.rows.forEach((row, k) => {
+      poses[row] = [0, 1, 2].map((part) => a[3 * k + part] * (1 - t) + b[3 * k + part] * t);
+    });
+    return poses;
+  }
+
+  /** Ends the fall at once. */
+  settle() {
+    const { fall } = this;
+    this.fall = null;
+    fall?.resolve();
+  }
+}
+
+export class Stage {
+  constructor(canvas, about) {
+    this.canvas = canvas;
+    this.about = about;
+    this.context = canvas.getContext("2d");
+    this.panels = [];
+    this.content = () => ({}); // what the app wants drawn on top of a panel
+    this.theme = readTheme();
+    this.firstFrame = false;
+    this.asked = 0;
+    new ResizeObserver(() => this.invalidate()).observe(canvas);
+  }
+
+  recolour() {
+    this.theme = readTheme();
+    this.invalidate();
+  }
+
+  /** Shows the fall of a panel's newest moment; resolves when it has come to rest. */
+  show(panel, frames, speed) {
+    panel.settle();
+    this.firstFrame = true;
+    this.invalidate();
+    if (!frames || frames.poses.length < 2 || quiet.matches) return Promise.resolve();
+    return new Promise((resolve) => {
+      panel.fall = { frames, speed, began: performance.now(), resolve };
+    });
+  }
+
+  /** Draws soon, once, however often it is called; goes on by itself while something falls. */
+  invalidate() {
+    if (!this.asked) this.asked = requestAnimationFrame((time) => this.draw(time));
+  }
+
+  layout() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const stacked = width < 640, n = this.panels.length;
+    return this.panels.map((panel, i) => {
+      const highest = Math.max(7, ...panel.episode.state.scene.pose.map(([, y]) => y + 1.8).filter((y) => y < 17));
+      if (n === 1) return new View(0, 0, width, height, highest);
+      const size = ((stacked ? height : width) - GAP * (n - 1)) / n, from = i * (size + GAP);
+      return stacked ? new View(0, from, width, size, highest) : new View(from, 0, size, height, highest);
+    });
+  }
+
+  draw(time) {
+    this.asked = 0;
+    const { canvas, context } = this, { clientWidth: width, clientHeight: height } = canvas;
+    const ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = this.theme.surface;
+    context.fillRect(0, 0, width, height);
+    this.layout().forEach((view, i) => {
+      const panel = this.panels[i];
+      const poses = panel.poses(Math.max(time, panel.fall?.began ?? 0)), moving = panel.fall !== null;
+      paint(context, view, this.theme, this.about, { moment: panel.episode.now, poses, moving, ...this.content(panel, moving) });
+      if (panel.title) this.caption(view, panel.title());
+    });
+    if (this.firstFrame) { // for whoever measures how long a release takes to be seen
+      this.firstFrame = false;
+      if (performance.getEntriesByName("trilith:release").length) performance.measure("trilith:first-frame", "trilith:release");
+      performance.clearMarks("trilith:release");
+    }
+    if (this.panels.some((panel) => panel.fall)) this.invalidate();
+  }
+
+  caption(view, { name, line, won }) {
+    const { context, theme } = this;
+    context.fillStyle = won ? theme.good : theme.ink;
+    context.textBaseline = "top";
+    context.textAlign = "left";
+    context.font = "600 15px system-ui, sans-serif";
+    context.fillText(name, view.left + 14, view.top + 12);
+    context.fillStyle = theme.muted;
+    context.font = "13px system-ui, sans-serif";
+    context.fillText(line, view.left + 14, view.top + 33);
+  }
+}

@@ -1,0 +1,98 @@
+// Thinking: what the chosen agent makes of the state that is shown, as ghosts in the scene and as a list beside it.
+
+import { signed } from "./paint.js";
+import { RECORDED } from "./watch.js";
+
+const COUNT = 5;
+const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
+
+export class Thinker {
+  constructor(app) {
+    this.app = app;
+    this.on = false;
+    this.about = null; // the state that the ideas are about
+    this.ideas = [];
+    this.lit = null;
+    this.stop = null;
+    this.list = document.getElementById("ideas-list");
+    this.note = document.getElementById("ideas-note");
+  }
+
+  /** The ideas to draw now: none while they are of another state. */
+  get shown() {
+    return this.on && this.about === this.key() ? this.ideas : null;
+  }
+
+  key() {
+    const { app } = this;
+    return `${app.agent}|${app.episode.now.text}`;
+  }
+
+  toggle(on) {
+    this.on = on;
+    if (on) this.refresh();
+    else this.clear();
+  }
+
+  clear() {
+    this.stop?.abort();
+    this.about = null;
+    this.ideas = [];
+    this.show();
+  }
+
+  /** Asks for ideas about what is shown, if there are none yet. */
+  async refresh() {
+    const { app } = this, key = this.key();
+    if (!this.on || app.compare.active || this.about === key) return;
+    this.stop?.abort();
+    this.about = key;
+    this.ideas = [];
+    this.say("");
+    this.show();
+    if (app.episode.ended || app.agent === RECORDED) return;
+    const stop = this.stop = new AbortController();
+    this.say(`${app.agent} is thinking …`);
+    try {
+      const { source, ideas } = await app.api.ideas(app.episode.now.text, app.agent, app.episode.seed, COUNT, stop.signal);
+      if (this.about !== key) return;
+      this.ideas = ideas;
+      if (source === "agent") this.say(`Values of ${app.agent}.`);
+      else this.say(`${app.agent} keeps no values: these are rewards of one placement ahead, by physics.`);
+    } catch (error) {
+      if (error.name !== "AbortError") this.say(error.message);
+    }
+    this.show();
+  }
+
+  say(line) {
+    this.note.textContent = line;
+    this.note.hidden = !line;
+  }
+
+  show() {
+    if (!this.on) this.say("");
+    this.lit = null;
+    const { size } = this.app.episode.state.scene;
+    this.list.replaceChildren(...this.ideas.map((idea, i) => {
+      const item = document.createElement("li"), button = document.createElement("button");
+      const [slot, x, y, sticky] = idea.placement;
+      button.type = "button";
+      button.title = "Place it";
+      const what = document.createElement("span"), value = document.createElement("b");
+      what.textContent = `${KINDS[size[slot][0]] ?? "block"}${sticky ? ", sticky" : ""} at ${x.toFixed(2)}, ${y.toFixed(2)}`;
+      value.textContent = `${idea.chosen ? "its choice " : ""}${idea.value == null ? "" : signed(idea.value)}`;
+      if (idea.visits != null) value.textContent += ` · ${idea.visits} visits`;
+      button.append(what, value);
+      const light = (on) => { this.lit = on ? i : null; this.app.stage.invalidate(); };
+      button.addEventListener("pointerenter", () => light(true));
+      button.addEventListener("pointerleave", () => light(false));
+      button.addEventListener("focus", () => light(true));
+      button.addEventListener("blur", () => light(false));
+      button.addEventListener("click", () => this.app.place(idea.placement));
+      item.append(button);
+      return item;
+    }));
+    this.app.stage.invalidate();
+  }
+}

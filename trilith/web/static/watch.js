@@ -1,0 +1,122 @@
+// Watching: an agent, or a recorded episode, builds on from the moment that is shown, until it is paused or taken over.
+
+export const RECORDED = "recorded"; // in the list of agents: what is already there goes on
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Watcher {
+  constructor(app) {
+    this.app = app;
+    this.run = null; // a token of the loop that is going on; a loop that finds another one there ends
+    this.taken = false; // whether a person builds in an agent's stead
+    this.ahead = null; // the decision asked for while the last block still falls
+  }
+
+  get playing() { return this.run !== null; }
+
+  async play() {
+    const { app } = this;
+    if (this.playing) return;
+    if (app.agent === RECORDED ? !app.episode.canRedo : app.episode.ended) {
+      if (app.agent === RECORDED) app.jump(0);
+      else app.replaceEpisode(app.episode.fresh());
+    }
+    const run = this.run = {};
+    this.taken = false;
+    app.update();
+    try {
+      while (this.run === run && !this.finished()) await this.advance(run);
+    } catch (error) {
+      if (this.run === run) app.fail(error);
+    }
+    if (this.run === run) this.pause();
+  }
+
+  finished() {
+    return this.app.agent === RECORDED ? !this.app.episode.canRedo : Boolean(this.app.episode.ended);
+  }
+
+  /** One placement; nothing if, meanwhile, the run was ended. */
+  async advance(run) {
+    const { app } = this;
+    if (app.think.on && app.agent !== RECORDED) { // first what it thinks, long enough to be read, then what it does
+      await app.think.refresh();
+      await sleep(900 / app.speed);
+      if (this.run !== run) return;
+    }
+    const { episode } = app;
+    if (app.agent === RECORDED) {
+      app.jump(episode.cursor + 1);
+      await app.stage.show(app.panel, episode.now.frames, app.speed);
+      if (this.run === run) await sleep(250 / app.speed);
+      return;
+    }
+    const moment = await this.decision();
+    if (this.run !== run || app.episode !== episode) return;
+    moment.by = app.agent;
+    episode.push(moment);
+    if (this.playing && run.once !== true && !moment.state.ended) this.prefetch();
+    await app.arrive(moment);
+    if (this.run === run && !moment.state.ended) await sleep(250 / app.speed);
+  }
+
+  decision() {
+    const { app } = this, { text } = app.episode.now;
+    if (this.ahead?.text !== text || this.ahead.agent !== app.agent) this.prefetch();
+    const { promise } = this.ahead;
+    this.ahead = null;
+    return promise;
+  }
+
+  prefetch() {
+    const { app } = this, { text } = app.episode.now, { agent } = app;
+    this.abort();
+    const stop = new AbortController();
+    const promise = app.api.act(text, agent, app.episode.seed, app.episode.forfeit, stop.signal);
+    promise.catch(() => {}); // whoever waits for it is told; if nobody does any more, nobody need be
+    this.ahead = { text, agent, promise, stop };
+  }
+
+  abort() {
+    this.ahead?.stop.abort();
+    this.ahead = null;
+  }
+
+  pause() {
+    this.run = null;
+    this.app.update();
+  }
+
+  async step() {
+    if (this.playing) {
+      this.pause();
+      return;
+    }
+    if (this.finished()) return;
+    const run = this.run = { once: true };
+    this.taken = false;
+    this.app.update();
+    try {
+      await this.advance(run);
+    } catch (error) {
+      if (this.run === run) this.app.fail(error);
+    }
+    if (this.run === run) this.pause();
+  }
+
+  /** A person builds on. What the agent was about to do is dropped. */
+  takeOver() {
+    if (!this.playing) return;
+    this.run = null;
+    this.taken = true;
+    this.abort();
+    this.app.panel.settle();
+    this.app.update();
+    this.app.say("Your turn: drag a block, then hand back.");
+  }
+
+  toggleTaken() {
+    if (this.taken) this.play();
+    else this.takeOver();
+  }
+}

@@ -1,0 +1,18 @@
+// Why an episode ended, in words.
+
+export const REASONS = {
+  complete: { short: "complete", long: "Complete: everything there was to do is done.", good: true },
+  max_steps: { short: "no steps left", long: "The end: no steps or blocks are left." },
+  obstacle_hit: { short: "obstacle hit", long: "The end: a block touched an obstacle." },
+  spawn_collision: { short: "spawn collision", long: "The end: the new block overlapped something." },
+  bad_choice: { short: "bad choice", long: "The end: that block was used up." },
+  invalid_edge: { short: "invalid edge", long: "The end: the agent chose an edge that is no placement." },
+  bad_simulation: { short: "bad simulation", long: "The end: the simulation failed." },
+};
+
+const WORDS = {
+  nine_targets: "nine targets", double_the_targets: "double the targets",
+  mixed_height_targets: "mixed heights", additional_layer: "additional layer",
+};
+
+export const levelName = (level) => WORDS[level] ?? String(level);
