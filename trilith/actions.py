@@ -8,30 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
 
-from trilith.geometry import overlaps_any
-from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Placement, Role, Scene
+from trilith.compiled import compiled
+from trilith.geometry import overlaps
+from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
 """A block is placed this much above (or beside) its reference, so that the two do not overlap at once."""
 OFFSETS = 15
+_AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
 
-@cache
-def _evenly(n: int) -> Floats:
-    """(n,): from −1 to 1."""
-    return np.arange(n) * (2 / (n - 1)) - 1
+def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
+    """The i-th of n distances along one axis from the centre of an object of length `reference` to a block of length `block`."""
+    return (reference + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE)) * (2 * i / (n - 1) - 1)
 
 
-def rest_height(scene: Scene, refs: Any) -> Floats:
-    """(R,): y of the centre of a block placed relative to each reference row: into a target, onto anything solid."""
-    target = scene.role[refs] == int(Role.TARGET)
-    return scene.pose[refs, 1] + np.where(target, 0.0, (scene.size[refs, 1] + BLOCK_HEIGHT) / 2) + CLEARANCE
+def height_on(is_target: Any, y: Any, height: Any) -> Any:
+    """y of the centre of a block placed relative to an object at `y`: into a target, onto anything solid."""
+    return y + (1 - is_target) * (height + BLOCK_HEIGHT) / 2 + CLEARANCE
+
+
+def rest_height(scene: Scene, rows: Any) -> Any:
+    """y of the centre of a block placed relative to a row, or to each of several."""
+    return height_on((scene.role[rows] == _TARGET) * 1, scene.pose[rows, 1], scene.size[rows, 1])
+
+
+_offset, _height_on = compiled(offset), compiled(height_on)
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class ContinuousRelative:
         refs = np.flatnonzero(scene.role != Role.AVAILABLE)
         ref = int(refs[np.argmin(((scene.pose[refs, :2] - there) ** 2).sum(axis=1))])
         reach = (float(scene.size[ref, 0]) + float(scene.size[slot, 0])) / 2 + CLEARANCE
-        return Placement(slot, float(scene.pose[ref, 0]) + shift * reach, float(rest_height(scene, [ref])[0]), sticky > 0)
+        return Placement(slot, float(scene.pose[ref, 0]) + shift * reach, float(rest_height(scene, ref)), sticky > 0)
 
 
 @dataclass(frozen=True)
@@ -111,25 +118,21 @@ class DiscreteRelative:
         return (objects, objects, *self.tail, 2)
 
     def grid(self, reference: Any, block: Any) -> Floats:
-        """(..., offsets): distances along one axis from the centre of an object of this length to a block of that one.
+        """(..., offsets): distances along one axis from the centre of objects of length `reference` to blocks of length `block`.
 
         The outermost on either side lies beyond where the two overlap, so that a block can also fall beside the object.
         """
-        n = self.offsets
-        reach = (np.asarray(reference) + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE))
-        return reach[..., None] * _evenly(n)
+        return offset(np.arange(self.offsets), self.offsets, np.asarray(reference)[..., None], np.asarray(block)[..., None])
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement | None:
         """The placement of an action, None for an invalid edge. Raises ValueError if another part is out of range."""
         c, r, *at, sticky = _indices(action, (None, None, *self.tail, 2))
         if not (0 <= c < SLOTS and scene.role[c] == Role.AVAILABLE and 0 <= r < len(scene) and scene.role[r] != Role.AVAILABLE):
             return None
-        x = float(scene.pose[r, 0] + self.grid(scene.size[r, 0], scene.size[c, 0])[at[0]])
-        return Placement(c, x, float(self._heights(scene, [r])[0][at[1] if len(at) > 1 else 0]), bool(sticky))
-
-    def _heights(self, scene: Scene, refs: Any) -> Floats:
-        """(R, heights): y of a block placed on each reference; one height here, `offsets` of them with (x, y) offsets."""
-        return rest_height(scene, refs)[:, None]
+        (x, y, _), (w, h) = scene.pose[r].tolist(), scene.size[r].tolist()
+        x += offset(at[0], self.offsets, w, float(scene.size[c, 0]))
+        y = y + offset(at[1], self.offsets, h, BLOCK_HEIGHT) if len(at) == 2 else float(rest_height(scene, r))
+        return Placement(c, x, y, bool(sticky))
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,6 @@ class DiscreteRelativeXY(DiscreteRelative):
     def tail(self) -> tuple[int, ...]:
         return (self.offsets, self.offsets)
 
-    def _heights(self, scene: Scene, refs: Any) -> Floats:
-        return scene.pose[refs, 1, None] + self.grid(scene.size[refs, 1], BLOCK_HEIGHT)
-
 
 Codec = ContinuousAbsolute | ContinuousRelative | DiscreteAbsolute | DiscreteRelative | DiscreteRelativeXY
 CODECS: dict[str, type[Codec]] = {
@@ -155,30 +155,45 @@ CODECS: dict[str, type[Codec]] = {
 def legal(scene: Scene, codec: DiscreteRelative) -> Bools:
     """(7, N, *codec.tail): which (available block, reference, offset) are a valid edge and overlap nothing solid.
 
-    The first axis is the slot, which is also the row of an available block. Sticky or not makes no difference. Blocks of
-    one width are placed alike, so each width is computed once.
+    The first axis is the slot, which is also the row of an available block. Sticky or not makes no difference.
     """
-    mask = np.zeros((SLOTS, len(scene), *codec.tail), dtype=bool)
-    available = scene.role == int(Role.AVAILABLE)
-    slots_of: dict[float, list[int]] = {}
-    for slot, width in zip(available.nonzero()[0].tolist(), scene.size[:SLOTS, 0][available[:SLOTS]].tolist(), strict=True):
-        slots_of.setdefault(width, []).append(slot)
-    if not slots_of:
-        return mask
-    refs = (~available).nonzero()[0]
-    widths = np.array(list(slots_of))
-    x = scene.pose[refs, 0, None] + codec.grid(scene.size[refs, 0], widths[:, None])  # (W, R, n)
-    y = codec._heights(scene, refs)  # (R, heights)
-    shape = (len(widths), *y.shape, x.shape[-1])
-    xs = np.empty(shape)
-    xs[...] = np.minimum(np.maximum(x, PLACE_X[0]), PLACE_X[1])[:, :, None]
-    ys = np.concatenate([np.minimum(np.maximum(y, PLACE_Y[0]), PLACE_Y[1]).ravel()] * len(widths))
-    ws = widths.repeat(y.size)
-    free = ~overlaps_any(xs.reshape(len(ys), -1), ys, ws, BLOCK_HEIGHT, scene.solids).reshape(shape)
-    free = free[:, :, 0] if len(codec.tail) == 1 else free.swapaxes(2, 3)
-    for slots, each in zip(slots_of.values(), free, strict=True):
-        for slot in slots:
-            mask[slot, refs] = each
+    heights = codec.offsets if len(codec.tail) == 2 else 0
+    mask = _legal(scene.pose, scene.size, scene.role, scene.solid, codec.offsets, heights)
+    return mask if heights else mask[..., 0]
+
+
+@compiled
+def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights: int) -> Bools:
+    """(7, N, n, max(heights, 1)): the mask; with `heights` 0 the block goes to its rest height, else to one of so many offsets."""
+    mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
+    cos, sin, rows = np.cos(pose[:, 2]), np.sin(pose[:, 2]), np.flatnonzero(solid)
+    for slot in range(SLOTS):
+        if role[slot] != _AVAILABLE:
+            continue
+        w, h = size[slot]
+        twin = -1  # blocks of one width are placed alike, so each width is computed once
+        for other in range(slot):
+            if role[other] == _AVAILABLE and size[other, 0] == w:
+                twin = other
+        if twin >= 0:
+            mask[slot] = mask[twin]
+            continue
+        for ref in range(len(role)):
+            if role[ref] == _AVAILABLE:
+                continue
+            for j in range(max(heights, 1)):
+                y = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
+                if heights:
+                    y = pose[ref, 1] + _offset(j, n, size[ref, 1], BLOCK_HEIGHT)
+                y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
+                for i in range(n):
+                    x = min(max(pose[ref, 0] + _offset(i, n, size[ref, 0], w), PLACE_X[0]), PLACE_X[1])
+                    free = True
+                    for k in rows:
+                        if overlaps(x, y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
+                            free = False
+                            break
+                    mask[slot, ref, i, j] = free
     return mask
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from trilith.geometry import Rects, overlaps_any
+from trilith.geometry import Bools, overlaps_any
 from trilith.physics import Settled, settle
 from trilith.scene import SLOTS, Placement, Role, Scene, clipped, place
 from trilith.tasks import Level, Task, get_task
@@ -99,11 +99,11 @@ def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
     return State(rules.generate(rng, drawn), rules.name, drawn)
 
 
-def collides(scene: Scene, placement: Placement, others: Rects) -> bool:
-    """Whether a block of `placement`, clipped to where blocks may be, would overlap any of `others`."""
+def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
+    """Whether a block of `placement`, clipped to where blocks may be, would overlap any of `rows` (N,)."""
     x, y = clipped(placement.x, placement.y)
     w, h = scene.size[placement.slot].tolist()
-    return bool(overlaps_any(np.array([[x]]), np.array([y]), np.array([w]), h, others)[0, 0])
+    return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
 
 
 def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
@@ -127,9 +127,8 @@ def step(state: State, placement: Placement | None, forfeit: bool = False, recor
     placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
     if scene.role[placement.slot] != _AVAILABLE:
         return result(scene, "bad_choice")
-    if collides(scene, placement, scene.solids):
-        obstacle = scene.role == Role.OBSTACLE
-        at_obstacle = collides(scene, placement, Rects.of(scene.pose[obstacle], scene.size[obstacle]))
+    if collides(scene, placement, scene.solid):
+        at_obstacle = collides(scene, placement, scene.role == Role.OBSTACLE)
         return result(scene, "spawn_collision", forfeited if at_obstacle else 0.0)
 
     settled = settle(placed, record)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import cos, hypot, sin
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trilith.compiled import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,66 +17,41 @@ TOUCH = 0.005
 """Two rectangles touch when the gap between them is at most this (metres)."""
 
 
-class Rects(NamedTuple):
-    """M rectangles, with what is asked of them again and again."""
-
-    pose: Floats
-    """(M, 3): x, y of the centre and angle."""
-    size: Floats
-    """(M, 2): width and height."""
-    cos: Floats
-    """(M,): cosine of the angle."""
-    sin: Floats
-    """(M,): sine of the angle."""
-    around: Floats
-    """(M, 2): half width and half height of the upright box around each."""
-
-    @staticmethod
-    def of(pose: Floats, size: Floats) -> Rects:
-        """The rectangles of these poses and sizes."""
-        c, s = np.cos(pose[:, 2]), np.sin(pose[:, 2])
-        half = size.T * 0.5
-        return Rects(pose, size, c, s, (half * np.abs(c) + half[::-1] * np.abs(s)).T)
-
-
 def extents(pose: Floats, size: Floats) -> Floats:
     """(M, 2): half width and half height of the upright box around each rectangle."""
-    return Rects.of(pose, size).around
+    half = size.T * 0.5
+    return (half * np.abs(np.cos(pose[:, 2])) + half[::-1] * np.abs(np.sin(pose[:, 2]))).T
 
 
-def overlaps_any(x: Floats, y: Floats, w: Floats, h: float, others: Rects) -> Bools:
-    """(K, n): whether upright rectangles share area with any of M others.
+@compiled
+def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float) -> bool:
+    """Whether an upright rectangle (centre x, y, size w, h) shares area with another (px, py, cos and sin of its angle, pw, ph).
 
-    There are K rows of n upright rectangles of height `h`; those of a row share their `y` (K,) and width `w` (K,) and differ
-    in `x` (K, n). Exact, by separating axes: two rectangles are apart just when they are apart along an axis of one of them.
-    This is the one test of a spawn collision, and the mask of legal actions asks it about thousands at once: so first what
-    is apart in y is left out, then what is apart in x, and tilted pairs that remain are looked at along the other two axes.
+    Exact, by separating axes: two rectangles are apart just when they are apart along an axis of one of them.
     """
-    result = np.zeros(x.shape, dtype=bool)
-    row, other = (np.abs(y[:, None] - others.pose[:, 1]) < others.around[:, 1] + h / 2).nonzero()
-    if not len(row):
-        return result
-    dx = x[row] - others.pose[other, 0][:, None]
-    hit = np.abs(dx) < (w[row] * 0.5 + others.around[other, 0])[:, None]
-    pair, column = (hit & (others.sin[other] != 0)[:, None]).nonzero()
-    if len(pair):
-        m = other[pair]
-        r = row[pair]
-        c, s, size = others.cos[m], others.sin[m], others.size[m]
-        along, up = dx[pair, column], y[r] - others.pose[m, 1]
-        hw, hh, ac, as_ = w[r] * 0.5, h / 2, np.abs(c), np.abs(s)
-        meet = np.abs(along * c + up * s) < size[:, 0] * 0.5 + hw * ac + hh * as_
-        meet &= np.abs(up * c - along * s) < size[:, 1] * 0.5 + hw * as_ + hh * ac
-        hit[pair, column] = meet
-    starts = np.concatenate([[0], (row[1:] != row[:-1]).nonzero()[0] + 1])  # rows come sorted, so each is one run
-    result[row[starts]] = np.logical_or.reduceat(hit, starts, axis=0)
-    return result
+    dx, dy, ac, as_ = x - px, y - py, abs(c), abs(s)
+    return (
+        abs(dy) < (h + ph * ac + pw * as_) / 2
+        and abs(dx) < (w + pw * ac + ph * as_) / 2
+        and abs(dx * c + dy * s) < (pw + w * ac + h * as_) / 2
+        and abs(dy * c - dx * s) < (ph + w * as_ + h * ac) / 2
+    )
 
 
-def gap(
-    ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: float, bt: float, bw: float, bh: float
-) -> float:  # fmt: skip
-    """Distance between two rectangles, 0 where they overlap. Plain floats: physics asks for a few pairs at every step.
+@compiled
+def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
+    """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
+    for row in range(len(which)):
+        if which[row]:
+            angle = pose[row, 2]
+            if overlaps(x, y, w, h, pose[row, 0], pose[row, 1], cos(angle), sin(angle), size[row, 0], size[row, 1]):
+                return True
+    return False
+
+
+@compiled
+def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: float, bt: float, bw: float, bh: float) -> float:
+    """Distance between two rectangles (x, y, angle, width, height), 0 where they overlap.
 
     Outside an overlap the closest points always include a corner of one of the two, so eight corners decide.
     """
@@ -93,30 +69,39 @@ def gap(
         and abs(qy) <= bh + aw * as_ + ah * ac
     ):
         return 0.0
-    best = float("inf")
-    ux, uy, vx, vy = bw * c, bw * s, -bh * s, bh * c
-    for x, y in ((px + ux + vx, py + uy + vy), (px + ux - vx, py + uy - vy), (px - ux + vx, py - uy + vy), (px - ux - vx, py - uy - vy)):
-        best = min(best, hypot(max(abs(x) - aw, 0.0), max(abs(y) - ah, 0.0)))
-    ux, uy, vx, vy = aw * c, -aw * s, ah * s, ah * c
-    for x, y in ((qx + ux + vx, qy + uy + vy), (qx + ux - vx, qy + uy - vy), (qx - ux + vx, qy - uy + vy), (qx - ux - vx, qy - uy - vy)):
-        best = min(best, hypot(max(abs(x) - bw, 0.0), max(abs(y) - bh, 0.0)))
+    best = np.inf
+    for i in (-1.0, 1.0):
+        for j in (-1.0, 1.0):
+            x, y = px + i * bw * c - j * bh * s, py + i * bw * s + j * bh * c  # a corner of b seen from a
+            best = min(best, hypot(max(abs(x) - aw, 0.0), max(abs(y) - ah, 0.0)))
+            x, y = qx + i * aw * c + j * ah * s, qy - i * aw * s + j * ah * c  # a corner of a seen from b
+            best = min(best, hypot(max(abs(x) - bw, 0.0), max(abs(y) - bh, 0.0)))
     return best
 
 
-def touching(rects: Rects, wanted: Bools) -> list[tuple[int, int]]:
-    """Pairs (i, j), i < j, sorted, of touching rectangles of which at least one is `wanted` (M,)."""
-    (x, y, _), (ex, ey) = rects.pose.T, rects.around.T
-    first = wanted.nonzero()[0]
-    near = np.abs(x[first, None] - x) <= ex[first, None] + (ex + TOUCH)
-    near &= np.abs(y[first, None] - y) <= ey[first, None] + (ey + TOUCH)
-    rows, seconds = near.nonzero()
-    boxes = np.concatenate([rects.pose, rects.size], axis=1).tolist()
-    pairs = {(i, j) if i < j else (j, i) for i, j in zip(first[rows].tolist(), seconds.tolist(), strict=True) if i != j}
-    return sorted((i, j) for i, j in pairs if gap(*boxes[i], *boxes[j]) <= TOUCH)
+@compiled
+def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools) -> Ints:
+    """(C, 2): pairs (i, j), i < j, sorted, of touching rows of `solid` (N,), at least one of them `wanted` (N,)."""
+    n = len(solid)
+    pairs = np.empty((n * (n - 1) // 2, 2), dtype=np.int64)
+    count = 0
+    reach = (size[:, 0] + size[:, 1]) / 2  # never less than from the centre to a corner
+    for i in range(n):
+        if not solid[i]:
+            continue
+        for j in range(i + 1, n):
+            near = TOUCH + reach[i] + reach[j]
+            (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
+            if not solid[j] or not (wanted[i] or wanted[j]) or abs(ax - bx) > near or abs(ay - by) > near:
+                continue
+            if gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= TOUCH:
+                pairs[count] = i, j
+                count += 1
+    return pairs[:count].copy()
 
 
-def contains(rects: Rects, points: Floats) -> Bools:
-    """(P, M): whether each of P points (P, 2) lies inside each of M rectangles, edges included."""
-    dx, dy = points[:, 0, None] - rects.pose[:, 0], points[:, 1, None] - rects.pose[:, 1]
-    along, across = dx * rects.cos + dy * rects.sin, dy * rects.cos - dx * rects.sin
-    return (np.abs(along) <= rects.size[:, 0] / 2) & (np.abs(across) <= rects.size[:, 1] / 2)
+@compiled
+def contains(px: float, py: float, angle: float, w: float, h: float, x: float, y: float) -> bool:
+    """Whether the point (x, y) lies inside a rectangle, edges included."""
+    dx, dy, c, s = x - px, y - py, cos(angle), sin(angle)
+    return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyb2d3
 
-from trilith.geometry import TOUCH, Floats, Rects, gap, touching
+from trilith.geometry import TOUCH, Floats, gap, touching
 from trilith.scene import Role, Scene
 
 GRAVITY = -9.8
@@ -25,9 +25,20 @@ SUB_STEPS = 4
 MAX_STEPS = 1000
 """20 s: long enough for anything that comes to rest to do so. Most placements need 30 to 60 steps."""
 
+GROUND_Y = -10.0
+"""What falls off an end of the floor comes to rest here, far below the picture, where it is out of the game.
+
+The floor is 28 m long and blocks are placed up to 7.5 m from its middle, so it takes a collapsing tower. Without a ground
+such a block would fall on for all 20 s of this and every later placement.
+"""
+_GROUND = 1_000_000
+"""Stands for the ground where a body has the row of its object."""
+
 Box = tuple[float, float, float, float, float]
 """x, y, angle, width, height."""
 
+# As plain numbers: naming a member of an enumeration takes as long as a call of the engine.
+_BLOCK, _OBSTACLE, _UNREAL = int(Role.BLOCK), int(Role.OBSTACLE), (int(Role.AVAILABLE), int(Role.TARGET))
 _STATIC, _DYNAMIC = pyb2d3.BodyType.STATIC, pyb2d3.BodyType.DYNAMIC
 
 
@@ -64,31 +75,31 @@ def _run(world: pyb2d3.World, scene: Scene, record: bool, early_stop: bool) -> S
     glue_frames: list[Sequence[float]] = scene.glue_frame.tolist()
     for (i, j), frame in zip(glue, glue_frames, strict=True):
         _weld(world, bodies[i], bodies[j], frame)
-    is_block = scene.role == Role.BLOCK
+    is_block = scene.role == _BLOCK
     moving = [(row, bodies[row]) for row in is_block.nonzero()[0].tolist()]
-    obstacles = set((scene.role == Role.OBSTACLE).nonzero()[0].tolist())
+    obstacles = set((scene.role == _OBSTACLE).nonzero()[0].tolist())
     sizes = scene.size.tolist()
     frames = [scene.pose] if record else None
 
     watching = bool(obstacles) or bool(scene.sticky.any())
     pending: dict[tuple[int, int], None] = {}  # candidate pairs, in the order the engine named them
+    advance, contacts, moves = world.step, world.get_contact_events, world.get_body_events
     hit = asleep = False
     steps = 0
     while not (hit or asleep or steps == MAX_STEPS):
-        world.step(TIME_STEP, SUB_STEPS)
+        advance(TIME_STEP, SUB_STEPS)
         steps += 1
         if frames is not None:
             frames.append(_poses(scene, moving))
-        if watching and (events := world.get_contact_events()).begin_count:
+        if watching and (events := contacts()).begin_count:
             for event in events.begin_events():
                 i, j = sorted((event.shape_a.body.user_data, event.shape_b.body.user_data))
-                pending[i, j] = None
-        for pair in list(pending):
-            met = None
+                if j != _GROUND:
+                    pending[i, j] = None
+        for pair in list(pending) if pending else ():
             # The first events tell of what was close before the first step: gravity may have parted it since.
-            for boxes in ([_at_start(scene, row) for row in pair] if steps == 1 else None, [_box(bodies[row], sizes[row]) for row in pair]):
-                if met is None and boxes and gap(*boxes[0], *boxes[1]) <= TOUCH:
-                    met = boxes
+            met = _meeting([_at_start(scene, row) for row in pair]) if steps == 1 else None
+            met = met or _meeting([_box(bodies[row], sizes[row]) for row in pair])
             if met is None:
                 continue
             if not obstacles.isdisjoint(pair):
@@ -101,28 +112,24 @@ def _run(world: pyb2d3.World, scene: Scene, record: bool, early_stop: bool) -> S
             glue.append([i, j])
             glue_frames.append(frame)
         # A step of a sleeping world costs little and changes nothing, so it is enough to ask now and then.
-        asleep = early_stop and steps % 4 == 0 and world.get_body_events().move_count == 0
+        asleep = early_stop and steps % 4 == 0 and moves().move_count == 0
 
     pose = _poses(scene, moving)
-    velocity = np.zeros_like(scene.velocity)
+    velocity = np.zeros(scene.velocity.shape)
     if not asleep:
         for row, body in moving:
             v = body.linear_velocity
             velocity[row] = (v.x, v.y, body.angular_velocity)
-    solid = scene.solid.nonzero()[0]
-    solids = Rects.of(pose[solid], scene.size[solid])
-    contact = solid[np.array(touching(solids, is_block[solid]), dtype=np.int64).reshape(-1, 2)]
     after = Scene.trusted(
         pose,
         scene.size,
         velocity,
         scene.role,
         scene.sticky,
-        contact,
+        touching(pose, scene.size, scene.solid, is_block),
         np.array(glue, dtype=np.int64).reshape(-1, 2),
         np.array(glue_frames, dtype=np.float64).reshape(-1, 5),
     )
-    after.__dict__["solids"] = solids  # what the rules, the mask and the next settling would work out again
     return Settled(after, hit, steps, None if frames is None else np.stack(frames))
 
 
@@ -139,15 +146,16 @@ def _create_bodies(world: pyb2d3.World, scene: Scene) -> dict[int, pyb2d3.Body]:
     block.angular_damping = ANGULAR_DAMPING
     rotation = pyb2d3.Rot()
     bodies = {}
-    unreal, moving, obstacle = (Role.AVAILABLE, Role.TARGET), Role.BLOCK, Role.OBSTACLE
+    fixed.position, fixed.user_data = (0.0, GROUND_Y - 0.5), _GROUND
+    world.create_body_from_def(fixed).create_polygon_shape(shape, pyb2d3.box(500.0, 0.5))
     columns = zip(
         scene.role.tolist(), scene.sticky.tolist(), scene.pose.tolist(), scene.size.tolist(), scene.velocity.tolist(), strict=True
     )
     for row, (role, sticky, (x, y, angle), (w, h), (vx, vy, spin)) in enumerate(columns):
-        if role in unreal:
+        if role in _UNREAL:
             continue
         definition = fixed
-        if role == moving:
+        if role == _BLOCK:
             definition = block
             block.linear_velocity = (vx, vy)
             block.angular_velocity = spin
@@ -158,7 +166,7 @@ def _create_bodies(world: pyb2d3.World, scene: Scene) -> dict[int, pyb2d3.Body]:
         definition.user_data = row
         body = world.create_body_from_def(definition)
         # Only what can bond or end the episode needs to announce its contacts.
-        shape.enable_contact_events = sticky or role == obstacle
+        shape.enable_contact_events = sticky or role == _OBSTACLE
         body.create_polygon_shape(shape, pyb2d3.box(w / 2, h / 2))
         bodies[row] = body
     return bodies
@@ -184,6 +192,11 @@ def _at_start(scene: Scene, row: int) -> Box:
     """A row of the scene that is being settled."""
     (x, y, angle), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
     return x, y, angle, w, h
+
+
+def _meeting(boxes: list[Box]) -> list[Box] | None:
+    """Two boxes if they touch."""
+    return boxes if gap(*boxes[0], *boxes[1]) <= TOUCH else None
 
 
 def _bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:

@@ -150,7 +150,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     if first is None:
         raise ValueError("a film needs at least one frame, got none")
     # imageio's encoder itself, since the writer around it refuses .gif
-    from imageio_ffmpeg import count_frames_and_secs, write_frames  # type: ignore[import-untyped]
+    from imageio_ffmpeg import count_frames_and_secs, write_frames
 
     height, width = first.shape[0] + first.shape[0] % 2, first.shape[1] + first.shape[1] % 2
     with whole(path) as aside:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trilith.compiled import compiled
 from trilith.geometry import Bools as Bools
 from trilith.geometry import Floats as Floats
 from trilith.geometry import Ints as Ints
-from trilith.geometry import Rects
 
 SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 """Widths of the three kinds of block."""
@@ -50,6 +50,7 @@ class Role(IntEnum):
     FLOOR = 4
 
 
+_BLOCK = int(Role.BLOCK)
 _SOLID = np.isin(np.arange(len(Role)), (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
 
 
@@ -110,14 +111,9 @@ class Scene:
         """(N,): what a block can rest on or bump into: floor, blocks and obstacles."""
         return _SOLID[self.role]
 
-    @cached_property
-    def solids(self) -> Rects:
-        """The rectangles of the solid rows, in row order."""
-        return Rects.of(self.pose[self.solid], self.size[self.solid])
-
-    def rows(self, role: Role) -> Ints:
-        """Rows of one role, in order of appearance."""
-        return np.flatnonzero(self.role == role)
+    def rows(self, role: int) -> Ints:
+        """Rows of one `Role`, in order of appearance."""
+        return (self.role == int(role)).nonzero()[0]
 
     def tobytes(self) -> bytes:
         """All arrays, one after another: what equality, hashes and checksums are made of."""
@@ -241,17 +237,22 @@ def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
         raise ValueError(f"placement at ({x}, {y}): both coordinates must be finite numbers")
     if not 0 <= slot < SLOTS:
         raise ValueError(f"slot {slot}: must be 0 to {SLOTS - 1}")
-    pose = (*clipped(x, y), 0.0)
-    row = len(scene) if keep else slot
-    columns = [np.empty((row + 1, *old.shape[1:]), old.dtype) if keep else old.copy() for old in _columns(scene)]
-    if keep:
-        for new, old in zip(columns, _columns(scene), strict=True):
-            new[:row] = old
-    for new, value in zip(columns, (pose, scene.size[slot], 0.0, int(Role.BLOCK), sticky), strict=True):
-        new[row] = value
+    x, y = clipped(x, y)
+    columns = _place(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky, slot, x, y, bool(sticky), keep)
     return Scene.trusted(*columns, scene.contact, scene.glue, scene.glue_frame)
 
 
-def _columns(scene: Scene) -> tuple[Any, ...]:
-    """The arrays that have a row for each object."""
-    return scene.pose, scene.size, scene.velocity, scene.role, scene.sticky
+@compiled
+def _place(
+    pose: Floats, size: Floats, velocity: Floats, role: Ints, sticky: Bools, slot: int, x: float, y: float, glue: bool, keep: bool
+) -> tuple[Floats, Floats, Floats, Ints, Bools]:
+    """Copies of the arrays with the new block in its row."""
+    n = len(role)
+    rows = n + 1 if keep else n
+    poses, sizes, velocities = np.empty((rows, 3)), np.empty((rows, 2)), np.empty((rows, 3))
+    roles, stickies = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.bool_)
+    poses[:n], sizes[:n], velocities[:n], roles[:n], stickies[:n] = pose, size, velocity, role, sticky
+    row = n if keep else slot
+    poses[row, 0], poses[row, 1], poses[row, 2] = x, y, 0.0
+    sizes[row], velocities[row], roles[row], stickies[row] = size[slot], 0.0, _BLOCK, glue
+    return poses, sizes, velocities, roles, stickies

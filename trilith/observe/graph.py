@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from trilith.compiled import compiled
 from trilith.observe.objects import objects
-from trilith.scene import Bools, Role, Scene
+from trilith.scene import Bools, Ints, Role, Scene
 
 Connectivity = Literal["full", "sparse"]
 EDGE_FEATURES = 2
@@ -33,17 +34,28 @@ def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
     """The graph of a scene: all ordered pairs of different objects, or the sparse set of them (see `sparse_links`)."""
     if connectivity not in get_args(Connectivity):
         raise ValueError(f"connectivity {connectivity!r}: choose {' or '.join(get_args(Connectivity))}")
-    senders, receivers = _full_links(len(scene)) if connectivity == "full" else np.nonzero(sparse_links(scene))
-    return Graph(objects(scene), edge_features(scene)[senders, receivers], senders, receivers)
+    n, features = len(scene), edge_features(scene)
+    if connectivity == "full":
+        senders, receivers, flat = _full_links(n)
+    elif connectivity == "sparse":
+        senders, receivers = np.nonzero(sparse_links(scene))
+        flat = senders * n + receivers
+    else:
+        raise ValueError(f"connectivity {connectivity!r}: must be full or sparse")
+    return Graph(objects(scene), features.reshape(n * n, EDGE_FEATURES).take(flat, axis=0), senders, receivers)
 
 
 def edge_features(scene: Scene) -> NDArray[np.float32]:
     """(N, N, 2): whether each two objects touch, and whether they are glued; symmetric."""
-    n = len(scene)
+    return _edge_features(len(scene), scene.contact, scene.glue)
+
+
+@compiled
+def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
     features = np.zeros((n, n, EDGE_FEATURES), dtype=np.float32)
-    for feature, pairs in enumerate((scene.contact, scene.glue)):
-        features[pairs[:, 0], pairs[:, 1], feature] = 1
-        features[pairs[:, 1], pairs[:, 0], feature] = 1
+    for feature, pairs in enumerate((contact, glue)):
+        for i, j in pairs:
+            features[i, j, feature] = features[j, i, feature] = 1
     return features
 
 
@@ -59,7 +71,10 @@ def sparse_links(scene: Scene) -> Bools:
 
 
 @lru_cache(maxsize=128)
-def _full_links(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _full_links(n: int) -> tuple[Ints, Ints, Ints]:
+    """Senders, receivers, and their places in a flattened (N, N) matrix."""
     senders, receivers = np.nonzero(~np.eye(n, dtype=bool))
-    senders.flags.writeable = receivers.flags.writeable = False
-    return senders, receivers
+    flat = senders * n + receivers
+    for array in (senders, receivers, flat):
+        array.flags.writeable = False
+    return senders, receivers, flat

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.geometry import Rects, contains
-from trilith.scene import Bools, Role, Scene, fresh_scene
+from trilith.compiled import compiled
+from trilith.geometry import contains
+from trilith.scene import Bools, Floats, Ints, Role, Scene, fresh_scene
 from trilith.tasks.task import BASE_OBJECTS, Level, Task, layer_y, obstacle_layer, spread, uniform
 
 TARGETS = 3
@@ -81,7 +82,7 @@ class Connecting(Task):
         return fresh_scene(targets, obstacles)
 
     def score(self, scene: Scene) -> float:
-        return float(np.count_nonzero(reached(scene)))
+        return float(reached(scene).sum())
 
     def best(self, scene: Scene) -> float:
         return float(TARGETS)
@@ -96,6 +97,13 @@ class Connecting(Task):
 
 def reached(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have their centre inside a placed block."""
-    blocks = scene.rows(Role.BLOCK)
-    inside = contains(Rects.of(scene.pose[blocks], scene.size[blocks]), scene.pose[scene.rows(Role.TARGET), :2])
-    return np.any(inside, axis=1)
+    return _reached(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
+
+
+@compiled
+def _reached(pose: Floats, size: Floats, blocks: Ints, targets: Ints) -> Bools:
+    result = np.zeros(len(targets), dtype=np.bool_)
+    for k, t in enumerate(targets):
+        for b in blocks:
+            result[k] |= contains(pose[b, 0], pose[b, 1], pose[b, 2], size[b, 0], size[b, 1], pose[t, 0], pose[t, 1])
+    return result

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import cos, sin
 from typing import ClassVar
 
 import numpy as np
 
-from trilith.geometry import extents
-from trilith.scene import SLOTS, Floats, Role, Scene, fresh_scene
+from trilith.compiled import compiled
+from trilith.scene import SLOTS, Floats, Ints, Role, Scene, fresh_scene
 from trilith.tasks.task import BASE_OBJECTS, Level, Task, obstacle_layer, uniform
 
 OBSTACLES = (1, 2)
@@ -31,7 +32,7 @@ class _Shelter(Task):
         return float(covered(scene).sum())
 
     def best(self, scene: Scene) -> float:
-        return float(scene.size[scene.role == Role.OBSTACLE, 0].sum())
+        return float(scene.size[scene.rows(Role.OBSTACLE), 0].sum())
 
     def complete(self, scene: Scene, score: float) -> bool:
         return score > ENOUGH * self.best(scene)
@@ -110,16 +111,23 @@ class CoveringHard(_Shelter):
 
 def covered(scene: Scene) -> Floats:
     """(O,): length of each obstacle's top, in row order, that lies under some block at or above it."""
-    obstacles, blocks = scene.rows(Role.OBSTACLE), scene.rows(Role.BLOCK)
-    if not len(blocks):
-        return np.zeros(len(obstacles))
-    reach = extents(scene.pose[blocks], scene.size[blocks])[:, 0]
-    order = np.argsort(scene.pose[blocks, 0] - reach, kind="stable")
-    blocks, reach = blocks[order], reach[order]
-    x, half = scene.pose[obstacles, 0, None], scene.size[obstacles, 0, None] / 2
-    above = scene.pose[blocks, 1] >= scene.pose[obstacles, 1, None]
-    left = np.clip(scene.pose[blocks, 0] - reach, x - half, x + half)
-    right = np.where(above, np.clip(scene.pose[blocks, 0] + reach, x - half, x + half), x - half)
-    # Sweep from the left: each span adds what lies beyond the furthest right end so far.
-    furthest = np.maximum.accumulate(np.concatenate([x - half, right], axis=1), axis=1)
-    return np.maximum(right - np.maximum(left, furthest[:, :-1]), 0).sum(axis=1)
+    blocks, obstacles = scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE)
+    return _covered(scene.pose, scene.size, blocks, obstacles)
+
+
+@compiled
+def _covered(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
+    left, right = np.empty(len(blocks)), np.empty(len(blocks))
+    for k, b in enumerate(blocks):
+        reach = (size[b, 0] * abs(cos(pose[b, 2])) + size[b, 1] * abs(sin(pose[b, 2]))) / 2
+        left[k], right[k] = pose[b, 0] - reach, pose[b, 0] + reach
+    from_left = np.argsort(left)
+    lengths = np.zeros(len(obstacles))
+    for k, o in enumerate(obstacles):
+        furthest, end = pose[o, 0] - size[o, 0] / 2, pose[o, 0] + size[o, 0] / 2
+        for b in from_left:  # each span adds what lies beyond the furthest right end so far
+            begin, stop = max(left[b], furthest), min(right[b], end)
+            if pose[blocks[b], 1] >= pose[o, 1] and stop > begin:
+                lengths[k] += stop - begin
+                furthest = stop
+    return lengths

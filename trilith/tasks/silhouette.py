@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import sin
 from typing import NamedTuple
 
 import numpy as np
 
+from trilith.compiled import compiled
 from trilith.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Floats, Ints, Role, Scene, fresh_scene
 from trilith.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Task, layer_y, uniform
 
@@ -83,13 +85,13 @@ class Silhouette(Task):
         return fresh_scene(*rows)
 
     def score(self, scene: Scene) -> float:
-        return float(np.count_nonzero(filled(scene)))
+        return float(filled(scene).sum())
 
     def best(self, scene: Scene) -> float:
-        return float(np.count_nonzero(scene.role == Role.TARGET))
+        return float(len(scene.rows(Role.TARGET)))
 
     def max_steps(self, scene: Scene, level: Level) -> int:
-        return int(np.count_nonzero(scene.role == Role.TARGET))
+        return len(scene.rows(Role.TARGET))
 
     def max_objects(self, level: Level) -> int:
         targets, _, (_, most) = _numbers(level)
@@ -98,16 +100,22 @@ class Silhouette(Task):
 
 def filled(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have the right block in the right place."""
-    targets = scene.rows(Role.TARGET)
-    blocks = np.flatnonzero((scene.role == Role.BLOCK) & (np.abs(np.sin(scene.pose[:, 2])) < HORIZONTAL))
-    if not len(blocks):
-        return np.zeros(len(targets), dtype=bool)
-    away = np.abs(scene.pose[targets, None, :2] - scene.pose[None, blocks, :2])
-    nearest = np.argmin((away**2).sum(axis=-1), axis=1)
-    away = away[np.arange(len(targets)), nearest]
-    size = scene.size[targets]
-    shared = np.maximum(size - away, 0).prod(axis=1) / size.prod(axis=1)
-    return (shared > MIN_OVERLAP) & (scene.size[blocks[nearest]] == size).all(axis=1)
+    return _filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
+
+
+@compiled
+def _filled(pose: Floats, size: Floats, blocks: Ints, targets: Ints) -> Bools:
+    result = np.zeros(len(targets), dtype=np.bool_)
+    for k, t in enumerate(targets):
+        nearest = np.inf
+        for b in blocks:
+            dx, dy = abs(pose[b, 0] - pose[t, 0]), abs(pose[b, 1] - pose[t, 1])
+            if abs(sin(pose[b, 2])) < HORIZONTAL and dx * dx + dy * dy < nearest:
+                nearest = dx * dx + dy * dy
+                w, h = size[t]
+                shared = max(w - dx, 0.0) * max(h - dy, 0.0) / (w * h)
+                result[k] = size[b, 0] == w and size[b, 1] == h and shared > MIN_OVERLAP
+    return result
 
 
 def _numbers(level: Level) -> tuple[int, int, tuple[int, int]]:
