@@ -36,12 +36,16 @@ def with_blocks(scene: Scene, blocks) -> Scene:
     return scene
 
 
-def played(task: str, level, seed: int) -> list[State]:
-    """All states of an episode of random legal actions."""
+def played(task: str, level, seed: int, careful: bool = False) -> list[State]:
+    """All states of an episode of random legal actions; a careful one draws again where it would touch an obstacle."""
     rng = np.random.default_rng(seed)
     states = [start(task, level, rng)]
     while not states[-1].ended:
-        states.append(step(states[-1], LegalAgent().act(states[-1:], [rng])[0]).state)
+        for _ in range(30 if careful else 1):
+            after = step(states[-1], LegalAgent().act(states[-1:], [rng])[0]).state
+            if after.ended != "obstacle_hit":
+                break
+        states.append(after)
     return states
 
 
