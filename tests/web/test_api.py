@@ -108,7 +108,9 @@ def test_covered_stretches_sum_to_the_score(task: str) -> None:
     for seed in range(20):
         for state in episode(task, seed)[2]:
             spans = covered_spans(state.scene)
-            assert sum(right - left for left, right, _ in spans) == pytest.approx(TASKS[task].score(state.scene), abs=1e-3 * (1 + len(spans)))
+            assert sum(right - left for left, right, _ in spans) == pytest.approx(
+                TASKS[task].score(state.scene), abs=1e-3 * (1 + len(spans))
+            )
 
 
 def test_an_agent_acts_by_the_rules_and_the_same_way_again(client: Client) -> None:
@@ -146,7 +148,11 @@ def test_files_with_one_episode_and_with_worst_cases_are_opened(client: Client, 
         assert len(app.state.site.opened[1]) == count
         answer = client.post("open", {"text": json.dumps(data)}).json()["recordings"]
         assert [json.loads(text) for text in answer] == [one] * count
-    for text, words in (("{", "not JSON"), ('{"worst": []}', "neither an episode"), ('{"worst": [{}]}', "episode 1: an episode is an object")):
+    for text, words in (
+        ("{", "not JSON"),
+        ('{"worst": []}', "neither an episode"),
+        ('{"worst": [{}]}', "episode 1: an episode is an object"),
+    ):
         Path(tmp_path / "x.json").write_text(text)
         with pytest.raises(ValueError, match=words):
             create_app(path=tmp_path / "x.json")

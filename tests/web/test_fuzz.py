@@ -20,8 +20,9 @@ from trilith.episode import Recording, start, step
 from trilith.scene import Placement
 from trilith.web.server import create_app
 
-EXAMPLES = 5600
-"""Of each of the two tests below; together they send more than 10,000 bad requests, which is asserted."""
+BATCH = 10
+EXAMPLES = 560
+"""So many requests at a time, and so many times, in each of two tests; that they send 10,000 bad requests is asserted."""
 
 _first = start("silhouette", 4, np.random.default_rng(0))
 _state = step(_first, Placement(0, -6.5, 0.5, True)).state
@@ -104,36 +105,34 @@ def _put(value: Any, path: tuple[Any, ...], new: Any, remove: bool) -> Any:
 
 
 _MARK = "@here@"
+_TARGETS: list[tuple[str, str | None, Any]] = [(name, None, whole) for name, whole in GOOD.items()]
+_TARGETS += [(name, each, json.loads(whole[each])) for name, whole in GOOD.items() for each in _TEXTS if each in whole]
+"""What can be broken: a request as a whole, or the text within it."""
+_PLACES = [st.tuples(st.just(target), st.sampled_from(list(_paths(target[2])))) for target in _TARGETS]
+_CHEAP_PLACES = [places for places, target in zip(_PLACES, _TARGETS, strict=True) if target[0] in _CHEAP]
 
 
-@st.composite
-def broken(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A request that was good, with one place of it, or of the text within it, replaced or removed."""
-    name = draw(st.sampled_from(list(GOOD)))
-    whole = GOOD[name]
-    inner_name = next((each for each in _TEXTS if each in whole), None)
-    inside = inner_name is not None and draw(st.booleans())
-    target = json.loads(whole[inner_name]) if inside else whole
-    path = draw(st.sampled_from(list(_paths(target))))
-    how = draw(st.sampled_from(["junk", "raw", "remove"]))
-    if how != "raw" and name not in _CHEAP:
-        name = "step" if "state" in whole else "replay"  # the same checks, and nothing slow if the request is still whole
-        whole = GOOD[name]
-        target = json.loads(whole[inner_name]) if inside else whole
-        path = draw(st.sampled_from(list(_paths(target))))
-    text = json.dumps(_put(target, path, _MARK if how == "raw" else draw(JUNK) if how == "junk" else None, how == "remove")).encode()
+def _build(place: tuple[tuple[str, str | None, Any], tuple[Any, ...]], how: str, new: Any) -> tuple[str, bytes]:
+    (name, field, target), path = place
+    text = json.dumps(_put(target, path, _MARK if how == "raw" else new, how == "remove")).encode()
     if how == "raw":
-        text = text.replace(b'"@here@"', draw(RAW))
-    if inside:
-        text = json.dumps({**whole, inner_name: text.decode()}).encode()
-    return name, text
+        text = text.replace(b'"@here@"', new)
+    return name, text if field is None else json.dumps({**GOOD[name], field: text.decode()}).encode()
+
+
+BROKEN = st.one_of(
+    st.builds(_build, st.one_of(_PLACES), st.just("raw"), RAW),
+    st.builds(_build, st.one_of(_CHEAP_PLACES), st.just("junk"), JUNK),
+    st.builds(_build, st.one_of(_CHEAP_PLACES), st.just("remove"), st.none()),
+)
+"""A request that was good, with one place of it, or of the text within it, replaced or removed."""
 
 
 @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(request=broken())
-def _break(report: Report, request: tuple[str, bytes]) -> None:
-    name, body = request
-    report.check(report.client.post(name, body))
+@given(requests=st.lists(BROKEN, min_size=BATCH, max_size=BATCH))
+def _break(report: Report, requests: list[tuple[str, bytes]]) -> None:
+    for name, body in requests:
+        report.check(report.client.post(name, body))
 
 
 def test_five_thousand_requests_with_something_wrong_in_them(client: Client) -> None:
@@ -143,10 +142,9 @@ def test_five_thousand_requests_with_something_wrong_in_them(client: Client) -> 
     assert report.good_after >= 50
 
 
-@settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(
-    name=st.sampled_from([*GOOD, "about", "opened", "..", "nothing"]),
-    body=st.one_of(
+NONSENSE = st.tuples(
+    st.sampled_from([*GOOD, "about", "opened", "..", "nothing"]),
+    st.one_of(
         st.binary(max_size=60),
         JUNK.map(lambda value: json.dumps(value).encode()),
         st.tuples(st.sampled_from(list(GOOD)), st.integers(1, 200)).map(lambda cut: json.dumps(GOOD[cut[0]]).encode()[: -cut[1]]),
@@ -154,10 +152,17 @@ def test_five_thousand_requests_with_something_wrong_in_them(client: Client) -> 
             lambda value: json.dumps(value).encode()
         ),
     ),
-    headers=st.sampled_from([(HOST, JSON)] * 6 + [(HOST,), (JSON,), (("host", "evil.example"), JSON), (HOST, JSON, ("origin", "http://evil.example"))]),
+    st.sampled_from(
+        [(HOST, JSON)] * 6 + [(HOST,), (JSON,), (("host", "evil.example"), JSON), (HOST, JSON, ("origin", "http://evil.example"))]
+    ),
 )
-def _nonsense(report: Report, name: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> None:
-    report.check(report.client.post(name, body, *headers))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(requests=st.lists(NONSENSE, min_size=BATCH, max_size=BATCH))
+def _nonsense(report: Report, requests: list[tuple[str, bytes, tuple[tuple[str, str], ...]]]) -> None:
+    for name, body, headers in requests:
+        report.check(report.client.post(name, body, *headers))
 
 
 def test_five_thousand_requests_that_make_no_sense(client: Client) -> None:

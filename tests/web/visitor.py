@@ -70,6 +70,6 @@ def visit(browser: Any, url: str, **options: Any) -> Iterator[Visitor]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
         yield Visitor(page, url)
-        assert errors == []
+        assert not errors, errors
     finally:
         context.close()
