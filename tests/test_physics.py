@@ -99,6 +99,19 @@ def test_a_block_falling_past_an_obstacle_does_not_end_the_episode():
     assert step(state, Placement(SMALL_SLOT, 1.0 + 0.35 + 0.02, 3.0)).state.ended is None
 
 
+@pytest.mark.parametrize("sticky", [False, True], ids=["loose", "sticky"])
+def test_a_block_that_falls_off_the_end_of_the_floor_comes_to_rest_far_below_and_bonds_to_nothing(sticky):
+    scene = with_blocks(EMPTY, [(SMALL_SLOT, 14.5, 0.5, 0.0)])
+    columns = [getattr(scene, name) for name in Scene.__dataclass_fields__]
+    columns[4] = np.append(EMPTY.sticky, sticky)
+    result = settle(Scene(*columns))
+    assert result.scene.pose[-1, 1] == pytest.approx(-10 + 0.35, abs=0.02)
+    assert not len(result.scene.glue)
+    assert not len(result.scene.contact)
+    assert not result.scene.velocity.any()
+    assert result.steps < 300
+
+
 @pytest.mark.parametrize("width", KINDS, ids=["small", "medium", "large"])
 @pytest.mark.parametrize("sticky", [False, True], ids=["loose", "sticky"])
 def test_a_tower_of_six_layers_fills_its_targets_in_silhouette(width, sticky):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,6 @@ class Graph(NamedTuple):
 
 def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
     """The graph of a scene: all ordered pairs of different objects, or the sparse set of them (see `sparse_links`)."""
-    if connectivity not in get_args(Connectivity):
-        raise ValueError(f"connectivity {connectivity!r}: choose {' or '.join(get_args(Connectivity))}")
     n, features = len(scene), edge_features(scene)
     if connectivity == "full":
         senders, receivers, flat = _full_links(n)
