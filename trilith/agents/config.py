@@ -43,6 +43,8 @@ class DQNConfig:
     """The space of actions: an edge and an offset along x, or along x and y, or a cell of a grid over the scene."""
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
+    grid: tuple[int, int] | None = None
+    """Absolute actions: heights and widths of the grid; the size the paper found best for the task, unless given."""
     mask: Mask = "legal"
     """What may be chosen, in acting, exploring and the bootstrap maximum alike: anything (an invalid choice ends the
     episode), edges from an available block to an object, or of these only placements that overlap nothing."""
@@ -85,7 +87,37 @@ class DQNConfig:
     """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
 
 
-RECIPES: dict[str, DQNConfig] = {"fast": DQNConfig()}
+FAST = DQNConfig()
+"""Ours: what learns fastest on two cores, see docs/learning.md."""
+
+PAPER = DQNConfig(
+    # As printed in §C.2 and §D of the paper.
+    net=NetConfig(network="graph", width=64, recurrent=3, connectivity="full"),
+    actions="relative",
+    offsets=15,
+    mask="none",
+    learning_rate=1e-4,
+    batch=16,
+    ratio=4.0,
+    epsilon=0.3,
+    curriculum_steps=40_000,
+    # Not printed, ours: those of the DQN it cites, or the plainest choice.
+    warmup=0,
+    discount=0.99,
+    n_step=1,
+    double=False,
+    target_rate=0.0,
+    target_period=1000,
+    act_with_target=False,
+    clip=10.0,
+    mirror=False,
+    replay_mb=200.0,
+    min_replay=1000,
+    hardest_share=0.0,
+)
+"""The paper's agent GN-DQN."""
+
+RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER}
 """Recipes by name."""
 
 
@@ -105,5 +137,5 @@ def from_json(kind: type[T], data: Mapping[str, Any]) -> T:
         hint = hints[name]
         if isinstance(hint, type) and is_dataclass(hint):
             value = from_json(hint, value)
-        values[name] = Path(value) if hint is Path else value
+        values[name] = Path(value) if hint is Path else tuple(value) if isinstance(value, list) else value
     return kind(**values)

@@ -20,6 +20,7 @@ from trilith.episode import State
 from trilith.files import read_json, whole, write_json
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import Layout, Records
+from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
 from trilith.scene import Ints, Placement, Scene
 from trilith.tasks import get_task
@@ -31,7 +32,7 @@ def make_layout(config: DQNConfig, task: str) -> Layout:
     if config.actions == "absolute":
         if config.mask == "legal":
             raise ValueError("the mask legal is for relative actions: choose mask none or edges for absolute ones")
-        return Layout.of(rules, DiscreteAbsolute(*rules.grid), False)
+        return Layout.of(rules, DiscreteAbsolute(*(config.grid or rules.grid)), False)
     codec = DiscreteRelative(config.offsets) if config.actions == "relative" else DiscreteRelativeXY(config.offsets)
     return Layout.of(rules, codec, config.mask == "legal")
 
@@ -39,6 +40,10 @@ def make_layout(config: DQNConfig, task: str) -> Layout:
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
     """The network of a config, with fresh weights from torch's generator."""
     net = config.net
+    if net.network == "graph":
+        return GraphNet(layout, config.mask, net.width, net.recurrent, net.connectivity, relative=config.actions != "absolute")
+    if config.actions == "absolute":
+        raise ValueError("the attention network has no absolute actions: choose network graph")
     return AttentionNet(layout, config.mask, net.width, net.layers, net.heads, decoder=net.decoder)
 
 
