@@ -1,0 +1,431 @@
+"""The command line. Every command is a dataclass whose fields are its options; `run` does the work by calling the library.
+
+Nothing heavy is imported before a command runs, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from tyro.conf import Positional, subcommand
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SHOWN = ("legal", "scripted", "planner")
+"""Agents of the demonstration."""
+
+
+@dataclass
+class Tasks:
+    """List the tasks, their levels, what there is to earn and how many actions each action space has.
+
+    Example: trilith tasks
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        import numpy as np
+
+        from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+        from trilith.episode import start
+        from trilith.tasks import TASKS
+
+        spaces = ("absolute grid", "relative", "relative (x, y)")
+        columns = ("task", "levels", "and, to generalise", "most to earn\nall", "\nhardest", "sticky\nblock", "objects")
+        table = _table(*columns, *(f"actions\n{space}" for space in spaces))
+        for task in TASKS.values():
+            rng = np.random.default_rng(0)
+            most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(1000)])) for level in task.levels]
+            objects = task.objects_for("hardest")
+            sizes = [DiscreteAbsolute(*task.grid).shape, DiscreteRelative().shape(objects), DiscreteRelativeXY().shape(objects)]
+            table.add_row(
+                task.name,
+                f"{task.levels[0]} to {task.levels[-1]}",
+                "\n".join(task.generalisation) or "–",
+                f"{np.dot(task.mix, most):.2f}",
+                f"{most[-1]:.2f}",
+                f"costs {task.sticky_cost:g}" if task.sticky_cost else "free",
+                f"≤ {objects}",
+                *(f"{int(np.prod(size)):,}" for size in sizes),
+            )
+        _print(table)
+        print("Objects and actions are counted for the hardest level at the end of its longest episode; most actions are not legal.")
+        print("The continuous action spaces have 4 numbers (absolute) and 5 (relative).")
+
+
+@dataclass
+class Scene:
+    """Draw a scene as a picture.
+
+    Example: trilith scene covering --level 2 --seed 7 --out scene.png
+    """
+
+    task: Positional[str]
+    """Name of a task; `trilith tasks` lists them."""
+    level: str = "hardest"
+    """A level's number or name, "hardest" or "all"."""
+    seed: int = 0
+    """The same seed gives the same scene."""
+    out: Path = Path("scene.png")
+    """Where the picture goes."""
+    pixels: int = 640
+    """Width and height of the picture."""
+
+    def run(self) -> None:
+        """Writes the picture."""
+        import numpy as np
+
+        from trilith.episode import start
+        from trilith.render import picture, save_png
+
+        if not 16 <= self.pixels <= 4096:
+            raise ValueError(f"{self.pixels} pixels: must be 16 to 4096")
+        if self.seed < 0:
+            raise ValueError(f"seed {self.seed}: must be 0 or more")
+        save_png(picture(start(self.task, self.level, np.random.default_rng(self.seed)).scene, self.pixels), self.out)
+        print(self.out)
+
+
+@dataclass
+class Film:
+    """Film a recorded episode: the blocks fall and settle as they did.
+
+    Example: trilith film episode.json --out episode.gif
+    """
+
+    episode: Positional[Path]
+    """A recording, as `trilith evaluate --record` or the page writes it."""
+    out: Path = Path("episode.gif")
+    """Where the film goes, .gif or .mp4."""
+    pixels: int = 480
+    """Width and height of the film."""
+
+    def run(self) -> None:
+        """Writes the film."""
+        from trilith.episode import Recording
+        from trilith.files import read_json
+        from trilith.render import episode_frames, film
+
+        if not 16 <= self.pixels <= 2048:
+            raise ValueError(f"{self.pixels} pixels: must be 16 to 2048")
+        try:
+            recording = Recording.from_json(read_json(self.episode))
+        except ValueError as error:
+            raise ValueError(f"{self.episode}: {error}") from None
+        film(episode_frames(recording.start, recording.replay(record=True), self.pixels), self.out)
+        print(self.out)
+
+
+@dataclass
+class Demo:
+    """Let agents build in every task: a table of rewards, a sheet of what they built, a film of each task.
+
+    Example: trilith demo --agents legal planner --scenes 4 --out demo
+    """
+
+    agents: tuple[str, ...] = SHOWN
+    """Agents by name; the last one is filmed."""
+    scenes: int = 8
+    """Scenes of each task's hardest level, from its test set."""
+    out: Path = Path("demo")
+    """Folder for the pictures and films."""
+
+    def run(self) -> None:
+        """Prints the table and writes the pictures."""
+        from trilith.agent import load_agent
+        from trilith.evaluate import play
+        from trilith.frozen import SIZES, frozen, generator
+        from trilith.render import contact_sheet, episode_frames, film, picture, save_png
+        from trilith.tasks import TASKS
+
+        if not 1 <= self.scenes <= SIZES["test"]:
+            raise ValueError(f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
+        loaded = {name: load_agent(name) for name in self.agents}
+        if not loaded:
+            raise ValueError("no agents: name at least one")
+        table = _table("task (hardest level)", *(f"{name}" for name in loaded), "most to earn")
+        pictures, captions = [], []
+        with _progress() as progress:
+            bar = progress.add_task("building", total=len(TASKS) * len(loaded), status="")
+            for task in TASKS.values():
+                starts = [frozen(task.name, "hardest", "test", index) for index in range(self.scenes)]
+                played, means = [], []
+                for name, agent in loaded.items():
+                    rngs = [generator("trilith agent", 0, f"{task.name}/hardest", index) for index in range(self.scenes)]
+                    played.append(play(agent, starts, rngs))
+                    means.append(sum(end.total for _, end in played[-1]) / self.scenes)
+                    progress.update(bar, advance=1, status=f"{task.name}, {name}: reward {means[-1]:.2f}")
+                # The sheet shows one scene for all: the one in which the last agent earned most.
+                totals = [end.total for _, end in played[-1]]
+                best = totals.index(max(totals))
+                for name, each in zip(loaded, played, strict=True):
+                    end = each[best][1]
+                    pictures.append(picture(end.scene, 400))
+                    captions.append(_caption(task.title, name, end.total, task.best(end.scene), end.ended))
+                recording = played[-1][best][0]
+                film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
+                most = sum(task.best(state.scene) for state in starts) / self.scenes
+                table.add_row(task.title, *(f"{mean:.2f}" for mean in means), f"{most:.2f}")
+        save_png(contact_sheet(pictures, captions, len(loaded)), self.out / "sheet.png")
+        _print(table)
+        print(f"Mean reward over {self.scenes} scenes of each task's hardest level; what was built: {self.out / 'sheet.png'}")
+        print("Films: " + ", ".join(str(self.out / f"{task}.gif") for task in TASKS))
+
+
+@dataclass
+class Scenes:
+    """Check that the frozen test scenes are what they were, all of them.
+
+    Example: trilith scenes
+    """
+
+    freeze: bool = False
+    """Write the checksums of a new version of the scenes (raise frozen.VERSION first)."""
+
+    def run(self) -> None:
+        """Prints a line per set."""
+        from trilith import frozen
+
+        if self.freeze:
+            for name in frozen.freeze():
+                print(f"{name} frozen")
+            return
+        changed = []
+        for name, same in frozen.check():
+            print(f"{name} {'ok' if same else 'CHANGED'}")
+            if not same:
+                changed.append(name)
+        if changed:
+            raise ValueError(f"{len(changed)} sets changed, the first {changed[0]}: raise frozen.VERSION and run trilith scenes --freeze")
+
+
+@dataclass
+class Evaluate:
+    """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
+
+    Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
+    """
+
+    agent: Positional[str]
+    """An agent by its name: random, legal, scripted, planner."""
+    task: str
+    """Name of a task; `trilith tasks` lists them."""
+    level: str = "hardest"
+    """A level's number or name, "hardest", or "all" for the training mix."""
+    split: str = "test"
+    """The scenes: "test" (10,000, for figures) or "valid" (1,000, to watch a training by)."""
+    scenes: int = 1000
+    """How many of them, from the first."""
+    workers: int = 2
+    """Processes; the result does not depend on it."""
+    seed: int = 0
+    """Of the agent's own randomness."""
+    forfeit: bool = False
+    """Touching an obstacle takes back all that was earned, as the paper says."""
+    worst: int = 10
+    """Episodes to show and to keep in the result: those that fell furthest short."""
+    out: Path | None = None
+    """Result file; by default results/AGENT-TASK-LEVEL-SPLIT-SCENES.json."""
+    record: Path | None = None
+    """Folder for a recording of every episode, to film or to open in the page."""
+
+    def run(self) -> None:
+        """Runs what is left to do, writes the result and prints it."""
+        from trilith.evaluate import Evaluation, Run
+
+        if self.workers < 1:
+            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        evaluation = Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, self.worst)  # type: ignore[arg-type]
+        seeded = f"-seed{self.seed}" if self.seed else ""
+        name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{seeded}.json"
+        run = Run(evaluation, self.out or Path("results") / name)
+        rewards = [episode["reward"] for episode in run.episodes()]
+        if rewards:
+            print(f"going on after {len(rewards)} of {self.scenes} episodes")
+        with _progress() as progress:
+            bar = progress.add_task(f"{self.agent}, {self.task}", total=self.scenes, completed=len(rewards), status="")
+            try:
+                for episodes in run.run(self.workers):
+                    rewards += [episode["reward"] for episode in episodes]
+                    progress.update(bar, completed=len(rewards), status=f"reward {sum(rewards) / len(rewards):.3f}")
+                if run.result is not None:
+                    progress.update(bar, completed=self.scenes, status="done before")
+            except KeyboardInterrupt:
+                progress.stop()
+                print(f"stopped: {len(rewards)} of {self.scenes} episodes are kept, the same command goes on from there", file=sys.stderr)
+                raise SystemExit(130) from None
+        result = run.finish(self.record)
+        _print(_result_table(result))
+        if self.worst:
+            table = _table("worst scenes", "level", "reward", "most", "reason", "steps")
+            for episode in result["worst"]:
+                table.add_row(
+                    str(episode["index"]), str(episode["start"]["level"]), f"{episode['reward']:.2f}",
+                    f"{episode['most']:.2f}", episode["reason"], str(len(episode["placements"])),
+                )  # fmt: skip
+            _print(table)
+        print(run.out)
+
+
+@dataclass
+class Report:
+    """Tables and figures of evaluations, beside the paper's.
+
+    Example: trilith report results --out report
+    """
+
+    results: Positional[Path]
+    """Folder with result files of `trilith evaluate`."""
+    out: Path = Path("report")
+    """Folder for report.md and its figures."""
+
+    def run(self) -> None:
+        """Writes the report."""
+        from trilith.report import write_report
+
+        print(write_report(self.results, self.out))
+
+
+@dataclass
+class Web:
+    """Open a page in the browser to build by hand and to watch agents.
+
+    Example: trilith web --port 8000
+    """
+
+    path: Positional[Path | None] = None
+    """A recorded episode or a result file to open."""
+    host: str = "127.0.0.1"
+    """Address to listen on; others than this machine can reach the page only if this says so."""
+    port: int = 8000
+    """Port to listen on."""
+    browser: bool = True
+    """Open the browser."""
+    agents: tuple[str, ...] = ()
+    """Further agents to offer: folders of training runs, or files of weights."""
+
+    def run(self) -> None:
+        """Serves until interrupted."""
+        try:
+            import starlette  # noqa: F401
+            import uvicorn  # noqa: F401
+        except ImportError:
+            raise ValueError('the page needs more packages: pip install "trilith[web]"') from None
+        from trilith.web import serve
+
+        serve(self.host, self.port, self.browser, self.path, self.agents)
+
+
+Command = (
+    Annotated[Tasks, subcommand("tasks")]
+    | Annotated[Scene, subcommand("scene")]
+    | Annotated[Film, subcommand("film")]
+    | Annotated[Demo, subcommand("demo")]
+    | Annotated[Scenes, subcommand("scenes")]
+    | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[Report, subcommand("report")]
+    | Annotated[Web, subcommand("web")]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command. Bad input gets one line on standard error and exit code 2."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            command: Any = tyro.cli(Command, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
+    except SystemExit as stop:
+        if stop.code:
+            print(f"trilith: {_one_line(errors.getvalue())}", file=sys.stderr)
+        raise
+    try:
+        command.run()
+    except (ValueError, OSError) as error:
+        print(f"trilith: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _one_line(box: str) -> str:
+    """What a parser's framed message says, without frame and advice."""
+    words: list[str] = []
+    for line in box.splitlines():
+        text = line.strip(" │")
+        if text.startswith(("For full helptext", "Argument helptext")):
+            break
+        if text and text[0] not in "╭╰─":
+            words.append(text)
+    return " ".join(words) or "bad arguments: see --help"
+
+
+def _caption(task: str, agent: str, total: float, most: float, reason: str | None) -> str:
+    return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {(reason or 'not ended').replace('_', ' ')}"
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    return table
+
+
+def _result_table(result: dict[str, Any]) -> Table:
+    table = _table(f"{result['agent']}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", "")
+    interval = f" ± {result['interval']:.3f}" if result["interval"] is not None else ""
+    table.add_row("mean reward (95 % interval)", f"{result['reward']:.3f}{interval}")
+    table.add_row("share of the most there is to earn", f"{result['share']:.1%}")
+    table.add_row("fully solved", f"{result['solved']:.1%}")
+    table.add_row("blocks, sticky ones", f"{result['blocks']:.2f}, {result['glue']:.2f}")
+    for reason, count in result["reasons"].items():
+        if count:
+            table.add_row(f"ended by {reason}", f"{count / result['episodes']:.1%}")
+    if len(result["by_level"]) > 1:
+        for level, each in result["by_level"].items():
+            table.add_row(f"reward at level {level}", f"{each['reward']:.3f} of {each['most']:.3f}")
+    return table
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    console = Console()
+    # Piped output has no width of its own: a table must not be squeezed into 80 columns there.
+    (console if console.is_terminal else Console(width=160)).print(table)
+
+
+def _progress() -> Any:
+    """A bar with counts, speed, time left and a status, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        """Steps a second."""
+
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.speed:.1f}/s" if task.speed else "")
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Speed(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
+        console=Console(stderr=True),
+    )
+
+
+if __name__ == "__main__":
+    main()

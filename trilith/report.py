@@ -1,0 +1,223 @@
+"""Tables and figures from results of `trilith evaluate`, beside those of the paper."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from trilith.episode import REASONS
+from trilith.files import read_json, whole
+from trilith.tasks import TASKS
+
+Result = dict[str, Any]
+
+PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
+    "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
+    "paper: GN-DQN (median)": {
+        "silhouette": (4.04, None), "connecting": (2.84, 2.17), "covering": (3.96, None), "covering_hard": (3.03, 3.60),
+    },
+    "paper: GN-DQN-MCTS (best seed or median)": {
+        "silhouette": (4.15, 7.18), "connecting": (None, 2.72), "covering": (4.65, 7.18), "covering_hard": (None, 4.61),
+    },
+}  # fmt: skip
+"""Mean reward over all scenes and over hardest scenes, as far as the paper says it or its figures let it be read."""
+
+
+def load_results(folder: Path) -> list[Result]:
+    """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
+    found = [(path, read_json(path)) for path in sorted(folder.glob("*.json"))]
+    results = [data for _, data in found if isinstance(data, dict) and "by_level" in data and "reasons" in data]
+    if not results:
+        raise ValueError(f"{folder} has no result of trilith evaluate")
+    if len(versions := {result["version"] for result in results}) > 1:
+        raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
+    return sorted(results, key=lambda result: (str(result["agent"]), result["task"], str(result["level"]), result["seed"]))
+
+
+def write_report(folder: Path, out: Path) -> Path:
+    """Writes report.md and its figures, and returns the path of the first."""
+    results = load_results(folder)
+    text = ["# Results\n", _reward_table(results), _paragraph(results)]
+    figures: list[tuple[str, str, Callable[[list[Result], Any], bool]]] = [
+        ("rewards", "Mean reward: median over seeds, with the range from the lowest to the highest seed.", _draw_rewards),
+        ("reasons", "Why episodes ended, hardest scenes.", _draw_reasons),
+        ("levels", "Share of the most there is to earn, level by level and in the generalisation levels.", _draw_levels),
+    ]
+    for name, caption, draw in figures:
+        text.append(f"## {caption}\n")
+        path = out / f"{name}.png"
+        if _figure(path, results, draw):
+            text.append(f"![{caption}]({path.name})\n")
+        else:
+            path.unlink(missing_ok=True)
+            text.append("No data for this figure yet.\n")
+    text += ["## Every result\n", _every_result(results)]
+    with whole(out / "report.md") as aside:
+        aside.write_text("\n".join(text), encoding="utf-8")
+    return out / "report.md"
+
+
+def _is_hardest(result: Result) -> bool:
+    return bool(result["level"] == TASKS[result["task"]].levels[-1])
+
+
+def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
+    """Results by agent, task and "all" or "hardest": one per seed. Only test scenes count, and of one seed the largest run."""
+    largest: dict[tuple[str, str, str, int], Result] = {}
+    for result in results:
+        if result["split"] != "test" or result["forfeit"] or not (result["level"] == "all" or _is_hardest(result)):
+            continue
+        key = (result["agent"], result["task"], "all" if result["level"] == "all" else "hardest", result["seed"])
+        if key not in largest or result["episodes"] > largest[key]["episodes"]:
+            largest[key] = result
+    cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
+    for (agent, task, which, _), result in sorted(largest.items()):
+        cells[agent, task, which].append(result)
+    return cells
+
+
+def _reward_table(results: list[Result]) -> str:
+    cells = _cells(results)
+    lines = [
+        "| agent | " + " | ".join(f"{task.title} all | hardest" for task in TASKS.values()) + " |",
+        "|---|" + "--:|--:|" * len(TASKS),
+    ]
+    for agent in sorted({agent for agent, _, _ in cells}):
+        row = []
+        for task in TASKS:
+            for which in ("all", "hardest"):
+                rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
+                spread = f" ({min(rewards):.2f}–{max(rewards):.2f})" if len(rewards) > 1 else ""
+                row.append(f"{median(rewards):.2f}{spread}" if rewards else "–")
+        lines.append(f"| {agent} | " + " | ".join(row) + " |")
+    for name, figures in PAPER.items():
+        row = [f"{value:.2f}" if value is not None else "–" for task in TASKS for value in figures.get(task, (None, None))]
+        lines.append(f"| *{name}* | " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _paragraph(results: list[Result]) -> str:
+    return (
+        f"Mean reward over frozen test scenes, version {results[0]['version']}; the median over seeds where there are several, with "
+        "their range. *All* is the training mix, *hardest* the last level. Rows in italics are the paper's, on its own simulator.\n"
+    )
+
+
+def _every_result(results: list[Result]) -> str:
+    lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
+    for r in results:
+        seed = f" (seed {r['seed']})" if r["seed"] else ""
+        interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
+        lines.append(
+            f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "
+            f"| {r['reward']:.3f}{interval} | {r['share']:.0%} | {r['solved']:.0%} | {r['blocks']:.1f} | {r['glue']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _figure(path: Path, results: list[Result], draw: Callable[[list[Result], Any], bool]) -> bool:
+    """Draws a figure with a panel per task into a file; False, and no file, if there was nothing to draw."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, len(TASKS), figsize=(4.2 * len(TASKS), 4.2), constrained_layout=True)
+    drawn = False
+    for panel, task in zip(panels, TASKS.values(), strict=True):
+        panel.set_title(task.title)
+        panel.spines[["top", "right"]].set_visible(False)
+        if draw([result for result in results if result["task"] == task.name], panel):
+            drawn = True
+        else:
+            panel.set_axis_off()
+            panel.text(0.5, 0.5, "no data yet", ha="center", va="center", transform=panel.transAxes, color="grey")
+    if drawn:
+        handles = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
+        with whole(path) as aside:
+            figure.savefig(aside, dpi=110)
+    pyplot.close(figure)
+    return drawn
+
+
+_COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888")
+
+
+def _agents(results: list[Result]) -> dict[str, str]:
+    """Agents in a fixed order, each with its colour."""
+    order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
+    names = sorted({str(result["agent"]) for result in results}, key=lambda name: (order.get(name, len(order)), name))
+    return {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(names)}
+
+
+def _draw_rewards(results: list[Result], panel: Any) -> bool:
+    cells = _cells(results)
+    if not cells:
+        return False
+    agents, task = _agents(results), results[0]["task"]
+    width = 0.8 / len(agents)
+    for k, (agent, colour) in enumerate(agents.items()):
+        for x, which in enumerate(("all", "hardest")):
+            rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
+            if not rewards:
+                continue
+            middle, at = median(rewards), x + (k - (len(agents) - 1) / 2) * width
+            panel.bar(at, middle, width * 0.9, color=colour, label=agent)
+            panel.text(at, max(middle, 0), f"{middle:.2f}", ha="center", va="bottom", fontsize=7)
+            if len(rewards) > 1:
+                panel.errorbar(at, middle, [[middle - min(rewards)], [max(rewards) - middle]], color="black", capsize=3)
+    styles = zip(PAPER.items(), (":", "--", "-"), strict=True)
+    for (name, figures), style in styles:
+        for x, value in enumerate(figures.get(task, (None, None))):
+            if value is not None:
+                panel.hlines(value, x - 0.45, x + 0.45, color="black", linewidth=1, linestyle=style, label=name)
+    panel.axhline(0, color="black", linewidth=0.5)
+    panel.set_xticks([0, 1], ["all", "hardest"])
+    panel.set_ylabel("mean reward")
+    return True
+
+
+def _draw_reasons(results: list[Result], panel: Any) -> bool:
+    cells = {agent: found[0] for (agent, _, which), found in _cells(results).items() if which == "hardest"}
+    if not cells:
+        return False
+    names = [name for name in _agents(results) if name in cells]
+    left = [0.0] * len(names)
+    for reason, colour in zip(REASONS, ("#bbbbbb", "#999999", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000"), strict=True):
+        shares = [cells[name]["reasons"][reason] / cells[name]["episodes"] for name in names]
+        panel.barh(names, shares, left=left, color=colour, label=reason.replace("_", " "))
+        left = [a + b for a, b in zip(left, shares, strict=True)]
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1)
+    panel.set_xlabel("share of episodes")
+    return True
+
+
+def _draw_levels(results: list[Result], panel: Any) -> bool:
+    results = [result for result in results if result["split"] == "test" and not result["forfeit"]]
+    if not results:
+        return False
+    task = TASKS[results[0]["task"]]
+    axis = [str(level) for level in (*task.levels, *task.generalisation)]
+    for agent, colour in _agents(results).items():
+        shares: dict[str, tuple[int, float]] = {}
+        for result in results:
+            for level, each in result["by_level"].items() if result["agent"] == agent else ():
+                if level not in shares or each["episodes"] > shares[level][0]:
+                    shares[level] = each["episodes"], each["reward"] / each["most"]
+        inside = [k for k, level in enumerate(axis) if level in shares and level not in task.generalisation]
+        outside = [k for k, level in enumerate(axis) if level in shares and level in task.generalisation]
+        panel.plot(inside, [shares[axis[k]][1] for k in inside], "o-", color=colour, label=agent, markersize=4)
+        panel.plot(outside, [shares[axis[k]][1] for k in outside], "D", color=colour, markersize=6)
+    panel.set_xticks(range(len(axis)), [level.replace("_", "\n") for level in axis], fontsize=8)
+    panel.set_ylim(top=1.02)
+    panel.axhline(0, color="black", linewidth=0.5)
+    panel.set_xlabel("level (diamonds: generalisation)")
+    panel.set_ylabel("share of the most to earn")
+    return True
