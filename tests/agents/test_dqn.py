@@ -46,9 +46,9 @@ def two_steps(config: DQNConfig) -> tuple[Replay, Records, dict[str, tuple[int, 
 @pytest.mark.parametrize("double", [True, False])
 def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool) -> None:
     torch.set_num_threads(1)
-    config = DQNConfig(
-        net=replace(SMALL, network=network, recurrent=1), discount=DISCOUNT, double=double, batch=16, learning_rate=2e-3, warmup=1, target_rate=0.1, mirror=False
-    )  # fmt: skip
+    net = replace(SMALL, network=network, recurrent=1)
+    rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1}
+    config = DQNConfig(net=net, discount=DISCOUNT, double=double, batch=16, mirror=False, **rates)
     replay, records, known = two_steps(config)
     learner = DQNLearner(config, replay.layout, seed=0)
     rng = np.random.default_rng(0)

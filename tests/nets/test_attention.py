@@ -1,7 +1,5 @@
 """The attention network: what must not matter does not."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -21,10 +19,9 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
+def _one_thread() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    yield
 
 
 def setup(task: str, net: str, mask: Mask = "legal", count: int = 6) -> tuple[QNet, Records]:

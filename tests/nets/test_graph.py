@@ -1,7 +1,5 @@
 """The fast graph network is the plain one: same values, same gradients, for every option."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -22,10 +20,9 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
+def _one_thread() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    yield
 
 
 def mixed(task: str, count: int = 6) -> list[Scene]:

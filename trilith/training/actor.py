@@ -7,6 +7,7 @@ at any time, and a run with no actor processes is the same run whenever it is in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from trilith.agents.dqn import choose, observe
 from trilith.agents.replay import Episode
 from trilith.episode import State, start, step
+from trilith.frozen import frozen
 from trilith.nets.qnet import QNet
 from trilith.tasks import get_task
 
@@ -61,9 +63,10 @@ def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:
     return [float(e.rewards.sum()) for e in episodes]
 
 
-def valid_states(task: str, level: str, count: int) -> list[State]:
-    """The first scenes of the validation set."""
-    return [start(task, level, np.random.default_rng([7, i])) for i in range(count)]
+@lru_cache(maxsize=4)
+def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
+    """The first scenes of a validation set."""
+    return tuple(frozen(task, level, "valid", i) for i in range(count))
 
 
 def _play(net: QNet, starts: Sequence[State], epsilon: float, lengths: Sequence[float], rng: np.random.Generator) -> list[Episode]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,7 +13,9 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 JSONL = "log.jsonl"
 
@@ -24,7 +28,11 @@ class Log:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
         self._screen = screen
-        self._board = SummaryWriter(out / "tensorboard", flush_secs=30)
+        # Written here and now, not by TensorBoard's own thread, whose errors could only be printed.
+        folder = out / "tensorboard"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._board = RecordWriter((folder / f"events.out.tfevents.{int(time.time())}.{os.getpid()}").open("ab"))
+        self._board.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
 
     def __enter__(self) -> Log:
         if self._live:
@@ -41,9 +49,9 @@ class Log:
         # Opened each time, so that a folder that has vanished is an error now and not a file nobody can see.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
-        for name, value in figures.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(f"{kind}/{name}", value, step)
+        scalars = [Summary.Value(tag=f"{kind}/{k}", simple_value=v) for k, v in figures.items() if isinstance(v, int | float)]
+        self._board.write(Event(wall_time=time.time(), step=step, summary=Summary(value=scalars)).SerializeToString())
+        self._board.flush()
 
     def show(self, line: str) -> None:
         """The live line; on a screen that is not a terminal, one line more."""

@@ -1,0 +1,203 @@
+"""A run can be interrupted, killed and resumed, and says in one line what is wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trilith.agents.config import DQNConfig, NetConfig
+from trilith.agents.dqn import load, make_layout, make_net
+from trilith.training import checkpoint
+from trilith.training.actor import Order, collect
+from trilith.training.config import TrainConfig, recipe_config
+from trilith.training.local import Processes, flat_weights
+from trilith.training.run import Run, resume, train
+
+AGENT = DQNConfig(
+    net=NetConfig(width=16, layers=1, heads=2, decoder=16), batch=8, ratio=0.2, min_replay=20, replay_mb=0.2, curriculum_steps=10
+)
+
+
+def tiny(out: Path, **options: Any) -> TrainConfig:
+    return TrainConfig(out=out, actors=0, episodes=4, evaluate_every=5, evaluate_scenes=2, agent=AGENT, **options)
+
+
+def saved(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays, facts = checkpoint.load(out / checkpoint.NAME)
+    for mine in ("seconds", "evaluated", "best", "last_valid"):  # when it was evaluated; nothing of learning depends on it
+        del facts[mine]
+    return arrays, facts
+
+
+def log(out: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "whole", steps=24), screen=False)
+    train(tiny(tmp_path / "parts", steps=7), screen=False)
+    resume(tmp_path / "parts", steps=13, screen=False)
+    resume(tmp_path / "parts", steps=24, screen=False)
+    (arrays, facts), (arrays2, facts2) = saved(tmp_path / "whole"), saved(tmp_path / "parts")
+    assert facts == facts2
+    assert facts["step"] == 24
+    assert arrays.keys() == arrays2.keys()
+    for name, array in arrays.items():
+        assert array.tobytes() == arrays2[name].tobytes(), name
+    for out in (tmp_path / "whole", tmp_path / "parts"):
+        valid = [line["step"] for line in log(out, "valid")]
+        assert valid == sorted(set(valid))
+        assert valid[-1] == 24
+        assert load(out).config == AGENT
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "a", steps=3), screen=False)
+    train(tiny(tmp_path / "b", steps=3, seed=1), screen=False)
+    assert saved(tmp_path / "a")[1] != saved(tmp_path / "b")[1]
+
+
+def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
+    config = tiny(tmp_path, steps=40)
+    run = Run(config)
+    run.go(screen=False)
+    longest = config.episodes * 7
+    assert AGENT.min_replay + 40 / AGENT.ratio <= run.actor_steps <= AGENT.min_replay + 41 / AGENT.ratio + longest
+
+
+def test_an_order_gives_the_same_episodes_in_any_process() -> None:
+    net = make_net(AGENT, make_layout(AGENT, "covering_hard"))
+    order = Order((0, 1), 6, (0.5, 0.5), 0.5, (4.0, 4.0))
+    here = collect(net, "covering_hard", order)
+    actors = Processes(AGENT, "covering_hard", 1)
+    try:
+        actors.send(order, flat_weights(net))
+        assert actors.idle() == 0
+        [there] = wait_for(actors)
+        assert there.returns == here.returns
+        for mine, theirs in zip(here.episodes, there.episodes, strict=True):
+            assert mine.records.tobytes() == theirs.records.tobytes()
+            np.testing.assert_array_equal(mine.actions, theirs.actions)
+
+        victim = next(iter(actors._actors.values()))[0]
+        actors.send(order, flat_weights(net))
+        assert victim.pid is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        [again] = wait_for(actors)  # another actor takes over the order
+        assert again.returns == here.returns
+        assert len(actors.deaths) <= 1  # none if it had answered before it died
+    finally:
+        actors.close()
+
+
+def wait_for(actors: Processes) -> list[Any]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if played := actors.receive(timeout=1):
+            return played
+    raise TimeoutError
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from training.test_run import tiny
+from dataclasses import replace
+from trilith.training.run import train
+if __name__ == "__main__":
+    train(replace(tiny(Path(sys.argv[1])), actors=1, checkpoint_seconds=0.2, log_seconds=0.2))
+"""
+
+
+def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    out = tmp_path / "run"
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    process = subprocess.Popen([sys.executable, str(program), str(out)], env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not ((out / checkpoint.NAME).exists() and checkpoint.load(out / checkpoint.NAME)[1]["step"] > 3):
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    step = saved(out)[1]["step"]
+    assert step > 3
+
+    timer = threading.Timer(6, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    resume(out, actors=0, minutes=5, screen=False)  # far longer than until the interrupt
+    timer.join()
+    assert saved(out)[1]["step"] > step
+    steps = [line["step"] for line in log(out, "train")]
+    assert steps == sorted(steps)
+
+
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+    def refused(what: str, *arguments: Any, **options: Any) -> None:
+        with pytest.raises(ValueError, match=what) as error:
+            resume(*arguments, **options, screen=False)
+        assert "\n" not in str(error.value)
+
+    refused("cannot read", tmp_path / "nowhere")
+    train(tiny(tmp_path / "run", steps=1), screen=False)
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(tiny(tmp_path / "run", steps=1), screen=False)
+    path = tmp_path / "run" / checkpoint.NAME
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    refused("is damaged", tmp_path / "run")
+    path.write_bytes(b"")
+    refused("is damaged", tmp_path / "run")
+    path.unlink()
+    refused("nothing to resume", tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="cannot write"):
+        train(tiny(tmp_path / "file" / "run", steps=1), screen=False)
+    with pytest.raises(ValueError, match="choose fast, paper"):
+        recipe_config("slow")
+
+
+def test_a_folder_that_vanishes_ends_the_run_with_a_message(tmp_path: Path) -> None:
+    run = Run(tiny(tmp_path / "run", log_seconds=0.2, checkpoint_seconds=0.5))
+    threading.Timer(2, shutil.rmtree, (tmp_path / "run",), {"ignore_errors": True}).start()
+    with pytest.raises(ValueError, match="cannot write to"):
+        run.go(screen=False)
+
+
+def test_a_full_disk_is_told_and_the_old_checkpoint_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tiny(tmp_path, steps=2), screen=False)
+    before = (tmp_path / checkpoint.NAME).read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save", full)
+    resume(tmp_path, steps=4, screen=False)
+    assert (tmp_path / checkpoint.NAME).read_bytes() == before
+
+
+def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
+    paper = recipe_config("paper").agent
+    graph = replace(paper.net, width=8)
+    short = replace(paper, net=graph, min_replay=5, batch=4)
+    ablations = [
+        short,
+        replace(short, mask="edges", net=replace(graph, connectivity="sparse")),
+        replace(short, actions="absolute"),
+        replace(short, actions="relative_xy", offsets=5, mask="legal"),
+        replace(short, offsets=7, net=replace(graph, recurrent=1), n_step=3, double=True),
+    ]
+    for i, agent in enumerate(ablations):
+        config = TrainConfig(out=tmp_path / str(i), recipe="paper", actors=0, episodes=4, evaluate_scenes=1, steps=4, agent=agent)
+        assert train(config, screen=False)["hardest"] <= 7
