@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import re
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from tyro.conf import Positional, subcommand
+from tyro.conf import Positional, arg, subcommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,7 +71,7 @@ class Scene:
     Example: trilith scene covering --level 2 --seed 7 --out scene.png
     """
 
-    task: Positional[str]
+    task: Positional[Annotated[str, arg(metavar="TASK")]]
     """Name of a task; `trilith tasks` lists them."""
     level: str = "hardest"
     """A level's number or name, "hardest" or "all"."""
@@ -101,7 +104,7 @@ class Film:
     Example: trilith film episode.json --out episode.gif
     """
 
-    episode: Positional[Path]
+    episode: Positional[Annotated[Path, arg(metavar="EPISODE.json")]]
     """A recording, as `trilith evaluate --record` or the page writes it."""
     out: Path = Path("episode.gif")
     """Where the film goes, .gif or .mp4."""
@@ -116,11 +119,13 @@ class Film:
 
         if not 16 <= self.pixels <= 2048:
             raise ValueError(f"{self.pixels} pixels: must be 16 to 2048")
+        data = read_json(self.episode)
         try:
-            recording = Recording.from_json(read_json(self.episode))
+            recording = Recording.from_json(data)
+            steps = list(recording.replay(record=True))
         except ValueError as error:
             raise ValueError(f"{self.episode}: {error}") from None
-        film(episode_frames(recording.start, recording.replay(record=True), self.pixels), self.out)
+        film(episode_frames(recording.start, steps, self.pixels), self.out)
         print(self.out)
 
 
@@ -142,6 +147,7 @@ class Demo:
         """Prints the table and writes the pictures."""
         from trilith.agent import load_agent
         from trilith.evaluate import play
+        from trilith.files import make_folder
         from trilith.frozen import SIZES, frozen, generator
         from trilith.render import contact_sheet, episode_frames, film, picture, save_png
         from trilith.tasks import TASKS
@@ -151,10 +157,10 @@ class Demo:
         loaded = {name: load_agent(name) for name in self.agents}
         if not loaded:
             raise ValueError("no agents: name at least one")
+        make_folder(self.out)
         table = _table("task (hardest level)", *(f"{name}" for name in loaded), "most to earn")
         pictures, captions = [], []
-        with _progress() as progress:
-            bar = progress.add_task("building", total=len(TASKS) * len(loaded), status="")
+        with _Progress("building", len(TASKS) * len(loaded)) as progress:
             for task in TASKS.values():
                 starts = [frozen(task.name, "hardest", "test", index) for index in range(self.scenes)]
                 played, means = [], []
@@ -162,7 +168,7 @@ class Demo:
                     rngs = [generator("trilith agent", 0, f"{task.name}/hardest", index) for index in range(self.scenes)]
                     played.append(play(agent, starts, rngs))
                     means.append(sum(end.total for _, end in played[-1]) / self.scenes)
-                    progress.update(bar, advance=1, status=f"{task.name}, {name}: reward {means[-1]:.2f}")
+                    progress.add(1, f"{task.name}, {name}: reward {means[-1]:.2f}")
                 # The sheet shows one scene for all: the one in which the last agent earned most.
                 totals = [end.total for _, end in played[-1]]
                 best = totals.index(max(totals))
@@ -214,7 +220,7 @@ class Evaluate:
     Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
     """
 
-    agent: Positional[str]
+    agent: Positional[Annotated[str, arg(metavar="AGENT")]]
     """An agent by its name: random, legal, scripted, planner."""
     task: str
     """Name of a task; `trilith tasks` lists them."""
@@ -233,36 +239,41 @@ class Evaluate:
     worst: int = 10
     """Episodes to show and to keep in the result: those that fell furthest short."""
     out: Path | None = None
-    """Result file; by default results/AGENT-TASK-LEVEL-SPLIT-SCENES.json."""
+    """Result file; by default its name in the folder results says what was measured."""
     record: Path | None = None
     """Folder for a recording of every episode, to film or to open in the page."""
 
     def run(self) -> None:
         """Runs what is left to do, writes the result and prints it."""
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # however many workers: threads may change a network's last digits
         from trilith.evaluate import Evaluation, Run
 
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
         evaluation = Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, self.worst)  # type: ignore[arg-type]
-        seeded = f"-seed{self.seed}" if self.seed else ""
-        name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{seeded}.json"
-        run = Run(evaluation, self.out or Path("results") / name)
+        marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "")
+        name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
+        run = Run(evaluation, self.out or Path("results") / name, self.record)
         rewards = [episode["reward"] for episode in run.episodes()]
-        if rewards:
-            print(f"going on after {len(rewards)} of {self.scenes} episodes")
-        with _progress() as progress:
-            bar = progress.add_task(f"{self.agent}, {self.task}", total=self.scenes, completed=len(rewards), status="")
-            try:
-                for episodes in run.run(self.workers):
-                    rewards += [episode["reward"] for episode in episodes]
-                    progress.update(bar, completed=len(rewards), status=f"reward {sum(rewards) / len(rewards):.3f}")
-                if run.result is not None:
-                    progress.update(bar, completed=self.scenes, status="done before")
-            except KeyboardInterrupt:
-                progress.stop()
-                print(f"stopped: {len(rewards)} of {self.scenes} episodes are kept, the same command goes on from there", file=sys.stderr)
-                raise SystemExit(130) from None
-        result = run.finish(self.record)
+        before, begin = len(rewards), time.monotonic()
+        if run.result is not None:
+            print(f"done before: remove {run.out} to measure again", file=sys.stderr)
+        else:
+            if rewards:
+                print(f"going on after {before} of {self.scenes} episodes", file=sys.stderr)
+            with _Progress(f"{self.agent}, {self.task}", self.scenes, before) as progress:
+                try:
+                    for episodes in run.run(self.workers):
+                        rewards += [episode["reward"] for episode in episodes]
+                        progress.add(len(episodes), f"reward {sum(rewards) / len(rewards):.3f}")
+                except KeyboardInterrupt:
+                    progress.stop()
+                    kept = f"{len(run.episodes())} of {self.scenes} episodes are kept"
+                    print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                    raise SystemExit(130) from None
+            count, seconds = len(rewards) - before, time.monotonic() - begin
+            print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
+        result = run.finish()
         _print(_result_table(result))
         if self.worst:
             table = _table("worst scenes", "level", "reward", "most", "reason", "steps")
@@ -282,7 +293,7 @@ class Report:
     Example: trilith report results --out report
     """
 
-    results: Positional[Path]
+    results: Positional[Annotated[Path, arg(metavar="FOLDER")]]
     """Folder with result files of `trilith evaluate`."""
     out: Path = Path("report")
     """Folder for report.md and its figures."""
@@ -348,8 +359,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
     try:
         command.run()
+    except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (ValueError, OSError) as error:
-        print(f"trilith: {error}", file=sys.stderr)
+        print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -364,7 +378,8 @@ def _one_line(box: str) -> str:
             break
         if text and text[0] not in "╭╰─":
             words.append(text)
-    return " ".join(words) or "bad arguments: see --help"
+    said = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number", " ".join(words))
+    return said or "bad arguments: see --help"
 
 
 def _caption(task: str, agent: str, total: float, most: float, reason: str | None) -> str:
@@ -404,9 +419,49 @@ def _print(table: Table) -> None:
     (console if console.is_terminal else Console(width=160)).print(table)
 
 
-def _progress() -> Any:
-    """A bar with counts, speed, time left and a status, on standard error."""
-    from rich.console import Console
+class _Progress:
+    """How far the work is, on standard error: a moving bar in a terminal, elsewhere a line now and then."""
+
+    pause = 10.0
+    """Seconds between lines."""
+
+    def __init__(self, name: str, total: int, done: int = 0) -> None:
+        from rich.console import Console
+
+        self.name, self.total, self.done = name, total, done
+        self._before, self._begin, self._told = done, time.monotonic(), time.monotonic()
+        console = Console(stderr=True)
+        self._bar = _bar(console) if console.is_terminal else None
+        self._row = self._bar.add_task(name, total=total, completed=done, status="") if self._bar else None
+
+    def __enter__(self) -> _Progress:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leaves the terminal to others."""
+        if self._bar:
+            self._bar.stop()
+
+    def add(self, count: int, status: str) -> None:
+        """So many more are done."""
+        self.done += count
+        now = time.monotonic()
+        if self._bar:
+            self._bar.update(self._row, completed=self.done, status=status)
+        elif now - self._told >= self.pause:
+            self._told = now
+            speed = (self.done - self._before) / max(now - self._begin, 1e-9)
+            left = (self.total - self.done) / speed
+            print(f"{self.name}: {self.done} of {self.total}, {speed:.1f}/s, {left:.0f} s left, {status}", file=sys.stderr, flush=True)
+
+
+def _bar(console: Any) -> Any:
+    """A bar with counts, speed, time left and a status."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -423,7 +478,7 @@ def _progress() -> Any:
         Speed(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[status]}"),
-        console=Console(stderr=True),
+        console=console,
     )
 
 

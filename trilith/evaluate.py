@@ -2,7 +2,7 @@
 
 The result depends on the agent, the scenes and the seed alone: each episode has a random generator of its own, and episodes
 run side by side in fixed groups, so that the number of worker processes changes nothing. Finished groups are kept in a journal
-beside the result; a run that was stopped, even killed, goes on from there.
+beside the result; a run that was stopped, even killed, goes on from there. How long it took is never in the result.
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ import json
 import multiprocessing
 import os
 import signal
+import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import FileIO
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +26,9 @@ import numpy as np
 
 from trilith.agent import Agent, load_agent
 from trilith.episode import REASONS, Recording, State, step
-from trilith.files import read_json, write_json
+from trilith.files import make_folder, read_json, told, whole, write_json
 from trilith.frozen import SIZES, VERSION, Split, frozen, generator, set_name
-from trilith.scene import Placement
+from trilith.scene import Placement, Role
 from trilith.tasks import Level, get_task
 
 GROUP = 16
@@ -80,7 +86,7 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
             "level": end.level,
             "reward": end.total,
             "best": end.rules.best(end.scene),
-            "steps": end.steps,
+            "blocks": int((end.scene.role == Role.BLOCK).sum()),
             "glue": int(end.scene.sticky.sum()),
             "reason": end.ended,
             "placements": recording.to_json()["placements"],
@@ -98,7 +104,8 @@ def recording_of(evaluation: Evaluation, episode: dict[str, Any]) -> dict[str, A
 def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str, Any]:
     """The result: means with 95 % intervals, and what the figures of a report are made of."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
-    levels = sorted({episode["level"] for episode in episodes}, key=str)
+    rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
+    chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
     reasons = [episode["reason"] for episode in episodes]
     short = sorted(episodes, key=lambda episode: (episode["reward"] - episode["best"], episode["index"]))[: evaluation.worst]
     return {
@@ -110,13 +117,12 @@ def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str,
         "share": float(rewards.sum() / best.sum()),
         "most": float(best.mean()),
         "solved": reasons.count("complete") / len(reasons),
-        "blocks": float(np.mean([episode["steps"] for episode in episodes])),
+        "blocks": float(np.mean([episode["blocks"] for episode in episodes])),
         "glue": float(np.mean([episode["glue"] for episode in episodes])),
         "reasons": {reason: reasons.count(reason) for reason in REASONS},
         "by_level": {
-            str(level): {"episodes": int(chosen.sum()), "reward": float(rewards[chosen].mean()), "most": float(best[chosen].mean())}
-            for level in levels
-            if (chosen := np.array([episode["level"] == level for episode in episodes])).any()
+            str(level): {"episodes": int(rows.sum()), "reward": float(rewards[rows].mean()), "most": float(best[rows].mean())}
+            for level, rows in chosen.items()
         },
         "rewards": rewards.tolist(),
         "worst": [
@@ -129,87 +135,164 @@ def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str,
 class Run:
     """An evaluation on its way to a file. `run` does what is not done yet, `finish` writes the result."""
 
-    def __init__(self, evaluation: Evaluation, out: Path) -> None:
-        """Takes up what an earlier run left. Raises ValueError if `out` holds the result of another evaluation."""
-        self.evaluation, self.out = evaluation, out
+    def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None) -> None:
+        """Takes up what an earlier run left. With `record`, every episode is kept in that folder as well.
+
+        Raises ValueError if `out` holds something else than the result of this evaluation, or if this is done, but not recorded.
+        """
+        self.evaluation, self.out, self.record = evaluation, out, record
         self.journal = out.with_name(f".{out.stem}.journal")
         self.done: dict[int, list[dict[str, Any]]] = {}
         self.result: dict[str, Any] | None = None
         self._identity = {**asdict(evaluation), "version": VERSION}
         load_agent(evaluation.agent)  # a wrong name is told before any worker starts
         if out.exists():
-            found = read_json(out)
-            if not isinstance(found, dict) or any(found.get(key) != value for key, value in self._identity.items()):
-                raise ValueError(f"{out} holds another result: choose another --out, or remove it")
-            self.result = found
-        elif self.journal.exists():
+            self.result = self._finished()
+        elif self.journal.is_file():
             self._take_up()
 
+    def _finished(self) -> dict[str, Any]:
+        found = read_json(self.out)
+        if not isinstance(found, dict) or not {"by_level", "worst", *self._identity} <= found.keys():
+            raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
+        for key, value in self._identity.items():
+            if found[key] != value:
+                raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")
+        if self.record is not None and not all(self._recorded(index).exists() for index in range(self.evaluation.scenes)):
+            raise ValueError(f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out")
+        return found
+
     def _take_up(self) -> None:
-        lines = self.journal.read_text(encoding="utf-8").splitlines(keepends=True)
-        if not lines or not lines[0].endswith("\n") or json.loads(lines[0]) != self._identity:
+        """Reads the journal, if it is of this evaluation."""
+        lines = self.journal.read_bytes().splitlines(keepends=True)
+        if not lines or lines[0] != _line(self._identity):
             return
+        groups = self.evaluation.groups()
         for line in lines[1:]:
-            if line.endswith("\n"):  # the last line may have been cut off
-                group, episodes = json.loads(line)
-                self.done[group] = episodes
+            with suppress(ValueError, TypeError, LookupError):  # a line that was cut off: its group runs again
+                number, episodes = json.loads(line)
+                if [episode["index"] for episode in episodes] == groups[number]:
+                    self.done[number] = episodes
 
     def run(self, workers: int) -> Iterator[list[dict[str, Any]]]:
-        """Runs the groups that are not done, in so many processes, and yields the episodes of each as it ends."""
+        """Runs the groups that are not done, in so many processes, and yields the episodes of each as it ends.
+
+        Raises OSError in one line if a worker dies or the disk is full; what is done is then kept.
+        """
         if self.result is not None:
             return
+        make_folder(self.out.parent)
+        if self.record is not None:
+            make_folder(self.record)
         todo = [(number, group) for number, group in enumerate(self.evaluation.groups()) if number not in self.done]
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        with self.journal.open("w", encoding="utf-8") as journal:
-            journal.write(json.dumps(self._identity) + "\n")
-            for number, episodes in sorted(self.done.items()):
-                journal.write(json.dumps([number, episodes]) + "\n")
-            journal.flush()
+        with whole(self.journal) as aside:
+            aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
+        with FileIO(self.journal, "a") as journal:
             for number, episodes in _spread(self.evaluation, todo, workers):
                 self.done[number] = episodes
-                journal.write(json.dumps([number, episodes]) + "\n")
-                journal.flush()
+                line = _line([number, episodes])
+                with told(self.journal):
+                    while line:  # near the end of the disk only a part may go in
+                        line = line[journal.write(line) or 0 :]
                 yield episodes
 
     def episodes(self) -> list[dict[str, Any]]:
         """The episodes done so far, by index."""
         return [episode for _, episodes in sorted(self.done.items()) for episode in episodes]
 
-    def finish(self, record: Path | None = None) -> dict[str, Any]:
-        """Writes the result and, if asked to, a recording of every episode; the journal is then no longer needed."""
+    def finish(self) -> dict[str, Any]:
+        """Writes the recordings, if any, and the result; the journal is then no longer needed."""
         if self.result is None:
             episodes = self.episodes()
-            if record is not None:
-                for episode in episodes:
-                    write_json(record / f"{episode['index']:05d}.json", recording_of(self.evaluation, episode))
+            for episode in episodes if self.record is not None else ():
+                write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode))
             self.result = summary(self.evaluation, episodes)
             write_json(self.out, self.result)
             self.journal.unlink(missing_ok=True)
         return self.result
 
-
-_agent: Agent
-_evaluation: Evaluation
-
-
-def _begin(evaluation: Evaluation) -> None:
-    """Prepares a worker process: one thread each, and Ctrl-C is for the main process to handle."""
-    global _agent, _evaluation
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _agent, _evaluation = load_agent(evaluation.agent), evaluation
+    def _recorded(self, index: int) -> Path:
+        assert self.record is not None
+        return self.record / f"{index:05d}.json"
 
 
-def _work(job: tuple[int, list[int]]) -> tuple[int, list[dict[str, Any]]]:
-    number, indices = job
-    return number, run_group(_agent, _evaluation, indices)
+def _line(entry: Any) -> bytes:
+    return json.dumps(entry, allow_nan=False).encode() + b"\n"
 
 
-def _spread(evaluation: Evaluation, jobs: list[tuple[int, list[int]]], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+Job = tuple[int, list[int]]
+"""A group: its number and the indices of its scenes."""
+
+
+def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Runs groups in so many processes and yields each as it ends. Raises ChildProcessError if a process dies."""
     if workers == 1 or len(jobs) < 2:
         agent = load_agent(evaluation.agent)
         for number, indices in jobs:
             yield number, run_group(agent, evaluation, indices)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before a worker imports anything that would start more
-    with multiprocessing.get_context("spawn").Pool(min(workers, len(jobs)), _begin, (evaluation,)) as pool:
-        yield from pool.imap_unordered(_work, jobs)
+    waiting = iter(jobs)
+    crew: dict[Connection, SpawnProcess] = {}
+    try:
+        for job in islice(waiting, workers):
+            connection, process = _hire(evaluation)
+            crew[connection] = process
+            connection.send(job)
+        busy = set(crew)
+        while busy:
+            ready = wait(list(busy))
+            for connection in [each for each in busy if each in ready]:
+                try:
+                    answer = connection.recv()
+                    if (next_job := next(waiting, None)) is not None:
+                        connection.send(next_job)
+                    else:
+                        busy.remove(connection)
+                except (EOFError, OSError):
+                    raise ChildProcessError(_epitaph(crew[connection])) from None
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
+    finally:
+        for process in crew.values():
+            process.kill()  # they hold nothing that could be lost
+        for process in crew.values():
+            process.join()
+
+
+def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
+    """A new worker and the connection to it. Ctrl-C reaches it neither while it starts nor later: it is ours to handle."""
+    context = multiprocessing.get_context("spawn")  # a fork would inherit threads' locks
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, evaluation), daemon=True)
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits it
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+    theirs.close()
+    return ours, process
+
+
+def _work(connection: Connection, evaluation: Evaluation) -> None:
+    """A worker: runs groups until the other end is gone, also when it was killed."""
+    agent = load_agent(evaluation.agent)
+    with suppress(EOFError, ConnectionError):
+        while True:
+            number, indices = connection.recv()
+            answer: tuple[int, list[dict[str, Any]]] | Exception
+            try:
+                answer = number, run_group(agent, evaluation, indices)
+            except ValueError as error:
+                answer = ValueError(str(error))
+            except Exception:  # goes on in the main process, with where it happened
+                answer = RuntimeError(f"in a worker:\n{traceback.format_exc()}")
+            connection.send(answer)
+
+
+def _epitaph(process: SpawnProcess) -> str:
+    process.join(5)
+    code = process.exitcode
+    how = f"killed by {signal.Signals(-code).name}; is memory short?" if code is not None and code < 0 else f"exit code {code}"
+    return f"a worker died ({how}): what is done is kept, the same command goes on from there"

@@ -6,8 +6,29 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EACCES
 from pathlib import Path
 from typing import Any
+
+
+@contextmanager
+def told(path: str | Path) -> Iterator[None]:
+    """Errors of the system while `path` is written become one line that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.strerror is None:  # it has a message of its own
+            raise
+        why = f"{error.filename} is not a folder" if isinstance(error, FileExistsError) else error.strerror
+        raise OSError(f"cannot write {path}: {why}") from None
+
+
+def make_folder(path: str | Path) -> None:
+    """Makes a folder, and those above it, unless it is there. Raises OSError in one line if it cannot be written to."""
+    with told(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
 
 
 @contextmanager
@@ -17,13 +38,14 @@ def whole(path: str | Path) -> Iterator[Path]:
     Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield aside
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield aside
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
 
 
 def write_json(path: str | Path, data: Any) -> None:
@@ -38,5 +60,7 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is not JSON that can be read: it is nested too deep") from None
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from trilith.episode import REASONS
@@ -30,8 +30,8 @@ def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
-    found = [(path, read_json(path)) for path in sorted(folder.glob("*.json"))]
-    results = [data for _, data in found if isinstance(data, dict) and "by_level" in data and "reasons" in data]
+    found = [read_json(path) for path in sorted(folder.glob("[!.]*.json"))]  # what begins with a dot is on its way to a file
+    results = [data for data in found if isinstance(data, dict) and {"by_level", "reasons"} <= data.keys() and data.get("task") in TASKS]
     if not results:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
@@ -45,7 +45,7 @@ def write_report(folder: Path, out: Path) -> Path:
     text = ["# Results\n", _reward_table(results), _paragraph(results)]
     figures: list[tuple[str, str, Callable[[list[Result], Any], bool]]] = [
         ("rewards", "Mean reward: median over seeds, with the range from the lowest to the highest seed.", _draw_rewards),
-        ("reasons", "Why episodes ended, hardest scenes.", _draw_reasons),
+        ("reasons", "Why episodes ended, hardest scenes, over all seeds.", _draw_reasons),
         ("levels", "Share of the most there is to earn, level by level and in the generalisation levels.", _draw_levels),
     ]
     for name, caption, draw in figures:
@@ -111,7 +111,7 @@ def _paragraph(results: list[Result]) -> str:
 def _every_result(results: list[Result]) -> str:
     lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
     for r in results:
-        seed = f" (seed {r['seed']})" if r["seed"] else ""
+        seed = (f" (seed {r['seed']})" if r["seed"] else "") + (" (forfeit)" if r["forfeit"] else "")
         interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
         lines.append(
             f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "
@@ -122,12 +122,10 @@ def _every_result(results: list[Result]) -> str:
 
 def _figure(path: Path, results: list[Result], draw: Callable[[list[Result], Any], bool]) -> bool:
     """Draws a figure with a panel per task into a file; False, and no file, if there was nothing to draw."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, len(TASKS), figsize=(4.2 * len(TASKS), 4.2), constrained_layout=True)
+    figure = Figure(figsize=(4.2 * len(TASKS), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(TASKS))
     drawn = False
     for panel, task in zip(panels, TASKS.values(), strict=True):
         panel.set_title(task.title)
@@ -142,7 +140,6 @@ def _figure(path: Path, results: list[Result], draw: Callable[[list[Result], Any
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
         with whole(path) as aside:
             figure.savefig(aside, dpi=110)
-    pyplot.close(figure)
     return drawn
 
 
@@ -184,13 +181,13 @@ def _draw_rewards(results: list[Result], panel: Any) -> bool:
 
 
 def _draw_reasons(results: list[Result], panel: Any) -> bool:
-    cells = {agent: found[0] for (agent, _, which), found in _cells(results).items() if which == "hardest"}
+    cells = {agent: found for (agent, _, which), found in _cells(results).items() if which == "hardest"}
     if not cells:
         return False
     names = [name for name in _agents(results) if name in cells]
     left = [0.0] * len(names)
     for reason, colour in zip(REASONS, ("#bbbbbb", "#999999", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000"), strict=True):
-        shares = [cells[name]["reasons"][reason] / cells[name]["episodes"] for name in names]
+        shares = [fmean(result["reasons"][reason] / result["episodes"] for result in cells[name]) for name in names]
         panel.barh(names, shares, left=left, color=colour, label=reason.replace("_", " "))
         left = [a + b for a, b in zip(left, shares, strict=True)]
     panel.invert_yaxis()
