@@ -52,7 +52,7 @@ def test_levels_are_as_in_the_table(level):
 
 
 def test_obstacles_leave_a_way_through_and_their_widths_vary():
-    widths, gaps = [], []
+    widths, gaps, ends = [], [], []
     for seed in range(200):
         scene = TASK.generate(np.random.default_rng(seed), 9)
         rows = scene.rows(Role.OBSTACLE)
@@ -63,10 +63,10 @@ def test_obstacles_leave_a_way_through_and_their_widths_vary():
                 if round((scene.pose[r, 1] - 0.35) / 0.7) == layer
             )
             gaps += [b[0] - a[1] for a, b in pairwise(here)]
-            assert here[0][0] >= -7
-            assert here[-1][1] <= 7
+            ends += [here[0][0] + 7, 7 - here[-1][1]]
         widths += scene.size[rows, 0].tolist()
     assert min(gaps) >= 1.4 - 1e-9
+    assert 0 <= min(ends) < 0.2  # at the ends there is no least distance
     assert 0.7 <= min(widths) < 0.75
     assert 2.75 < max(widths) <= 2.8
     assert np.mean(widths) == pytest.approx(1.75, abs=4 * 2.1 / 12**0.5 / len(widths) ** 0.5)
