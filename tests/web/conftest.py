@@ -37,7 +37,7 @@ def site() -> Iterator[str]:
     pytest.importorskip("starlette", reason="the page's tests were left out: starlette is not installed")
     from trilith.web.server import background
 
-    with background() as url:
+    with background(workers=1) as url:
         yield url
 
 

@@ -77,7 +77,7 @@ class Report:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    running = Client(create_app())
+    running = Client(create_app(workers=1))
     yield running
     running.close()
 

@@ -159,6 +159,8 @@ def test_everything_can_be_built_with_keys(visitor: Visitor) -> None:
     assert visitor.page.evaluate("() => trilith.build.ghost") is None
     visitor.page.keyboard.press("?")
     assert visitor.page.is_visible("#keys")
+    visitor.page.click("#keys button")
+    assert not visitor.page.is_visible("#keys")
 
 
 def test_snapping_chooses_a_place_that_relative_agents_have(visitor: Visitor) -> None:
@@ -175,7 +177,8 @@ def test_snapping_chooses_a_place_that_relative_agents_have(visitor: Visitor) ->
 
 def test_the_page_and_the_rules_agree_on_where_blocks_may_be(visitor: Visitor) -> None:
     rng = np.random.default_rng(0)
-    cases: list[tuple[dict[str, Any], int, float, float]] = []
+    states: list[dict[str, Any]] = []
+    cases: list[tuple[int, int, float, float]] = []
     expected = []
     for seed in range(12):
         state = start("connecting", 8, np.random.default_rng(seed))
@@ -185,16 +188,17 @@ def test_the_page_and_the_rules_agree_on_where_blocks_may_be(visitor: Visitor) -
             if after.ended:
                 break
             state = after
+        states.append(state.to_json())
         for _ in range(40):
             placement = Placement(int(rng.integers(7)), float(rng.uniform(-7.5, 7.5)), float(rng.uniform(0, 5)))
-            cases.append((state.to_json(), *placement[:3]))
+            cases.append((len(states) - 1, *placement[:3]))
             expected.append(step(state, placement).state.ended == "spawn_collision")
     visitor.open()
-    script = """async (cases) => {
+    script = """async ([states, cases]) => {
         const { objection } = await import("/static/geometry.js");
-        return cases.map(([state, slot, x, y]) => objection(trilith.about, state, slot, x, y) !== null);
+        return cases.map(([state, slot, x, y]) => objection(trilith.about, states[state], slot, x, y) !== null);
     }"""
-    assert visitor.page.evaluate(script, cases) == expected
+    assert visitor.page.evaluate(script, [states, cases]) == expected
     assert 50 < sum(expected) < len(expected) - 50
 
 
@@ -240,9 +244,12 @@ def test_the_agents_ideas_are_shown_and_can_be_placed(visitor: Visitor) -> None:
     visitor.page.wait_for_selector("#ideas-list li")
     assert "one placement ahead" in visitor.text("#ideas-note")
     assert visitor.page.evaluate("() => trilith.think.shown.length") >= 2
+    line = [[3, 0.0, 2.0, False], [0, 1.0, 3.0, True]]
+    visitor.page.evaluate("(line) => Object.assign(trilith.think.ideas[1], { line, visits: 7 }) && trilith.think.show()", line)
+    assert "7 visits" in visitor.text("#ideas-list li:nth-child(2) b")
     visitor.page.hover("#ideas-list li:nth-child(2) button")
     assert visitor.page.evaluate("() => trilith.think.lit") == 1
-    value = visitor.text("#ideas-list li:nth-child(2) b")
+    value = visitor.text("#ideas-list li:nth-child(2) b").split()[0]
     visitor.page.click("#ideas-list li:nth-child(2) button")
     visitor.page.wait_for_function("() => trilith.episode.state.steps === 1")
     visitor.rest()
@@ -306,7 +313,7 @@ def test_a_file_given_at_the_start_is_shown(browser: Any, tmp_path: Path) -> Non
 
     first = start("connecting", 1, np.random.default_rng(8))
     write_json(tmp_path / "worst.json", {"worst": [Recording(first, (Placement(6, 0, 3.0), Placement(6, 0, 5.0))).to_json()]})
-    with background(tmp_path / "worst.json") as url, visit(browser, url) as visitor:
+    with background(tmp_path / "worst.json", workers=1) as url, visit(browser, url) as visitor:
         visitor.open()
         assert "A recorded episode" in visitor.text("#status")
         assert visitor.page.input_value("#agent") == "recorded"
@@ -317,7 +324,7 @@ def test_a_file_given_at_the_start_is_shown(browser: Any, tmp_path: Path) -> Non
 
 
 OVERLAPS = """() => {
-    const all = [...document.querySelectorAll("button, select, input:not([type=file]), canvas, h1, h2, .status, dd, .note")]
+    const all = [...document.querySelectorAll("button, select, input:not([type=file]), canvas, h1, h2, .status, dd, .note, .goal p")]
         .filter((element) => element.checkVisibility() && element.getClientRects().length);
     const problems = [];
     if (document.documentElement.scrollWidth > innerWidth) problems.push(`the page is ${document.documentElement.scrollWidth} wide`);
@@ -356,7 +363,10 @@ def test_nothing_overlaps_or_overflows(browser: Any, site: str, scheme: str, opt
         red = int(colour.split("(")[1].split(",")[0])
         assert red < 60 if scheme == "dark" else red > 200
         visitor.page.click("#theme")
-        assert visitor.page.evaluate("() => getComputedStyle(document.body).backgroundColor") != colour
+        other = visitor.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        assert other != colour
+        visitor.open()
+        assert visitor.page.evaluate("() => getComputedStyle(document.body).backgroundColor") == other, "the choice stays"
 
 
 def test_a_finger_builds_too(browser: Any, site: str) -> None:

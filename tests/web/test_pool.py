@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ def run(use: Callable[[Pool], Awaitable[Any]], size: int = 1, queue: int = 8, li
         finally:
             pool.stop()
 
-    return asyncio.run(main())
+    with ThreadPoolExecutor(1) as elsewhere:  # a browser test may have an event loop running here
+        return elsewhere.submit(asyncio.run, main()).result()
 
 
 def test_a_job_that_takes_too_long_is_stopped_and_the_next_one_answered() -> None:

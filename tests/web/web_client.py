@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
@@ -23,23 +25,30 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """The application with its worker processes, in an event loop of its own."""
+    """The application with its worker processes, in an event loop and thread of its own: a browser test may have one running here."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
         self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
         self.stack = AsyncExitStack()
-        self.loop.run_until_complete(self.stack.enter_async_context(app.router.lifespan_context(app)))
+        self.run(self.stack.enter_async_context(app.router.lifespan_context(app)))
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def close(self) -> None:
-        self.loop.run_until_complete(self.stack.aclose())
+        self.run(self.stack.aclose())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
         self.loop.close()
 
     def get(self, path: str, *headers: tuple[str, str]) -> Answer:
-        return self.loop.run_until_complete(self.call("GET", path, b"", headers or (HOST,)))
+        return self.run(self.call("GET", path, b"", headers or (HOST,)))
 
     def post(self, name: str, body: Any, *headers: tuple[str, str]) -> Answer:
-        return self.loop.run_until_complete(self.ask(name, body, *headers))
+        return self.run(self.ask(name, body, *headers))
 
     async def ask(self, name: str, body: Any, *headers: tuple[str, str]) -> Answer:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -37,6 +37,8 @@ PHYSICS_LIMIT = 5.0
 """Seconds for a placement; it takes some milliseconds."""
 AGENT_LIMIT = 20.0
 """Seconds for a decision of an agent, or a film."""
+WORKERS = max(2, os.cpu_count() or 2)
+"""Processes of each of the two lanes, physics and agents."""
 QUEUE = 64
 """Requests that may wait in each lane; one more is told to come back later."""
 BODY_SECONDS = 10.0
@@ -50,13 +52,17 @@ Handler = Callable[[Request, dict[str, Any]], Awaitable[bytes]]
 
 
 class Site:
-    """What the handlers share: the two lanes of workers, the agents on offer, and the file that was opened."""
+    """What the handlers share: the two lanes of workers, the agents on offer, and the file that was opened.
 
-    def __init__(self, agents: Sequence[str], opened: tuple[str, list[str]] | None, agent_limit: float = AGENT_LIMIT) -> None:
-        workers = max(2, os.cpu_count() or 2)
+    The page calls an agent by its name, and a run by the last part of its path, or by all of it where two would be alike.
+    """
+
+    def __init__(self, agents: Sequence[str], opened: tuple[str, list[dict[str, str]]] | None, workers: int) -> None:
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT)
-        self.thinking = Pool(workers, QUEUE, agent_limit)
-        self.agents = {_label(name): name for name in (*AGENTS, *agents)}
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT)
+        labels = [Path(name).name if os.sep in name else name for name in agents]
+        short = len({*AGENTS, *labels}) == len(AGENTS) + len(agents)
+        self.agents = {name: name for name in AGENTS} | dict(zip(labels if short else agents, agents, strict=True))
         self.opened = opened
 
     @asynccontextmanager
@@ -130,7 +136,7 @@ class Site:
         return await self.thinking.run("film", wire.recording(data["recording"]))
 
     async def open(self, request: Request, data: dict[str, Any]) -> bytes:
-        """The text of a file that the visitor chose; the episodes in it, as text each."""
+        """The text of a file that the visitor chose; the episodes in it, each as its text and a note."""
         wire.fields(data, ("text",))
         if not isinstance(data["text"], str):
             raise ValueError("text must be the text of a file")
@@ -142,11 +148,12 @@ class Site:
         return Response(wire.dumps({"recordings": recordings}), media_type="application/json")
 
 
-def create_app(
-    host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), agent_limit: float = AGENT_LIMIT
-) -> Starlette:
-    """The application. Raises ValueError if the file at `path` holds no episode."""
-    site = Site(agents, None if path is None else (Path(path).name, wire.texts(_read(path))), agent_limit)
+def create_app(host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS) -> Starlette:
+    """The application, with `workers` processes for physics and as many for agents.
+
+    Raises ValueError if the file at `path` holds no episode.
+    """
+    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers)
     about = wire.dumps(site.about()).encode()
 
     async def get_about(request: Request) -> Response:
@@ -288,11 +295,6 @@ def _describe(task: Task) -> dict[str, Any]:
     }
 
 
-def _label(name: str) -> str:
-    """What the page calls an agent: a run by the last part of its path, anything else by its name."""
-    return Path(name).name if os.sep in name else name
-
-
 def _read(path: str | Path) -> str:
     try:
         if Path(path).stat().st_size > wire.MAX_FILE:
@@ -341,9 +343,9 @@ def run(host: str, port: int, open_browser: bool, path: str | Path | None = None
 
 
 @contextmanager
-def background(path: str | Path | None = None, agents: Sequence[str] = (), agent_limit: float = AGENT_LIMIT) -> Iterator[str]:
+def background(path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS) -> Iterator[str]:
     """The address of a page served from a thread while the block runs: for tests, benchmarks and screenshots."""
-    app = create_app("127.0.0.1", path, agents, agent_limit)
+    app = create_app("127.0.0.1", path, agents, workers)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)

@@ -164,8 +164,11 @@ def recording_from(data: Any) -> Recording:
     return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), forfeit)
 
 
-def recordings(text: str) -> list[Recording]:
-    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Raises ValueError naming what is wrong."""
+def open_text(text: str) -> list[dict[str, str]]:
+    """The episodes of a file, each as its text and a note about it: one recorded episode, or the list "worst" of a result file.
+
+    Raises ValueError naming what is wrong.
+    """
     data = parse(text)
     found = data
     if isinstance(data, dict):
@@ -176,17 +179,22 @@ def recordings(text: str) -> list[Recording]:
         raise ValueError(f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
     result = []
     for number, each in enumerate(found, start=1):
-        inner = each["recording"] if isinstance(each, dict) and "recording" in each else each
         try:
-            result.append(recording_from(inner))
+            result.append({"text": dumps(recording_from(each).to_json()), "note": _note(each)})
         except ValueError as error:
             raise ValueError(f"episode {number}: {error}") from None
     return result
 
 
-def texts(text: str) -> list[str]:
-    """The episodes of a file, checked, as text each."""
-    return [dumps(each.to_json()) for each in recordings(text)]
+def _note(case: Mapping[str, Any]) -> str:
+    """What a result file says about one of its worst cases, in a few words; nothing for a plain recording."""
+    reward, most, reason = (case.get(name) for name in ("reward", "most", "reason"))
+    words = []
+    if isinstance(reward, int | float) and isinstance(most, int | float):
+        words.append(f"{reward:.2f} of {most:.2f}")
+    if isinstance(reason, str):
+        words.append(reason[:20].replace("_", " "))
+    return ", ".join(words)
 
 
 def dumps(data: Any) -> str:

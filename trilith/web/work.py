@@ -63,8 +63,8 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
 
 
 def open_file(text: str) -> bytes:
-    """The episodes of a file, as text each."""
-    return _encode({"recordings": wire.texts(text)})
+    """The episodes of a file, each as its text and a note."""
+    return _encode({"recordings": wire.open_text(text)})
 
 
 def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:

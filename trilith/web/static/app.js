@@ -56,9 +56,9 @@ class App {
   wire() {
     $("task").replaceChildren(...this.about.tasks.map((task) => new Option(task.title, task.name)));
     for (const id of ["agent", "rival"]) $(id).replaceChildren(...this.about.agents.map((name) => new Option(name, name)));
-    const preferred = this.about.agents.includes("scripted") ? "scripted" : this.about.agents[0];
-    $("agent").value = preferred;
-    $("rival").value = this.about.agents.find((name) => name !== preferred && name !== "random") ?? preferred;
+    const has = (name) => this.about.agents.includes(name);
+    $("agent").value = has("planner") ? "planner" : this.about.agents[0];
+    $("rival").value = has("scripted") ? "scripted" : this.about.agents.at(-1);
 
     const go = () => this.attempt(() => this.load({ task: $("task").value, level: this.level(), seed: this.seed() }));
     $("task").addEventListener("change", () => { this.fillLevels($("task").value); go(); });
@@ -253,6 +253,9 @@ class App {
     const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
+    try {
+      localStorage.setItem("theme", root.dataset.theme);
+    } catch { /* a browser that keeps nothing: the choice then lasts as long as the page */ }
     this.stage.recolour();
   }
 
@@ -280,6 +283,10 @@ class App {
 }
 
 async function main() {
+  try {
+    const theme = localStorage.getItem("theme");
+    if (theme) document.documentElement.dataset.theme = theme === "dark" ? "dark" : "light";
+  } catch { /* as above */ }
   const app = new App(await api.about());
   window.trilith = app; // for the console, and for whoever drives the page
   await app.attempt(() => app.fromAddress());

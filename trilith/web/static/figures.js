@@ -20,7 +20,7 @@ export class Figures {
   describe(task) {
     this.task = task;
     $("goal").textContent = task.goal;
-    $("rules").textContent = `${task.reward} Ends: ${task.end.charAt(0).toLowerCase()}${task.end.slice(1)}`;
+    $("rules").textContent = `Reward: ${task.reward} Ends: ${task.end.charAt(0).toLowerCase()}${task.end.slice(1)}`;
     $("sticky-cost").textContent = task.sticky_cost ? `costs ${task.sticky_cost}` : "free";
     $("glue-figure").hidden = !task.sticky_cost;
   }

@@ -25,15 +25,15 @@ export class Files {
   async offer(recordings) {
     this.recordings = recordings;
     this.row.hidden = false;
-    this.select.replaceChildren(...recordings.map((text, i) => {
+    this.select.replaceChildren(...recordings.map(({ text, note }, i) => {
       const { start, placements } = JSON.parse(text), title = this.app.tasks.get(start.task).title;
-      return new Option(`${i + 1}. ${title}, level ${levelName(start.level)}, ${placements.length} steps`, i);
+      return new Option(`${i + 1}. ${title} ${levelName(start.level)}: ${note || `${placements.length} steps`}`, i);
     }));
     await this.show(0);
   }
 
   async show(index) {
-    const text = this.recordings[index], moments = await this.app.api.replay(text);
+    const { text } = this.recordings[index], moments = await this.app.api.replay(text);
     moments.forEach((moment) => { moment.by = "recorded"; });
     const episode = new Episode(moments, null, JSON.parse(text).forfeit);
     episode.jump(0);

@@ -13,7 +13,7 @@ export function wireKeys(app) {
   const actions = {
     s: press("sticky"), g: press("snap"), i: press("ideas"), c: press("contacts"), p: press("play"), ".": press("step"), t: press("take"),
     n: press("next"), r: press("random"), z: undo, y: redo, o: look(1), O: look(-1), "?": press("help"),
-    Escape: () => app.build.look(null),
+    Escape: () => { app.build.look(null); $("rules-box").open = false; },
   };
   document.addEventListener("keydown", (event) => {
     if (!app.panel || event.altKey || $("keys").open) return;

@@ -12,12 +12,12 @@ export function readTheme() {
 
 /** Maps metres to pixels within a rectangle of the canvas, the scene resting on the rectangle's lower edge. */
 export class View {
-  constructor(left, top, width, height, highest) {
+  constructor(left, top, width, height, highest, widest = 0) {
     this.left = left;
     this.top = top;
     this.width = width;
     this.height = height;
-    this.scale = Math.min(width / WIDTH, height / (highest - BOTTOM));
+    this.scale = Math.min(width / Math.max(WIDTH, 2 * widest), height / (highest - BOTTOM));
     this.originX = left + width / 2;
     this.originY = top + height + BOTTOM * this.scale;
   }
@@ -188,7 +188,6 @@ export function paint(ctx, view, theme, about, content) {
   if (show.done && !moving) {
     ctx.strokeStyle = theme.covered;
     ctx.lineWidth = Math.max(0.11 * view.scale, 3);
-    ctx.lineCap = "round";
     for (const [left, right, y] of moment.view.covered) {
       ctx.beginPath();
       ctx.moveTo(view.x(left), view.y(y));
@@ -269,8 +268,9 @@ function paintGhost(ctx, view, theme, size, ghost) {
     const half = extent[0] / 2;
     ctx.save();
     ctx.strokeStyle = colour;
-    ctx.globalAlpha = 0.45;
-    ctx.setLineDash([2, 5]);
+    ctx.globalAlpha = 0.6;
+    ctx.lineWidth = 1;
+    ctx.setLineDash([2, 4]);
     ctx.beginPath();
     for (const side of [-half, half]) {
       ctx.moveTo(view.x(ghost.x + side), view.y(ghost.y - extent[1] / 2));

@@ -76,11 +76,23 @@ export class Stage {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const stacked = width < 640, n = this.panels.length;
     return this.panels.map((panel, i) => {
-      const highest = Math.max(7, ...panel.episode.state.scene.pose.map(([, y]) => y + 1.8).filter((y) => y < 17));
-      if (n === 1) return new View(0, 0, width, height, highest);
+      const [highest, widest] = this.extent(panel.episode.state.scene);
+      if (n === 1) return new View(0, 0, width, height, highest, widest);
       const size = ((stacked ? height : width) - GAP * (n - 1)) / n, from = i * (size + GAP);
-      return stacked ? new View(0, from, width, size, highest) : new View(from, 0, size, height, highest);
+      return stacked ? new View(0, from, width, size, highest, widest) : new View(from, 0, size, height, highest, widest);
     });
+  }
+
+  /** How high and how far to the sides one must see, which blocks that fell off the floor do not change. */
+  extent({ pose, size, role }) {
+    let highest = 7, widest = 0;
+    role.forEach((each, row) => {
+      const [x, y] = pose[row], far = Math.abs(x) + size[row][0] / 2 + 0.15;
+      if (each !== this.about.roles.block || y < 0) return;
+      if (y < 16) highest = Math.max(highest, y + 1.8);
+      if (far < 14) widest = Math.max(widest, far);
+    });
+    return [highest, widest];
   }
 
   draw(time) {
