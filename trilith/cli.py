@@ -277,7 +277,7 @@ class Evaluate:
         _print(_result_table(result))
         if self.worst:
             table = _table("worst scenes", "level", "reward", "most", "reason", "steps")
-            for episode in result["worst"]:
+            for episode in result["worst"][: self.worst]:
                 table.add_row(
                     str(episode["index"]), str(episode["start"]["level"]), f"{episode['reward']:.2f}",
                     f"{episode['most']:.2f}", episode["reason"], str(len(episode["placements"])),
@@ -360,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         command.run()
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
         raise SystemExit(1) from None
     except (ValueError, OSError) as error:
         print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)

@@ -13,7 +13,7 @@ import os
 import signal
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from io import FileIO
 from itertools import islice
@@ -58,6 +58,10 @@ class Evaluation:
             raise ValueError(f"{self.worst} worst episodes: must be 0 or more")
         if self.level != "all":
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
+
+    def identity(self) -> dict[str, Any]:
+        """All that the episodes depend on, but for the code of the agent."""
+        return {name: value for name, value in asdict(self).items() if name != "worst"} | {"version": VERSION}
 
     def groups(self) -> list[list[int]]:
         """Scene indices of each group."""
@@ -109,8 +113,7 @@ def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str,
     reasons = [episode["reason"] for episode in episodes]
     short = sorted(episodes, key=lambda episode: (episode["reward"] - episode["best"], episode["index"]))[: evaluation.worst]
     return {
-        **asdict(evaluation),
-        "version": VERSION,
+        **evaluation.identity(),
         "episodes": len(episodes),
         "reward": float(rewards.mean()),
         "interval": 1.96 * float(rewards.std(ddof=1)) / len(rewards) ** 0.5 if len(rewards) > 1 else None,
@@ -144,7 +147,7 @@ class Run:
         self.journal = out.with_name(f".{out.stem}.journal")
         self.done: dict[int, list[dict[str, Any]]] = {}
         self.result: dict[str, Any] | None = None
-        self._identity = {**asdict(evaluation), "version": VERSION}
+        self._identity = evaluation.identity()
         load_agent(evaluation.agent)  # a wrong name is told before any worker starts
         if out.exists():
             self.result = self._finished()
@@ -158,6 +161,8 @@ class Run:
         for key, value in self._identity.items():
             if found[key] != value:
                 raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")
+        if len(found["worst"]) < min(self.evaluation.worst, self.evaluation.scenes):
+            raise ValueError(f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it")
         if self.record is not None and not all(self._recorded(index).exists() for index in range(self.evaluation.scenes)):
             raise ValueError(f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out")
         return found
@@ -238,19 +243,18 @@ def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[t
         for job in islice(waiting, workers):
             connection, process = _hire(evaluation)
             crew[connection] = process
-            connection.send(job)
+            with _alive(process):
+                connection.send(job)
         busy = set(crew)
         while busy:
             ready = wait(list(busy))
             for connection in [each for each in busy if each in ready]:
-                try:
+                with _alive(crew[connection]):
                     answer = connection.recv()
                     if (next_job := next(waiting, None)) is not None:
                         connection.send(next_job)
                     else:
                         busy.remove(connection)
-                except (EOFError, OSError):
-                    raise ChildProcessError(_epitaph(crew[connection])) from None
                 if isinstance(answer, Exception):
                     raise answer
                 yield answer
@@ -291,8 +295,13 @@ def _work(connection: Connection, evaluation: Evaluation) -> None:
             connection.send(answer)
 
 
-def _epitaph(process: SpawnProcess) -> str:
-    process.join(5)
-    code = process.exitcode
-    how = f"killed by {signal.Signals(-code).name}; is memory short?" if code is not None and code < 0 else f"exit code {code}"
-    return f"a worker died ({how}): what is done is kept, the same command goes on from there"
+@contextmanager
+def _alive(process: SpawnProcess) -> Iterator[None]:
+    """While we talk to a worker: raises ChildProcessError, which tells how it died, if it is not there."""
+    try:
+        yield
+    except (EOFError, ConnectionError):
+        process.join(5)
+        code = process.exitcode
+        how = f"killed by {signal.Signals(-code).name}; is memory short?" if code is not None and code < 0 else f"exit code {code}"
+        raise ChildProcessError(f"a worker died ({how}): what is done is kept, the same command goes on from there") from None
