@@ -6,17 +6,33 @@ dozens of them at every step; written as plain loops and compiled they cost next
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from typing import TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., object])
+
+_ROOT = Path(__file__).parent
+SOURCES = [
+    *(_ROOT / f"{name}.py" for name in ("compiled", "geometry", "scene", "actions")),
+    *sorted(_ROOT.glob("tasks/*.py")),
+    *(_ROOT / "observe" / f"{name}.py" for name in ("objects", "graph")),
+]
+"""Files with compiled functions, and with the constants that those have built in."""
+STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
 
 
 def compiled(function: F) -> F:
     """`function` as machine code, made when it is first called and kept on disk for every later process.
 
     No reordering of floating-point operations is allowed, so results are those of the plain Python form (`.py_func`).
+    Pass scenes' own arrays, which are read-only: for arrays that are not, a second form would be compiled.
     """
-    return cast(F, numba.njit(cache=True)(function))
+    dispatcher: Any = numba.njit(cache=True)(function)
+    # What is on disk counts as fresh while the function's own file is unchanged. But functions build in others, and
+    # constants, from other files: let it be stale as soon as any of them changes.
+    dispatcher._cache._cache_file._source_stamp = STAMP
+    return cast(F, dispatcher)
