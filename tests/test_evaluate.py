@@ -307,7 +307,7 @@ def test_timing_is_told_and_not_in_the_result(small, tmp_path, capsys):
 
 
 def test_with_forfeit_touching_an_obstacle_takes_back_everything(tmp_path):
-    e = Evaluation("legal", "silhouette", 4, scenes=64)
+    e = Evaluation("legal", "connecting", 2, scenes=64)
     keeps, loses = measured(e, tmp_path / "keeps.json"), measured(replace(e, forfeit=True), tmp_path / "loses.json")
     assert keeps["reasons"] == loses["reasons"], "what is done does not depend on what it earns"
     hit = [k for k, (_, _, end) in enumerate(plain_episodes(e)) if end.ended == "obstacle_hit"]
