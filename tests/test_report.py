@@ -146,6 +146,20 @@ def test_why_episodes_ended_is_over_all_seeds(tmp_path):
     assert both == one | other
 
 
+def test_an_agent_has_one_colour_in_all_panels(tmp_path):
+    everywhere = [result("planner", task, "hardest", 5.0) for task in TASKS]
+    report(tmp_path, *everywhere, result("legal", "silhouette", "hardest", 2.0))
+    for name in ("rewards", "levels"):
+        figure = np.asarray(Image.open(tmp_path / "report" / f"{name}.png").convert("RGB"))[:350].astype(int)
+        width = figure.shape[1] // 4
+        planner, legal = (
+            [(np.abs(figure[:, k * width : (k + 1) * width] - colour).max(axis=-1) < 9).any() for k in range(4)]
+            for colour in ((0xE0, 0x8A, 0x2C), (0x3B, 0x6F, 0xB6))
+        )
+        assert planner == [True] * 4, name
+        assert legal == [True, False, False, False], name
+
+
 def test_results_of_real_evaluations_are_reported(tmp_path):
     for number, e in enumerate(
         [
@@ -171,6 +185,7 @@ def test_what_is_not_a_result_is_passed_over(tmp_path):
     folder = tmp_path / "results"
     write_json(folder / "recording.json", {"start": {}, "placements": []})
     write_json(folder / "list.json", [1, 2])
+    write_json(folder / "part.json", {"by_level": {}, "reasons": {}, "task": "covering"})
     write_json(folder / "other.json", result("legal", "covering", "all", 1.0) | {"task": "tower"})
     (folder / ".x.123.json").write_text('{"agent": "le')  # on its way when the process was killed
     (folder / "notes.txt").write_text("hello")

@@ -13,6 +13,8 @@ from trilith.files import read_json, whole
 from trilith.tasks import TASKS
 
 Result = dict[str, Any]
+Draw = Callable[[list[Result], dict[str, str], Any], bool]
+"""Draws the results of one task, its agents in these colours, into a panel; False if there was nothing to draw."""
 
 PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
     "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
@@ -26,12 +28,19 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
 """Mean reward over all scenes and over hardest scenes, as far as the paper says it or its figures let it be read."""
 
 
+_FIELDS = {
+    "agent", "task", "level", "split", "seed", "forfeit", "version", "episodes",
+    "reward", "interval", "share", "solved", "blocks", "glue", "reasons", "by_level",
+}  # fmt: skip
+"""What a result has that a report is made of."""
+
+
 def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
     found = [read_json(path) for path in sorted(folder.glob("[!.]*.json"))]  # what begins with a dot is on its way to a file
-    results = [data for data in found if isinstance(data, dict) and {"by_level", "reasons"} <= data.keys() and data.get("task") in TASKS]
+    results = [data for data in found if isinstance(data, dict) and data.keys() >= _FIELDS and data["task"] in TASKS]
     if not results:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
@@ -43,10 +52,10 @@ def write_report(folder: Path, out: Path) -> Path:
     """Writes report.md and its figures, and returns the path of the first."""
     results = load_results(folder)
     text = ["# Results\n", _reward_table(results), _paragraph(results)]
-    figures: list[tuple[str, str, Callable[[list[Result], Any], bool]]] = [
+    figures: list[tuple[str, str, Draw]] = [
         ("rewards", "Mean reward: median over seeds, with the range from the lowest to the highest seed.", _draw_rewards),
         ("reasons", "Why episodes ended, hardest scenes, over all seeds.", _draw_reasons),
-        ("levels", "Share of the most there is to earn, level by level and in the generalisation levels.", _draw_levels),
+        ("levels", "Share of the most there is to earn by level, in the curriculum and beyond; the median over seeds.", _draw_levels),
     ]
     for name, caption, draw in figures:
         text.append(f"## {caption}\n")
@@ -120,17 +129,18 @@ def _every_result(results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _figure(path: Path, results: list[Result], draw: Callable[[list[Result], Any], bool]) -> bool:
+def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
     """Draws a figure with a panel per task into a file; False, and no file, if there was nothing to draw."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.2 * len(TASKS), 4.2), layout="constrained")
     panels = figure.subplots(1, len(TASKS))
+    colours = _colours(results)  # one for an agent in all panels, also where others are missing
     drawn = False
     for panel, task in zip(panels, TASKS.values(), strict=True):
         panel.set_title(task.title)
         panel.spines[["top", "right"]].set_visible(False)
-        if draw([result for result in results if result["task"] == task.name], panel):
+        if draw([result for result in results if result["task"] == task.name], colours, panel):
             drawn = True
         else:
             panel.set_axis_off()
@@ -146,27 +156,27 @@ def _figure(path: Path, results: list[Result], draw: Callable[[list[Result], Any
 _COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888")
 
 
-def _agents(results: list[Result]) -> dict[str, str]:
+def _colours(results: list[Result]) -> dict[str, str]:
     """Agents in a fixed order, each with its colour."""
     order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
     names = sorted({str(result["agent"]) for result in results}, key=lambda name: (order.get(name, len(order)), name))
     return {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(names)}
 
 
-def _draw_rewards(results: list[Result], panel: Any) -> bool:
+def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
     cells = _cells(results)
     if not cells:
         return False
-    agents, task = _agents(results), results[0]["task"]
+    agents, task = [agent for agent in colours if any(agent == each for each, _, _ in cells)], results[0]["task"]
     width = 0.8 / len(agents)
-    for k, (agent, colour) in enumerate(agents.items()):
+    for k, agent in enumerate(agents):
         for x, which in enumerate(("all", "hardest")):
             rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
             if not rewards:
                 continue
             middle, at = median(rewards), x + (k - (len(agents) - 1) / 2) * width
-            panel.bar(at, middle, width * 0.9, color=colour, label=agent)
-            panel.text(at, max(middle, 0), f"{middle:.2f}", ha="center", va="bottom", fontsize=7)
+            panel.bar(at, middle, width * 0.9, color=colours[agent], label=agent)
+            panel.text(at, max(0, *rewards), f"{middle:.2f}", ha="center", va="bottom", fontsize=7)
             if len(rewards) > 1:
                 panel.errorbar(at, middle, [[middle - min(rewards)], [max(rewards) - middle]], color="black", capsize=3)
     styles = zip(PAPER.items(), (":", "--", "-"), strict=True)
@@ -180,11 +190,11 @@ def _draw_rewards(results: list[Result], panel: Any) -> bool:
     return True
 
 
-def _draw_reasons(results: list[Result], panel: Any) -> bool:
+def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
     cells = {agent: found for (agent, _, which), found in _cells(results).items() if which == "hardest"}
     if not cells:
         return False
-    names = [name for name in _agents(results) if name in cells]
+    names = [name for name in colours if name in cells]
     left = [0.0] * len(names)
     for reason, colour in zip(REASONS, ("#bbbbbb", "#999999", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000"), strict=True):
         shares = [fmean(result["reasons"][reason] / result["episodes"] for result in cells[name]) for name in names]
@@ -196,22 +206,25 @@ def _draw_reasons(results: list[Result], panel: Any) -> bool:
     return True
 
 
-def _draw_levels(results: list[Result], panel: Any) -> bool:
+def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
     results = [result for result in results if result["split"] == "test" and not result["forfeit"]]
     if not results:
         return False
     task = TASKS[results[0]["task"]]
     axis = [str(level) for level in (*task.levels, *task.generalisation)]
-    for agent, colour in _agents(results).items():
-        shares: dict[str, tuple[int, float]] = {}
+    for agent, colour in colours.items():
+        largest: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)  # by level and seed: episodes and share
         for result in results:
             for level, each in result["by_level"].items() if result["agent"] == agent else ():
-                if level not in shares or each["episodes"] > shares[level][0]:
-                    shares[level] = each["episodes"], each["reward"] / each["most"]
+                if each["episodes"] > largest[level].get(result["seed"], (0, 0))[0]:
+                    largest[level][result["seed"]] = each["episodes"], each["reward"] / each["most"]
+        shares = {level: median(share for _, share in seeds.values()) for level, seeds in largest.items()}
+        if not shares:
+            continue
         inside = [k for k, level in enumerate(axis) if level in shares and level not in task.generalisation]
         outside = [k for k, level in enumerate(axis) if level in shares and level in task.generalisation]
-        panel.plot(inside, [shares[axis[k]][1] for k in inside], "o-", color=colour, label=agent, markersize=4)
-        panel.plot(outside, [shares[axis[k]][1] for k in outside], "D", color=colour, markersize=6)
+        panel.plot(inside, [shares[axis[k]] for k in inside], "o-", color=colour, label=agent, markersize=4)
+        panel.plot(outside, [shares[axis[k]] for k in outside], "D", color=colour, markersize=6)
     panel.set_xticks(range(len(axis)), [level.replace("_", "\n") for level in axis], fontsize=8)
     panel.set_ylim(top=1.02)
     panel.axhline(0, color="black", linewidth=0.5)
