@@ -12,6 +12,10 @@ def _sleep(seconds: float, *rest: Any) -> bytes:
     return b'{"slept":true}'
 
 
+def _pid() -> int:
+    return os.getpid()
+
+
 def _act(*arguments: Any) -> bytes:
     return _sleep(60.0)
 
@@ -28,4 +32,4 @@ def _die() -> bytes:
     os._exit(3)
 
 
-JOBS = {"sleep": _sleep, "act": _act, "refuse": _refuse, "fail": _fail, "die": _die}
+JOBS = {"sleep": _sleep, "pid": _pid, "act": _act, "refuse": _refuse, "fail": _fail, "die": _die}

@@ -62,11 +62,15 @@ def test_a_full_queue_refuses_at_once_and_the_others_are_answered() -> None:
 
 
 def test_a_job_that_nobody_waits_for_any_more_frees_its_worker() -> None:
-    async def use(pool: Pool) -> bytes:
-        await pool.run("sleep", 0)
-        job = asyncio.ensure_future(pool.run("sleep", 60))
-        await asyncio.sleep(0.1)
-        job.cancel()
-        return await pool.run("sleep", 0)
+    async def use(pool: Pool) -> list[int]:
+        workers = [await pool.run("pid")]
+        for seconds in (0.3, 60):
+            job = asyncio.ensure_future(pool.run("sleep", seconds))
+            await asyncio.sleep(0.1)
+            job.cancel()
+            workers.append(await pool.run("pid"))
+        return workers
 
-    assert run(use, limit=20) == b'{"slept":true}'
+    first, after_short, after_long = run(use, limit=20)
+    assert first == after_short, "a short job may end"
+    assert first != after_long, "a long one is stopped"

@@ -63,7 +63,7 @@ class Visitor:
 def visit(browser: Any, url: str, **options: Any) -> Iterator[Visitor]:
     """A visitor with a browser context of their own, closed at the end; fails on any error in the console."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "accept_downloads": True, **options})
-    context.set_default_timeout(15000)
+    context.set_default_timeout(45000)
     page = context.new_page()
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)

@@ -12,6 +12,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+GRACE = 2.0
+"""Seconds that a job may still take when nobody waits for it any more: stopping a worker costs its successor the time to start."""
 PATIENCE = 30.0
 """Seconds that a job waits for a worker at most."""
 
@@ -74,6 +76,7 @@ class Pool:
         self.size, self.queue, self.limit, self.module = size, queue, limit, module
         self.waiting = 0
         self._workers: list[_Worker] = []
+        self._draining: set[asyncio.Future[None]] = set()
         self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(max_workers=2 * size, thread_name_prefix="trilith-web")
 
@@ -107,6 +110,15 @@ class Pool:
             self._workers.remove(worker)
             self._add()
 
+    async def _drain(self, worker: _Worker, call: Future[tuple[str, Any]]) -> None:
+        """Waits a little for a job whose answer nobody wants; then its worker is free again, one way or the other."""
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(call), GRACE)
+        except (TimeoutError, EOFError, OSError, asyncio.CancelledError):
+            self._replace(worker)
+        else:
+            self._idle.put_nowait(worker)
+
     async def run(self, name: str, *arguments: Any) -> Any:
         """The result of a job. Raises ValueError if the job refuses its arguments, Busy, TooSlow or Crashed."""
         if self.waiting >= self.queue:
@@ -127,8 +139,10 @@ class Pool:
         except (EOFError, OSError):
             self._replace(worker)
             raise Crashed("the worker process died") from None
-        except BaseException:  # the visitor went away: nobody wants the answer, and the worker is still at it
-            self._replace(worker)
+        except asyncio.CancelledError:  # the visitor went away, and the worker is still at it
+            draining = asyncio.ensure_future(self._drain(worker, call))
+            self._draining.add(draining)
+            draining.add_done_callback(self._draining.discard)
             raise
         self._idle.put_nowait(worker)
         if kind == "ok":

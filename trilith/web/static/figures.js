@@ -61,6 +61,7 @@ export class Figures {
     if (app.compare.active) app.say("The same scene, built by both agents.");
     else if (ended) app.say(`${REASONS[ended].long} Total reward ${state.total ? signed(state.total) : "0"}.`, REASONS[ended].good ? "good" : "bad");
     else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agent} is building.`);
+    else if (app.watch.taken && shown.by !== "you") app.say("Your turn: drag a block, then hand back.");
     else if (shown.reward) app.say(`${signed(shown.reward)} for this block.`, shown.reward > 0 ? "good" : "bad");
     else app.say(state.steps ? "Nothing earned by this block." : HINT);
   }

@@ -112,7 +112,6 @@ export class Watcher {
     this.abort();
     this.app.panel.settle();
     this.app.update();
-    this.app.say("Your turn: drag a block, then hand back.");
   }
 
   toggleTaken() {
