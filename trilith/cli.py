@@ -46,15 +46,15 @@ class Tasks:
         table = _table(*columns, *(f"actions\n{space}" for space in spaces))
         for task in TASKS.values():
             rng = np.random.default_rng(0)
-            most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(1000)])) for level in task.levels]
+            most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(200)])) for level in task.levels]
             objects = task.objects_for("hardest")
             sizes = [DiscreteAbsolute(*task.grid).shape, DiscreteRelative().shape(objects), DiscreteRelativeXY().shape(objects)]
             table.add_row(
                 task.name,
                 f"{task.levels[0]} to {task.levels[-1]}",
                 "\n".join(task.generalisation) or "–",
-                f"{np.dot(task.mix, most):.2f}",
-                f"{most[-1]:.2f}",
+                f"{np.dot(task.mix, most):.1f}",
+                f"{most[-1]:.1f}",
                 f"costs {task.sticky_cost:g}" if task.sticky_cost else "free",
                 f"≤ {objects}",
                 *(f"{int(np.prod(size)):,}" for size in sizes),
@@ -149,7 +149,7 @@ class Demo:
         from trilith.evaluate import play
         from trilith.files import make_folder
         from trilith.frozen import SIZES, frozen, generator
-        from trilith.render import contact_sheet, episode_frames, film, picture, save_png
+        from trilith.render import contact_sheet, episode_frames, film, picture, save_png, without_sky
         from trilith.tasks import TASKS
 
         if not 1 <= self.scenes <= SIZES["test"]:
@@ -174,7 +174,7 @@ class Demo:
                 best = totals.index(max(totals))
                 for name, each in zip(loaded, played, strict=True):
                     end = each[best][1]
-                    pictures.append(picture(end.scene, 400))
+                    pictures.append(without_sky(picture(end.scene, 400)))
                     captions.append(_caption(task.title, name, end.total, task.best(end.scene), end.ended))
                 recording = played[-1][best][0]
                 film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
@@ -349,6 +349,9 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Bad input gets one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
@@ -359,8 +362,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
     try:
         command.run()
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or it is tried, and complained about, once more at exit
         raise SystemExit(1) from None
     except (ValueError, OSError) as error:
         print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)
@@ -372,11 +376,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _one_line(box: str) -> str:
     """What a parser's framed message says, without frame and advice."""
     words: list[str] = []
+    titled = False
     for line in box.splitlines():
         text = line.strip(" │")
         if text.startswith(("For full helptext", "Argument helptext")):
             break
-        if text and text[0] not in "╭╰─":
+        if text and set(text) == {"-"}:  # a frame of plain letters: a title, then a rule
+            words, titled = words if titled else [], True
+        elif text and text[0] not in "╭╰─":
             words.append(text)
     said = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number", " ".join(words))
     return said or "bad arguments: see --help"
