@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import imageio.v3 as iio
 import numpy as np
@@ -297,7 +298,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys, monkeypatch):
     clock = iter([0.0, 0.0, 4.0, 12.0, 15.0, 24.0])
-    monkeypatch.setattr(cli.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with cli._Progress("legal, covering", 100, done=20) as progress:
         for count in (10, 14, 3, 5):
             progress.add(count, "reward 1.000")
