@@ -10,13 +10,11 @@ from pathlib import Path
 from trilith.agent import load_agent
 from trilith.evaluate import play
 from trilith.frozen import frozen, generator
-from trilith.render import contact_sheet, picture, save_png
+from trilith.render import contact_sheet, picture, save_png, without_sky
 from trilith.tasks import TASKS
 
 SCENES = 6
 """Scenes to choose from: the first one of these in which the planner earns the largest share is shown."""
-SKY = 0.42
-"""Upper part of a picture that is left out: nothing is ever built there."""
 
 
 def main() -> None:
@@ -29,8 +27,7 @@ def main() -> None:
         shares = [end.total / task.best(end.scene) for _, end in played]
         recording, end = played[shares.index(max(shares))]
         for scene, pictures in ((recording.start.scene, before), (end.scene, after)):
-            whole = picture(scene, 640)
-            pictures.append(whole[int(SKY * len(whole)) :])
+            pictures.append(without_sky(picture(scene, 640)))
         titles.append(task.title)
         captions.append(f"reward {end.total:.2f} of {task.best(end.scene):.2f}")
     out = Path(__file__).parent / "images" / "tasks.png"

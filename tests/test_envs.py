@@ -25,7 +25,7 @@ from trilith.scene import FLOOR, SLOTS, Role
 from trilith.tasks import TASKS
 
 ROOT = Path(trilith.__file__).parents[1]
-IDS = {task.name: f"trilith/{task.title}-v0" for task in TASKS.values()}
+IDS = {task.name: f"trilith/{task.title.replace(' ', '')}-v0" for task in TASKS.values()}
 RELATIVE = ("discrete_relative", "discrete_relative_xy")
 
 

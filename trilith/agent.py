@@ -7,6 +7,7 @@ batch. Each episode brings its own random generator: what happens in one never d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -75,7 +76,13 @@ AGENTS: dict[str, Callable[[], Agent]] = {
 
 
 def load_agent(name: str) -> Agent:
-    """The agent of a name. Raises ValueError naming those there are."""
-    if name not in AGENTS:
-        raise ValueError(f"there is no agent {name!r}: choose {', '.join(AGENTS)}")
-    return AGENTS[name]()
+    """The agent of a name, or of the folder of a training run or a file of weights. Raises ValueError naming what there is."""
+    if name in AGENTS:
+        return AGENTS[name]()
+    if not Path(name).exists():
+        raise ValueError(f"there is no agent {name!r}: choose {', '.join(AGENTS)}, or name a run's folder or a file of weights")
+    try:
+        from trilith.agents.dqn import load
+    except ImportError as error:
+        raise ValueError(f'{name} needs more packages ({error.name} is missing): pip install "trilith[learn]"') from None
+    return load(name)

@@ -13,11 +13,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
+
+from trilith.training.config import TrainConfig, recipe_config
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -221,7 +224,7 @@ class Evaluate:
     """
 
     agent: Positional[Annotated[str, arg(metavar="AGENT")]]
-    """An agent by its name: random, legal, scripted, planner."""
+    """An agent by its name (random, legal, scripted, planner), or the folder of a training run, or a file of its weights."""
     task: str
     """Name of a task; `trilith tasks` lists them."""
     level: str = "hardest"
@@ -335,16 +338,81 @@ class Web:
         serve(self.host, self.port, self.browser, self.path, self.agents)
 
 
-Command = (
-    Annotated[Tasks, subcommand("tasks")]
-    | Annotated[Scene, subcommand("scene")]
-    | Annotated[Film, subcommand("film")]
-    | Annotated[Demo, subcommand("demo")]
-    | Annotated[Scenes, subcommand("scenes")]
-    | Annotated[Evaluate, subcommand("evaluate")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Web, subcommand("web")]
-)
+@dataclass
+class Train:
+    """Train an agent. Ctrl-C saves; stopped or killed, --resume goes on.
+
+    Example: trilith train --task covering_hard --recipe fast --minutes 60 --out runs/x
+
+    Example: trilith train --resume runs/x --minutes 90
+    """
+
+    config: OmitArgPrefixes[TrainConfig]
+    resume: Path | None = None
+    """Go on with the run of this folder; of the other options only --minutes, --steps and --actors count then."""
+
+    def run(self) -> None:
+        """Trains until it is time to stop."""
+        try:
+            from trilith.training.run import resume, train
+        except ImportError as error:
+            raise ValueError(_needs_learning(error)) from None
+        if self.resume is None:
+            train(self.config)
+        else:
+            given = {name for name in ("minutes", "steps", "actors") if getattr(self.config, name) != getattr(TrainConfig(), name)}
+            resume(self.resume, **{name: getattr(self.config, name) for name in given})
+
+
+@dataclass
+class Plot:
+    """Draw the learning curves of runs.
+
+    Example: trilith plot runs/x runs/y --out curves.png
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Folders of runs."""
+    out: Path = Path("curves.png")
+    """Where the picture goes."""
+    across: Literal["minutes", "step", "actor_steps"] = "minutes"
+    """What the horizontal axis counts."""
+
+    def run(self) -> None:
+        """Writes the picture."""
+        from trilith.training.plot import plot
+
+        plot(self.runs, self.out, self.across)
+        print(self.out)
+
+
+COMMANDS = {
+    "tasks": Tasks,
+    "scene": Scene,
+    "film": Film,
+    "demo": Demo,
+    "web": Web,
+    "evaluate": Evaluate,
+    "report": Report,
+    "train": Train,
+    "plot": Plot,
+    "scenes": Scenes,
+}
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown recipe."""
+    # The recipe gives the defaults of all other options of a training, so it has to be known before they are read.
+    recipe = TrainConfig().recipe
+    for argument, following in pairwise([*arguments, ""]):
+        if argument.startswith("--recipe"):
+            recipe = argument.partition("=")[2] or following
+    defaults = {"train": Train(recipe_config(recipe))}
+    choices: Any = None
+    for name, command in COMMANDS.items():
+        choice = Annotated[command, subcommand(name, **({"default": defaults[name]} if name in defaults else {}))]  # type: ignore[valid-type]
+        choices = choice if choices is None else choices | choice
+    return tyro.cli(choices, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -355,14 +423,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            command: Any = tyro.cli(Command, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
-    except SystemExit as stop:
-        if stop.code:
-            print(f"trilith: {_one_line(errors.getvalue())}", file=sys.stderr)
-        raise
-    try:
+            command = _parse(sys.argv[1:] if arguments is None else arguments)
         command.run()
         sys.stdout.flush()
+    except SystemExit as stop:
+        if stop.code and errors.getvalue():
+            print(f"trilith: {_one_line(errors.getvalue())}", file=sys.stderr)
+        raise
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or it is tried, and complained about, once more at exit
         raise SystemExit(1) from None
@@ -371,6 +438,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _needs_learning(error: ImportError) -> str:
+    return f'training needs more packages ({error.name} is missing): pip install "trilith[learn]"'
 
 
 def _one_line(box: str) -> str:

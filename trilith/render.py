@@ -31,7 +31,7 @@ from trilith.observe.image import (
     shrink,
 )
 from trilith.physics import TIME_STEP
-from trilith.scene import Floats, Scene
+from trilith.scene import VIEW, Floats, Scene
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
@@ -83,6 +83,12 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
     canvas *= 255
     canvas += 0.5
     return canvas.astype(np.uint8)
+
+
+def without_sky(picture: Picture) -> Picture:
+    """The lower part of a picture: what lies above y = 7 is left out, which no task asks to build."""
+    _, _, bottom, top = VIEW
+    return picture[round((top - 7) / (top - bottom) * len(picture)) :]
 
 
 def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int) -> Picture:

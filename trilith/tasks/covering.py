@@ -94,7 +94,7 @@ class CoveringHard(_Shelter):
     """
 
     name = "covering_hard"
-    title = "CoveringHard"
+    title = "Covering Hard"
     levels = (0, 1)
     mix = (2 / 3, 1 / 3)
     sticky_cost = 0.5

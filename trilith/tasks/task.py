@@ -72,7 +72,7 @@ class Task(ABC):
     name: ClassVar[str]
     """As in the command line and in files."""
     title: ClassVar[str]
-    """As in prose and in the Gymnasium id."""
+    """As in prose and, without its space, in the Gymnasium id."""
     levels: ClassVar[tuple[int, ...]]
     """The curriculum, easiest first; the last is "hardest"."""
     mix: ClassVar[tuple[float, ...]]

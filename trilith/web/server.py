@@ -285,7 +285,7 @@ def _describe(task: Task) -> dict[str, Any]:
     text = {section.split("\n", 1)[0]: " ".join(section.split("\n", 1)[-1].split()) for section in sections}
     return {
         "name": task.name,
-        "title": "Covering Hard" if task.title == "CoveringHard" else task.title,
+        "title": task.title,
         "levels": [*task.levels, *task.generalisation],
         "sticky_cost": task.sticky_cost,
         "keeps_supply": task.keeps_supply,
