@@ -37,7 +37,9 @@ class AttentionNet(QNet):
         if mask == "none":
             raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
         self.node = nn.Linear(_NODE_FEATURES + KINDS, width)
-        self.pair = nn.Sequential(nn.Linear(_PAIR_FEATURES, pair), nn.ReLU(), nn.Linear(pair, pair), nn.ReLU())
+        self.pair = nn.Linear(_PAIR_FEATURES, pair)
+        self.bias = nn.Linear(pair, layers * heads)
+        self.heads = heads
         self.layers = nn.ModuleList(_Layer(width, heads, pair) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.reference = nn.Linear(width, decoder)
@@ -55,10 +57,11 @@ class AttentionNet(QNet):
     def encode(self, batch: Batch) -> Tensor:
         """(B, R, decoder): what the decoder needs to know of each object, that of the whole scene included."""
         tokens = self.node(node_features(batch))
-        pairs = self.pair(pair_features(batch))
-        absent = torch.zeros(batch.present.shape).masked_fill_(~batch.present, -torch.inf)[:, None, None]
-        for layer in self.layers:
-            tokens = layer(tokens, pairs, absent)
+        pairs = F.relu(self.pair(pair_features(batch)))
+        absent = torch.zeros(batch.present.shape).masked_fill_(~batch.present, -torch.inf)
+        biases = (self.bias(pairs) + absent[:, None, :, None]).permute(3, 0, 1, 2)  # (layers · heads, B, R, R)
+        for layer, bias in zip(self.layers, biases.split(self.heads), strict=True):
+            tokens = layer(tokens, pairs, bias.transpose(0, 1))
         tokens = self.norm(tokens)
         there = batch.present[..., None].float()
         pooled = (tokens * there).sum(dim=1) / there.sum(dim=1)
@@ -108,17 +111,16 @@ class _Layer(nn.Module):
         self.heads = heads
         self.norm = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
-        self.bias = nn.Linear(pair, heads)
         self.gather = nn.Linear(width + heads * pair, width)
         self.norm2 = nn.LayerNorm(width)
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, tokens: Tensor, pairs: Tensor, absent: Tensor) -> Tensor:
-        """(B, R, width) from the same, `pairs` (B, R, R, pair), and `absent` (B, 1, 1, R): -inf where a token is padding."""
+    def forward(self, tokens: Tensor, pairs: Tensor, bias: Tensor) -> Tensor:
+        """(B, R, width) from the same, `pairs` (B, R, R, pair), and `bias` (B, heads, R, R): -inf towards padding."""
         b, r, width = tokens.shape
         q, k, v = self.qkv(self.norm(tokens)).view(b, r, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        scores = (q @ k.transpose(2, 3)) * q.shape[-1] ** -0.5 + self.bias(pairs).permute(0, 3, 1, 2) + absent
+        scores = torch.add(bias, q @ k.transpose(2, 3), alpha=q.shape[-1] ** -0.5)
         weights = scores.softmax(dim=-1)
         seen = (weights @ v).transpose(1, 2).reshape(b, r, width)
         beside = (weights.transpose(1, 2) @ pairs).reshape(b, r, -1)

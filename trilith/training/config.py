@@ -26,6 +26,8 @@ class TrainConfig:
     """Actor processes beside the learner; 0 plays in the learner's own process, deterministically."""
     seed: int = 0
     """Of everything random."""
+    seeds: int = 1
+    """Train this many runs in a row, with seeds from `seed` on, each in a folder of its own inside `out`."""
     episodes: int = 32
     """Episodes that an actor plays side by side between two sets of weights."""
     threads: int = 1

@@ -35,7 +35,16 @@ LENGTH_RATE = 0.02
 
 
 def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
-    """Trains from scratch and returns the last evaluation. Raises ValueError in one line if the run cannot start or go on."""
+    """Trains from scratch and returns the last evaluation. Raises ValueError in one line if the run cannot start or go on.
+
+    With several seeds their runs come one after another, each in a folder of its own, and the result is that of the last.
+    """
+    if config.seeds > 1:
+        result: dict[str, Any] = {}
+        for seed in range(config.seed, config.seed + config.seeds):
+            one = replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}")
+            result = resume(one.out, screen=screen) if (one.out / checkpoint.NAME).exists() else train(one, screen)
+        return result
     if (config.out / CONFIG).exists():
         raise ValueError(f"{config.out} holds a run already: resume it, or choose another folder")
     try:
@@ -150,7 +159,7 @@ class Run:
         """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
         config, step = self.config, self.learner.steps
         pending = self._valid.get(self.evaluated)
-        if step - self.evaluated >= config.evaluate_every:
+        if config.evaluate_scenes and step - self.evaluated >= config.evaluate_every:
             self.evaluated = step - step % config.evaluate_every
             return self._valid_order("hardest")
         if pending is not None and "all" not in pending:
@@ -166,9 +175,10 @@ class Run:
         return Order((self.evaluated, 0), self.config.evaluate_scenes, (), 0.0, (), level)
 
     def _finish(self, actors: Actors, log: Log) -> None:
-        """Evaluates once more at the end, unless that has just been done."""
-        if self.learner.steps == self.evaluated or not self.config.evaluate_scenes:
+        """Evaluates once more at the end, unless that has just been done; an evaluation under way is given up for it."""
+        if not self.config.evaluate_scenes or (self.learner.steps == self.evaluated and not self._valid):
             return
+        self._valid.clear()
         self.evaluated = self.learner.steps
         weights = flat_weights(self.learner.acting)
         orders = [self._valid_order("hardest"), self._valid_order("all")]

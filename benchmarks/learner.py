@@ -1,0 +1,188 @@
+"""How fast the learner is: steps/s of each network on the same real batches, latency of acting, bytes of replay, the whole loop.
+
+    python benchmarks/learner.py [--task silhouette] [--batch 16] [--seconds 3] [--loop-seconds 30]
+
+A learner step is a forward and a backward pass over the states of a batch and a target pass over those that follow. Figures
+are the best of several rounds that take turns, so that what else the machine does at a time hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+from torch import Tensor
+from torch.nn import functional as F
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from nets.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
+from nets.scenes import states  # type: ignore[import-not-found]
+
+from trilith.agents.config import FAST, PAPER, DQNConfig
+from trilith.agents.dqn import choose, make_layout, make_net, observe
+from trilith.agents.replay import Replay
+from trilith.nets.batch import Records, reference_rows
+from trilith.nets.qnet import QNet
+from trilith.scene import SLOTS, Scene
+from trilith.training.config import recipe_config
+from trilith.training.run import train
+
+ROUNDS = 5
+
+
+@dataclass
+class Options:
+    """Benchmark the learner."""
+
+    task: str = "silhouette"
+    """Whose hardest scenes to learn on."""
+    batch: int = 16
+    """Transitions of a learner step; the paper's is 16."""
+    seconds: float = 3.0
+    """Time for each figure."""
+    loop_seconds: float = 30.0
+    """Time for each recipe's whole loop, two actors and a learner; 0 leaves it out."""
+
+
+def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Shortest time of a call in milliseconds, a job each, over rounds in which all take turns."""
+    best = dict.fromkeys(jobs, np.inf)
+    for job in jobs.values():
+        job()
+    for _ in range(ROUNDS):
+        for name, job in jobs.items():
+            until = time.perf_counter() + seconds / ROUNDS
+            while True:
+                start = time.perf_counter()
+                job()
+                end = time.perf_counter()
+                best[name] = min(best[name], (end - start) * 1e3)
+                if end > until:
+                    break
+    return best
+
+
+def learner_step(net: QNet, before: list[Scene], after: list[Scene]) -> Callable[[], None]:
+    """A learner step without the optimiser, which is the same for all."""
+    layout = net.layout
+    records, following = observe(layout, before), observe(layout, after)
+    rng = np.random.default_rng(0)
+    actions = torch.from_numpy(choose(net, records, np.ones(len(before), dtype=bool), [rng] * len(before)).clip(0))
+    actions[:, 1].clamp_(min=SLOTS)
+
+    def run() -> None:
+        with torch.no_grad():
+            wanted = net.best(layout.unpack(following))[1].nan_to_num(neginf=0.0)
+        net.zero_grad()
+        F.huber_loss(net.q_at(layout.unpack(records), actions), wanted).backward()
+
+    return run
+
+
+def plain_step(net: PlainGraphNet, before: list[Scene], after: list[Scene], mask: str) -> Callable[[], None]:
+    """The same by the plain form, whose input is prepared beforehand."""
+    here, there = dense(before), dense(after)
+    rows = [int(reference_rows(scene)[0]) for scene in before]
+    each = torch.arange(len(before))
+
+    def allowed(linked: Tensor, scenes: list[Scene]) -> Tensor:
+        if mask == "none":
+            return linked
+        only = torch.zeros_like(linked)
+        for i, scene in enumerate(scenes):
+            only[i, :SLOTS, reference_rows(scene)] = True
+        return only & linked
+
+    allow = allowed(there[3], after)
+
+    def run() -> None:
+        with torch.no_grad():
+            wanted = net(*there).masked_fill(~allow[..., None], -torch.inf).flatten(1).amax(dim=1)
+        net.zero_grad()
+        F.huber_loss(net(*here)[each, 0, rows, 0], wanted).backward()
+
+    return run
+
+
+def act(net: QNet, records: Records) -> None:
+    """Acting without exploring."""
+    choose(net, records, np.zeros(len(records), dtype=bool), [])
+
+
+def main(options: Options) -> None:
+    """Prints all figures."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    found = [s.scene for s in states(options.task, 2 * max(options.batch, 32), level="hardest")]
+    before, after = found[: options.batch], found[options.batch : 2 * options.batch]
+    print(f"{options.task}, {options.batch} transitions, {np.mean([len(s) for s in before]):.1f} objects a scene, one thread")
+
+    steps: dict[str, Callable[[], None]] = {}
+    nets: dict[str, QNet] = {}
+    for mask in ("none", "edges"):
+        config = replace(PAPER, mask=mask)
+        fast = nets[f"graph, mask {mask}"] = make_net(config, make_layout(config, options.task))
+        plain = PlainGraphNet(fast.outputs)
+        plain.load_state_dict(fast.state_dict())
+        steps[f"graph, plain form, mask {mask}"] = plain_step(plain, before, after, mask)
+        steps[f"graph, mask {mask}"] = learner_step(fast, before, after)
+    nets["attention"] = make_net(FAST, make_layout(FAST, options.task))
+    steps["attention"] = learner_step(nets["attention"], before, after)
+    took = best_of(steps, options.seconds)
+    slowest = took["graph, plain form, mask none"]
+    for name, ms in took.items():
+        print(f"  {name:36} {1e3 / ms:8.1f} learner steps/s   {slowest / ms:6.1f} × plain")
+
+    for name, net in nets.items():
+        records = observe(net.layout, found[:32])
+        took = best_of({str(size): partial(act, net, records[:size]) for size in (1, 8, 32)}, options.seconds)
+        print(f"  acting by {name:26} " + "   ".join(f"batch {size}: {ms:.2f} ms" for size, ms in took.items()))
+
+    for name, each in (("fast", FAST), ("paper", PAPER)):
+        replay = Replay(make_layout(each, options.task), 1)
+        print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
+    if options.loop_seconds:
+        for name in ("fast", "paper"):
+            whole_loop(name, options)
+
+
+def whole_loop(recipe: str, options: Options) -> None:
+    """Learner and actor steps/s of a recipe with two actors, and how busy that keeps two cores."""
+    config = recipe_config(recipe)
+    agent: DQNConfig = replace(config.agent, min_replay=200)
+    with tempfile.TemporaryDirectory() as folder:
+        config = replace(
+            config, task=options.task, out=Path(folder) / "run", minutes=options.loop_seconds / 60, evaluate_scenes=0, agent=agent
+        )
+        start, used = time.perf_counter(), cpu_seconds()
+        train(replace(config, log_seconds=options.loop_seconds / 4), screen=False)
+        busy = (cpu_seconds() - used) / (time.perf_counter() - start)
+        log = config.out / "log.jsonl"
+        lines = log.read_text().splitlines() if log.exists() else []
+    if not lines:
+        print(f"  whole loop of recipe {recipe}: {options.loop_seconds} s were not enough to get going")
+        return
+    figures = json.loads(lines[-1])
+    print(
+        f"  whole loop of recipe {recipe:15} {figures['learner_steps_per_second']:8.1f} learner and "
+        f"{figures['actor_steps_per_second']:.0f} actor steps/s, {busy:.2f} cores busy"
+    )
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of its children that have ended."""
+    return sum(u.ru_utime + u.ru_stime for u in (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

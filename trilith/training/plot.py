@@ -1,0 +1,68 @@
+"""Learning curves of runs as a picture. Imports no learning framework."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from trilith.files import whole
+
+Across = Literal["minutes", "step", "actor_steps"]
+_NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_steps": "actor steps"}
+
+
+def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
+    """Points (x, mean reward) of a run's evaluations, on the hardest level and on all. Raises ValueError if there are none."""
+    path = run / "log.jsonl"
+    if not path.exists():
+        raise ValueError(f"{run} is not a run: there is no {path.name} in it")
+    points: dict[str, list[tuple[float, float]]] = {"hardest": [], "all": []}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            entry: dict[str, Any] = json.loads(line)
+        except ValueError:  # half a line: the machine stopped while it was written
+            continue
+        if entry.get("kind") == "valid":
+            for level, each in points.items():
+                each.append((entry[across], entry[level]))
+    if not points["hardest"]:
+        raise ValueError(f"{run} has not been evaluated yet")
+    return points
+
+
+def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
+    """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture."""
+    if not runs:
+        raise ValueError("no runs to plot")
+    curves = {run: curve(run, across) for run in runs}
+    common = Path(*_common([run.parts for run in runs]))
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharex=True, layout="constrained")
+    for axis, level in zip(axes, ("hardest", "all"), strict=True):
+        for run, points in curves.items():
+            xs, ys = zip(*points[level], strict=True)
+            axis.plot(xs, ys, marker=".", label=str(run.relative_to(common)) if len(runs) > 1 else run.name)
+        axis.set_title(f"validation scenes, {level}")
+        axis.set_xlabel(_NAMES[across])
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("mean reward, without exploring")
+    axes[0].legend(fontsize="small")
+    with whole(out) as aside:
+        figure.savefig(aside, dpi=120)
+    plt.close(figure)
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> list[str]:
+    """The folders that all paths begin with, the last part of a path never counted."""
+    shared = []
+    for parts in zip(*(path[:-1] for path in paths), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return shared
