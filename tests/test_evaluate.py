@@ -18,7 +18,7 @@ from trilith import evaluate as module
 from trilith.agent import AGENTS, LegalAgent, RandomAgent
 from trilith.cli import main
 from trilith.episode import REASONS, Recording, step
-from trilith.evaluate import GROUP, Evaluation, Run, play
+from trilith.evaluate import GROUP, Evaluation, Run, play, summary
 from trilith.files import read_json, write_json
 from trilith.frozen import VERSION, frozen, generator, set_name
 from trilith.scene import Placement, Role
@@ -259,6 +259,19 @@ def test_the_figures_are_those_of_a_plain_computation(small):
     assert len(set(rewards)) > 3
 
 
+def test_figures_worked_out_by_hand():
+    columns = ("index", "level", "reward", "best", "blocks", "glue", "reason")
+    rows = [(0, 7, 4.0, 8.0, 6, 0, "max_steps"), (1, 0, 1.0, 1.0, 1, 1, "complete"), (2, 7, -2.0, 8.0, 2, 2, "obstacle_hit")]
+    episodes = [dict(zip(columns, row, strict=True)) for row in rows]
+    result = summary(Evaluation("legal", "silhouette", "all", scenes=3, worst=0), episodes)
+    assert (result["reward"], result["most"], result["blocks"], result["glue"]) == (1, pytest.approx(17 / 3), 3, 1)
+    assert result["share"] == pytest.approx(3 / 17), "of all there is to earn, not the mean of shares"
+    assert result["solved"] == pytest.approx(1 / 3)
+    assert result["interval"] == pytest.approx(1.96 * 3 / 3**0.5)
+    assert result["by_level"] == {"0": {"episodes": 1, "reward": 1, "most": 1}, "7": {"episodes": 2, "reward": 1, "most": 8}}
+    assert result["rewards"] == [4, 1, -2]
+
+
 def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward(small):
     result = read_json(small)
     most = [get_task("connecting").best(frozen("connecting", "all", "valid", index).scene) for index in range(SMALL.scenes)]
@@ -348,6 +361,23 @@ def test_a_worker_that_dies_at_once_is_one_line_of_the_command(tmp_path, capsys,
     err = capsys.readouterr().err
     assert err.startswith("trilith: a worker died (killed by SIGKILL")
     assert err.count("\n") == 1
+
+
+def test_an_interrupt_does_not_reach_a_worker_from_its_first_moment_on(small, tmp_path, monkeypatch):
+    hire = module._hire
+
+    def hire_and_interrupt(evaluation):
+        connection, process = hire(evaluation)
+        os.kill(process.pid, signal.SIGINT)
+        return connection, process
+
+    monkeypatch.setattr(module, "_hire", hire_and_interrupt)
+    run = Run(SMALL, tmp_path / "out.json")
+    for _ in run.run(2):
+        for worker in multiprocessing.active_children():
+            os.kill(worker.pid, signal.SIGINT)
+    run.finish()
+    assert (tmp_path / "out.json").read_bytes() == small.read_bytes()
 
 
 class Broken:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from io import FileIO
 from itertools import islice
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -270,6 +271,7 @@ def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
     context = multiprocessing.get_context("spawn")  # a fork would inherit threads' locks
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, evaluation), daemon=True)
+    resource_tracker.ensure_running()  # with the first process, else, which would undo the next line
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits it
     try:
         process.start()
@@ -303,5 +305,6 @@ def _alive(process: SpawnProcess) -> Iterator[None]:
     except (EOFError, ConnectionError):
         process.join(5)
         code = process.exitcode
-        how = f"killed by {signal.Signals(-code).name}; is memory short?" if code is not None and code < 0 else f"exit code {code}"
+        how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        how += "; is memory short?" if code == -signal.SIGKILL else ""
         raise ChildProcessError(f"a worker died ({how}): what is done is kept, the same command goes on from there") from None
