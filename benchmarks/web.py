@@ -41,7 +41,7 @@ def server() -> Iterator[int]:
     code = f"from trilith.web import serve\nif __name__ == '__main__': serve(port={port}, open_browser=False)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
     try:
-        for _ in range(100):
+        for _ in range(300):
             try:
                 post(http.client.HTTPConnection("127.0.0.1", port), "start", {"task": "covering", "level": 0, "seed": 0})
                 break

@@ -7,6 +7,10 @@ import time
 from typing import Any
 
 
+def prepare() -> None:
+    """Nothing to prepare."""
+
+
 def _sleep(seconds: float, *rest: Any) -> bytes:
     time.sleep(seconds)
     return b'{"slept":true}'

@@ -219,7 +219,7 @@ def test_an_agent_is_stepped_paused_taken_over_and_handed_back_to(visitor: Visit
     visitor.page.select_option("#agent", "scripted")
     visitor.page.click("#step")
     visitor.page.wait_for_function("() => trilith.episode.state.steps === 1 && !trilith.watch.playing")
-    visitor.page.select_option("#speed", "4")
+    visitor.page.select_option("#speed", "0.5")  # slow enough to be there in time
     visitor.page.click("#play")
     visitor.page.wait_for_function("() => trilith.episode.state.steps === 2")
     visitor.page.click("#take")

@@ -14,8 +14,8 @@ from typing import Any
 
 GRACE = 2.0
 """Seconds that a job may still take when nobody waits for it any more: stopping a worker costs its successor the time to start."""
-PATIENCE = 30.0
-"""Seconds that a job waits for a worker at most."""
+PATIENCE = 120.0
+"""Seconds that a job waits for a worker at most: long enough for the very first start, when the rules are compiled."""
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
 
@@ -35,7 +35,9 @@ class Crashed(Exception):
 def _worker(connection: Connection, module: str) -> None:
     """Answers jobs (name, arguments) with (kind, value) until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the server's to handle
-    jobs = importlib.import_module(module).JOBS
+    work = importlib.import_module(module)
+    jobs = work.JOBS
+    work.prepare()
     connection.send("ready")
     while True:
         try:
@@ -70,19 +72,24 @@ class _Worker:
 
 
 class Pool:
-    """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each; `module` has the `JOBS`."""
+    """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each.
+
+    `module` has the `JOBS`, and a function `prepare` that each process calls before its first.
+    """
 
     def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.work") -> None:
         self.size, self.queue, self.limit, self.module = size, queue, limit, module
         self.waiting = 0
+        self.ready = asyncio.Event()
+        """Set once a worker has been ready."""
         self._workers: list[_Worker] = []
         self._draining: set[asyncio.Future[None]] = set()
         self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(max_workers=2 * size, thread_name_prefix="trilith-web")
 
-    def start(self) -> None:
-        """Starts the processes; the first jobs wait until one has imported what it needs."""
-        for _ in range(self.size):
+    def start(self, count: int | None = None) -> None:
+        """Starts all processes, or at most so many more; the first jobs wait until one is ready."""
+        for _ in range(self.size - len(self._workers) if count is None else count):
             self._add()
 
     def stop(self) -> None:
@@ -101,6 +108,7 @@ class Pool:
             with suppress(EOFError, OSError, RuntimeError):  # it was stopped before it was ready, or the server was
                 worker.connection.recv()
                 loop.call_soon_threadsafe(self._idle.put_nowait, worker)
+                loop.call_soon_threadsafe(self.ready.set)
 
         threading.Thread(target=offer, daemon=True).start()
 

@@ -11,6 +11,7 @@ import inspect
 import os
 import socket
 import threading
+import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -31,7 +32,7 @@ from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.tasks import TASKS, Task
 from trilith.web import wire
 from trilith.web.guard import LOOPBACK, Guard
-from trilith.web.pool import Busy, Crashed, Pool, TooSlow
+from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
 
 PHYSICS_LIMIT = 5.0
 """Seconds for a placement; it takes some milliseconds."""
@@ -68,14 +69,20 @@ class Site:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Worker processes live as long as the server."""
-        lanes = (self.physics, self.thinking)
-        for lane in lanes:
-            lane.start()
+        starting = asyncio.ensure_future(self._start())
         try:
             yield
         finally:
-            for lane in lanes:
-                lane.stop()
+            starting.cancel()
+            self.physics.stop()
+            self.thinking.stop()
+
+    async def _start(self) -> None:
+        """One process first: what it has compiled, if anything has to be, the others find on disk."""
+        self.physics.start(1)
+        await self.physics.ready.wait()
+        self.physics.start()
+        self.thinking.start()
 
     def agent(self, name: Any) -> str:
         """What `load_agent` calls the agent of a name. Only names on offer are looked up, so a client can name no path."""
@@ -344,13 +351,18 @@ def run(host: str, port: int, open_browser: bool, path: str | Path | None = None
 
 @contextmanager
 def background(path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS) -> Iterator[str]:
-    """The address of a page served from a thread while the block runs: for tests, benchmarks and screenshots."""
+    """The address of a page served from a thread while the block runs, once it can answer: for tests and screenshots."""
     app = create_app("127.0.0.1", path, agents, workers)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:
+        until = time.monotonic() + PATIENCE
+        while not app.state.site.physics.ready.is_set():
+            if time.monotonic() > until or not thread.is_alive():
+                raise RuntimeError("the page's server did not get ready: see its messages above")
+            time.sleep(0.05)
         yield _url("127.0.0.1", bound)
     finally:
         server.should_exit = True

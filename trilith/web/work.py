@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from trilith.agent import Agent, load_agent
+from trilith.agent import Agent, LegalAgent, load_agent
 from trilith.episode import Recording, State, start, step
 from trilith.scene import Placement
-from trilith.tasks import Level
+from trilith.tasks import TASKS, Level
 from trilith.web import wire
 from trilith.web.ideas import think
 
@@ -20,6 +20,17 @@ FILM_PIXELS = 400
 
 _agents: dict[str, Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
+
+
+def prepare() -> None:
+    """Has everything compiled before the first visitor asks: one placement and one look around in each task."""
+    agent = LegalAgent()
+    for name in TASKS:
+        rng = np.random.default_rng(0)
+        state = start(name, "hardest", rng)
+        for _ in range(2):
+            [placed] = agent.act([state], [rng])
+            place(state, placed, False)
 
 
 def _agent(spec: str) -> Agent:
