@@ -155,9 +155,15 @@ def test_an_agent_that_has_ideas_is_asked_for_its_own() -> None:
     assert (second["placement"], second["value"], second["visits"], second["line"]) == ([3, 1, 1, True], 1.25, None, [])
 
 
-def test_runs_are_called_by_their_last_part_unless_two_are_alike() -> None:
-    assert list(create_app(agents=["runs/a/best"]).state.site.agents)[-1] == "best"
-    assert list(create_app(agents=["runs/a/best", "runs/b/best"]).state.site.agents)[-2:] == ["runs/a/best", "runs/b/best"]
+def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path) -> None:
+    runs = [tmp_path / "a" / "best", tmp_path / "b" / "best"]
+    for run in runs:
+        run.mkdir(parents=True)
+    one, two = map(str, runs)
+    assert list(create_app(agents=["planner", one]).state.site.agents.items())[-1] == ("best", one)
+    assert list(create_app(agents=[one, two]).state.site.agents)[-2:] == [one, two]
+    with pytest.raises(ValueError, match="no agent 'nobody'"):
+        create_app(agents=["nobody"])
 
 
 def test_a_film_is_a_gif(client: Client) -> None:

@@ -61,7 +61,11 @@ class Site:
     def __init__(self, agents: Sequence[str], opened: tuple[str, list[dict[str, str]]] | None, workers: int) -> None:
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT)
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT)
-        labels = [Path(name).name if os.sep in name else name for name in agents]
+        for name in agents:
+            if name not in AGENTS and not Path(name).exists():
+                raise ValueError(f"there is no agent {name!r}: choose {', '.join(AGENTS)}, or name a run's folder or a file of weights")
+        agents = [name for name in agents if name not in AGENTS]
+        labels = [Path(name).resolve().name for name in agents]
         short = len({*AGENTS, *labels}) == len(AGENTS) + len(agents)
         self.agents = {name: name for name in AGENTS} | dict(zip(labels if short else agents, agents, strict=True))
         self.opened = opened
@@ -158,7 +162,7 @@ class Site:
 def create_app(host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS) -> Starlette:
     """The application, with `workers` processes for physics and as many for agents.
 
-    Raises ValueError if the file at `path` holds no episode.
+    Raises ValueError if the file at `path` holds no episode, or if there is no such agent.
     """
     site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers)
     about = wire.dumps(site.about()).encode()
