@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trilith.actions import DiscreteRelative, legal, rest_height
-from trilith.geometry import extents
+from trilith.actions import CLEARANCE, DiscreteRelative, legal
 from trilith.scene import BLOCK_HEIGHT, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.tasks.task import SPACING
 
 CODEC = DiscreteRelative()
 """Every builder acts through this: the paper's interface, 15 offsets."""
+GRID = CODEC.grid(2.0, 0.0)
+"""(15,): the offsets, in units of the mean width of the placed block and its reference."""
 SAFE = 0.02
 """A falling block keeps at least this far from an obstacle, four times what counts as touching."""
 LEVEL = 0.08
@@ -48,6 +49,8 @@ class Options:
     """(K,): rightmost such point."""
     safe: Bools
     """(K,): whether it stays clear of every obstacle."""
+    held: Bools
+    """(K,): whether something sticky carries it, so that it cannot tip over."""
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -73,26 +76,35 @@ def options(scene: Scene) -> Options:
     """Everything that can be placed in a scene."""
     mask = legal(scene, CODEC)
     seen: set[float] = set()
-    for slot, width in enumerate(scene.size[: len(mask), 0].tolist()):
-        if width in seen:
-            mask[slot] = False
-        elif scene.role[slot] == Role.AVAILABLE:
-            seen.add(width)
+    for row, wide in enumerate(scene.size[: len(mask), 0].tolist()):
+        if wide in seen:
+            mask[row] = False
+        elif scene.role[row] == Role.AVAILABLE:
+            seen.add(wide)
     slot, ref, offset = np.nonzero(mask)
     width = scene.size[slot, 0]
-    x = np.clip(scene.pose[ref, 0] + CODEC.grid(scene.size[ref, 0], width)[np.arange(len(slot)), offset], *PLACE_X)
-    bottom = rest_height(scene, ref) - BLOCK_HEIGHT / 2
+    x = np.clip(scene.pose[ref, 0] + (scene.size[ref, 0] + width) / 2 * GRID[offset], *PLACE_X)
+    above = np.where(scene.role[ref] == Role.TARGET, 0.0, (scene.size[ref, 1] + BLOCK_HEIGHT) / 2)
+    bottom = scene.pose[ref, 1] + above + CLEARANCE - BLOCK_HEIGHT / 2
 
     solid = np.flatnonzero(scene.solid)
-    half = extents(scene.pose[solid], scene.size[solid])
-    centre, top = scene.pose[solid, 0], scene.pose[solid, 1] + half[:, 1]
-    between = np.abs(x[:, None] - centre) - width[:, None] / 2 - half[:, 0]  # horizontal gap, negative where they overlap
-    below = top <= bottom[:, None] + LEVEL / 4
-    ground = np.where(below & (between < 0), top, -1.0).max(axis=1, initial=0.0)
-    carries = below & (between < 0) & (top >= ground[:, None] - LEVEL)
-    left = np.where(carries, np.maximum(centre - half[:, 0], x[:, None] - width[:, None] / 2), np.inf).min(axis=1, initial=np.inf)
-    right = np.where(carries, np.minimum(centre + half[:, 0], x[:, None] + width[:, None] / 2), -np.inf).max(axis=1, initial=-np.inf)
-    low, high = scene.pose[solid, 1] - half[:, 1], bottom[:, None] + BLOCK_HEIGHT
-    passes = (between < SAFE) & (top > ground[:, None] - SAFE) & (low < high + SAFE)
-    safe = ~(passes & (scene.role[solid] == Role.OBSTACLE)).any(axis=1)
-    return Options(scene, slot, ref, offset, x, width, ground + BLOCK_HEIGHT / 2, bottom - ground, left, right, safe)
+    west, east, low, top = boxes(scene, solid)
+    first, last = (x - width / 2)[:, None], (x + width / 2)[:, None]
+    between = np.maximum(west - last, first - east)  # horizontal gap, negative where they overlap
+    below = (between < 0) & (top <= bottom[:, None] + LEVEL / 4)
+    ground = np.where(below, top, 0.0).max(axis=1, initial=0.0)
+    carries = below & (top >= ground[:, None] - LEVEL)
+    left = np.where(carries, np.maximum(west, first), np.inf).min(axis=1, initial=np.inf)
+    right = np.where(carries, np.minimum(east, last), -np.inf).max(axis=1, initial=-np.inf)
+    held = (carries & scene.sticky[solid]).any(axis=1)
+    passed = (between < SAFE) & (top > ground[:, None] - SAFE) & (low < bottom[:, None] + BLOCK_HEIGHT + SAFE)
+    safe = ~(passed & (scene.role[solid] == Role.OBSTACLE)).any(axis=1)
+    return Options(scene, slot, ref, offset, x, width, ground + BLOCK_HEIGHT / 2, bottom - ground, left, right, safe, held)
+
+
+def boxes(scene: Scene, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+    """(R,) each: left, right, bottom and top of the upright boxes around some rows."""
+    (x, y, angle), (w, h) = scene.pose[rows].T, scene.size[rows].T / 2
+    c, s = np.abs(np.cos(angle)), np.abs(np.sin(angle))
+    across, up = w * c + h * s, w * s + h * c
+    return x - across, x + across, y - up, y + up

@@ -42,12 +42,7 @@ class Planner:
     def plan(self, state: State) -> list[Placement]:
         """The placements that the planner would make from here, up to where nothing more can be gained."""
         here = (state.scene.tobytes(), state.steps)
-        beginning = State(
-            fresh_scene(*([(*state.scene.pose[row, :2], *state.scene.size[row]) for row in state.scene.rows(role)] for role in (Role.TARGET, Role.OBSTACLE))),
-            state.task,
-            state.level,
-        )  # fmt: skip
-        course = self._course(beginning)
+        course = self._course(beginning(state))
         return course[here] if here in course else self._course(state)[here]
 
     def _course(self, state: State) -> dict[tuple[bytes, int], list[Placement]]:
@@ -64,3 +59,10 @@ class Planner:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+
+def beginning(state: State) -> State:
+    """The state in which the episode of `state` began."""
+    table = np.column_stack([state.scene.pose[:, :2], state.scene.size])
+    targets, obstacles = (table[state.scene.rows(role)].tolist() for role in (Role.TARGET, Role.OBSTACLE))
+    return State(fresh_scene(targets, obstacles), state.task, state.level)

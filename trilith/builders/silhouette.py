@@ -93,7 +93,7 @@ def _with(scene: Scene, target: int, sticky: bool) -> Scene:
 
 def _hope(state: State) -> float:
     """The most a state can still come to."""
-    return state.total + min(np.count_nonzero(~np.asarray(filled(state.scene), dtype=bool)), state.max_steps - state.steps)
+    return state.total + min(int(np.count_nonzero(~np.asarray(filled(state.scene), dtype=bool))), state.max_steps - state.steps)
 
 
 def _key(scene: Scene) -> bytes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trilith.builders.options import LEVEL
-from trilith.geometry import extents
+from trilith.builders.options import LEVEL, boxes
 from trilith.scene import Role, Scene
 
 
@@ -19,14 +18,11 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
     """
     blocks = scene.rows(Role.BLOCK)
     rows = np.concatenate([[int(np.flatnonzero(scene.role == Role.FLOOR)[0])], blocks])
-    half = extents(scene.pose[rows], scene.size[rows])
-    left, right = scene.pose[rows, 0] - half[:, 0], scene.pose[rows, 0] + half[:, 0]
-    low, top = scene.pose[rows, 1] - half[:, 1], scene.pose[rows, 1] + half[:, 1]
+    left, right, low, top = boxes(scene, rows)
     over, under = np.nonzero((np.abs(low[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left)))
     group = _groups(scene, rows, list(zip(over.tolist(), under.tolist(), strict=True)))
 
-    weight = {g: 0.0 for g in group}
-    moment = {g: 0.0 for g in group}
+    weight, moment = dict.fromkeys(group, 0.0), dict.fromkeys(group, 0.0)
     for k in range(1, len(rows)):
         area = float(scene.size[rows[k]].prod())
         weight[group[k]] += area
@@ -47,10 +43,10 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
         if under_x:
             shares = [(under_x[0][2], 1.0, x)]
         else:
-            a = max((s for s in supports if s[1] < x), key=lambda s: s[1])
-            b = min((s for s in supports if s[0] > x), key=lambda s: s[0])
-            part = (x - a[1]) / (b[0] - a[1])
-            shares = [(a[2], 1 - part, a[1]), (b[2], part, b[0])]
+            _, before, one = max((s for s in supports if s[1] < x), key=lambda s: s[1])
+            behind, _, two = min((s for s in supports if s[0] > x), key=lambda s: s[0])
+            part = (x - before) / (behind - before)
+            shares = [(one, 1 - part, before), (two, part, behind)]
         for other, share, at in shares:
             weight[other] += weight[g] * share
             moment[other] += weight[g] * share * at
