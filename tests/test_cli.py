@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import imageio.v3 as iio
 import numpy as np
@@ -294,23 +293,3 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         environment = {**ENVIRONMENT, "PYTHONUNBUFFERED": buffered}
         result = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60)
         assert result.stderr == ""
-
-
-def test_without_a_terminal_progress_is_a_line_now_and_then(capsys, monkeypatch):
-    clock = iter([0.0, 0.0, 4.0, 12.0, 15.0, 24.0])
-    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with cli._Progress("legal, covering", 100, done=20) as progress:
-        for count in (10, 14, 3, 5):
-            progress.add(count, "reward 1.000")
-    assert capsys.readouterr().err == (
-        "legal, covering: 44 of 100, 2.0/s, 28 s left, reward 1.000\nlegal, covering: 52 of 100, 1.3/s, 36 s left, reward 1.000\n"
-    )
-
-
-def test_in_a_terminal_progress_is_a_bar(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # which rich takes for a terminal
-    monkeypatch.setenv("COLUMNS", "120")
-    with cli._Progress("legal, covering", 100, done=20) as progress:
-        progress.add(30, "reward 1.000")
-    assert "50/100" in (shown := capsys.readouterr().err)
-    assert "reward 1.000" in shown

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
+from trilith.console import Progress, show, table_of
 from trilith.training.config import TrainConfig, recipe_config
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Tasks:
 
         spaces = ("absolute grid", "relative", "relative (x, y)")
         columns = ("task", "levels", "and, to generalise", "most to earn\nall", "\nhardest", "sticky\nblock", "objects")
-        table = _table(*columns, *(f"actions\n{space}" for space in spaces))
+        table = table_of(*columns, *(f"actions\n{space}" for space in spaces))
         for task in TASKS.values():
             rng = np.random.default_rng(0)
             most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(200)])) for level in task.levels]
@@ -62,7 +63,7 @@ class Tasks:
                 f"≤ {objects}",
                 *(f"{int(np.prod(size)):,}" for size in sizes),
             )
-        _print(table)
+        show(table)
         print("Objects and actions are counted for the hardest level at the end of its longest episode; most actions are not legal.")
         print("The continuous action spaces have 4 numbers (absolute) and 5 (relative).")
 
@@ -161,9 +162,9 @@ class Demo:
         if not loaded:
             raise ValueError("no agents: name at least one")
         make_folder(self.out)
-        table = _table("task (hardest level)", *(f"{name}" for name in loaded), "most to earn")
+        table = table_of("task (hardest level)", *(f"{name}" for name in loaded), "most to earn")
         pictures, captions = [], []
-        with _Progress("building", len(TASKS) * len(loaded)) as progress:
+        with Progress("building", len(TASKS) * len(loaded)) as progress:
             for task in TASKS.values():
                 starts = [frozen(task.name, "hardest", "test", index) for index in range(self.scenes)]
                 played, means = [], []
@@ -184,7 +185,7 @@ class Demo:
                 most = sum(task.best(state.scene) for state in starts) / self.scenes
                 table.add_row(task.title, *(f"{mean:.2f}" for mean in means), f"{most:.2f}")
         save_png(contact_sheet(pictures, captions, len(loaded)), self.out / "sheet.png")
-        _print(table)
+        show(table)
         print(f"Mean reward over {self.scenes} scenes of each task's hardest level; what was built: {self.out / 'sheet.png'}")
         print("Films: " + ", ".join(str(self.out / f"{task}.gif") for task in TASKS))
 
@@ -264,7 +265,7 @@ class Evaluate:
         else:
             if rewards:
                 print(f"going on after {before} of {self.scenes} episodes", file=sys.stderr)
-            with _Progress(f"{self.agent}, {self.task}", self.scenes, before) as progress:
+            with Progress(f"{self.agent}, {self.task}", self.scenes, before) as progress:
                 try:
                     for episodes in run.run(self.workers):
                         rewards += [episode["reward"] for episode in episodes]
@@ -277,15 +278,15 @@ class Evaluate:
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
         result = run.finish()
-        _print(_result_table(result))
+        show(_result_table(result))
         if self.worst:
-            table = _table("worst scenes", "level", "reward", "most", "reason", "steps")
+            table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")
             for episode in result["worst"][: self.worst]:
                 table.add_row(
                     str(episode["index"]), str(episode["start"]["level"]), f"{episode['reward']:.2f}",
                     f"{episode['most']:.2f}", episode["reason"], str(len(episode["placements"])),
                 )  # fmt: skip
-            _print(table)
+            show(table)
         print(run.out)
 
 
@@ -464,17 +465,8 @@ def _caption(task: str, agent: str, total: float, most: float, reason: str | Non
     return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {(reason or 'not ended').replace('_', ' ')}"
 
 
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    return table
-
-
 def _result_table(result: dict[str, Any]) -> Table:
-    table = _table(f"{result['agent']}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", "")
+    table = table_of(f"{result['agent']}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", "")
     interval = f" ± {result['interval']:.3f}" if result["interval"] is not None else ""
     table.add_row("mean reward (95 % interval)", f"{result['reward']:.3f}{interval}")
     table.add_row("share of the most there is to earn", f"{result['share']:.1%}")
@@ -487,77 +479,6 @@ def _result_table(result: dict[str, Any]) -> Table:
         for level, each in result["by_level"].items():
             table.add_row(f"reward at level {level}", f"{each['reward']:.3f} of {each['most']:.3f}")
     return table
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-
-    console = Console()
-    # Piped output has no width of its own: a table must not be squeezed into 80 columns there.
-    (console if console.is_terminal else Console(width=160)).print(table)
-
-
-class _Progress:
-    """How far the work is, on standard error: a moving bar in a terminal, elsewhere a line now and then."""
-
-    pause = 10.0
-    """Seconds between lines."""
-
-    def __init__(self, name: str, total: int, done: int = 0) -> None:
-        from rich.console import Console
-
-        self.name, self.total, self.done = name, total, done
-        self._before, self._begin, self._told = done, time.monotonic(), time.monotonic()
-        console = Console(stderr=True)
-        self._bar = _bar(console) if console.is_terminal else None
-        self._row = self._bar.add_task(name, total=total, completed=done, status="") if self._bar else None
-
-    def __enter__(self) -> _Progress:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Leaves the terminal to others."""
-        if self._bar:
-            self._bar.stop()
-
-    def add(self, count: int, status: str) -> None:
-        """So many more are done."""
-        self.done += count
-        now = time.monotonic()
-        if self._bar:
-            self._bar.update(self._row, completed=self.done, status=status)
-        elif now - self._told >= self.pause:
-            self._told = now
-            speed = (self.done - self._before) / max(now - self._begin, 1e-9)
-            left = (self.total - self.done) / speed
-            print(f"{self.name}: {self.done} of {self.total}, {speed:.1f}/s, {left:.0f} s left, {status}", file=sys.stderr, flush=True)
-
-
-def _bar(console: Any) -> Any:
-    """A bar with counts, speed, time left and a status."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Speed(ProgressColumn):
-        """Steps a second."""
-
-        def render(self, task: Any) -> Text:
-            return Text(f"{task.speed:.1f}/s" if task.speed else "")
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Speed(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[status]}"),
-        console=console,
-    )
 
 
 if __name__ == "__main__":
