@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trilith.actions import DiscreteRelative
-from trilith.agents.replay import Episode, Replay
+from trilith.agents.replay import SMALLEST, Episode, Replay
 from trilith.nets.batch import Layout
 from trilith.tasks import get_task
 
@@ -30,7 +30,7 @@ def test_samples_stay_within_their_episode(n_step: int) -> None:
         replay.add(episode(number, lengths[number]))
     assert len(replay) == replay.capacity < replay.added
     sample = replay.sample(rng, 2000, n_step, 0.5)
-    for record, action, reward, after, discount in zip(*sample, strict=True):
+    for record, action, reward, after, discount, *_ in zip(*sample, strict=True):
         number, at = int(record["pose"][0, 0]), int(record["pose"][0, 1])
         assert action.tolist() == [at] * 4
         end = min(at + n_step, lengths[number])
@@ -57,3 +57,20 @@ def test_it_comes_back_from_its_arrays() -> None:
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="does not fit"):
         other.load({"ring": np.zeros(7, np.uint8), "added": np.array(7)})
+
+
+def test_steps_are_drawn_by_their_priority() -> None:
+    replay = Replay(LAYOUT, 0)
+    for number in range(10):
+        replay.add(episode(number, 1))
+    errors = np.arange(10) - SMALLEST
+    errors[0] = 0.0
+    replay.prioritise(np.arange(10), errors, 1.0)
+    sample = replay.sample(np.random.default_rng(0), 4500, 1, 0.9, correction=1.0)
+    drawn = np.bincount(sample.places, minlength=10)
+    np.testing.assert_allclose(drawn[1:], 100 * np.arange(1, 10), rtol=0.02)
+    assert drawn[0] <= 2
+    seen = np.bincount(sample.places, sample.weights, minlength=10)[1:]  # fully corrected, all steps count alike
+    np.testing.assert_allclose(seen / seen.mean(), 1, rtol=0.03)
+    replay.add(episode(10, 1))
+    assert replay.priority[10] == replay.priority[:10].max()

@@ -95,7 +95,8 @@ class DQNLearner:
     def learn(self, replay: Replay, rng: np.random.Generator) -> dict[str, float]:
         """One learner step on transitions of the replay; returns figures for the log."""
         config = self.config
-        sample = replay.sample(rng, config.batch, config.n_step, config.discount)
+        correction = config.priority_correction if config.priority else None
+        sample = replay.sample(rng, config.batch, config.n_step, config.discount, correction)
         rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
         if config.decay_steps:
             rate *= 0.55 + 0.45 * float(np.cos(np.pi * min(self.steps / config.decay_steps, 1.0)))
@@ -106,13 +107,15 @@ class DQNLearner:
             mirror, actions = mirrored(self.layout, sample.records, actions, rng)
         wanted = self._targets(sample)
         values = self.net.q_at(self.layout.unpack(sample.records, mirror), torch.from_numpy(actions))
-        loss = F.huber_loss(values, wanted)
+        loss = (F.huber_loss(values, wanted, reduction="none") * torch.from_numpy(sample.weights).float()).mean()
         self.optimiser.zero_grad()
         loss.backward()
         if config.clip:
             torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
         self.optimiser.step()
         self.steps += 1
+        if config.priority:
+            replay.prioritise(sample.places, (values.detach() - wanted).numpy(), config.priority)
         self._move_target()
         return {"loss": float(loss.detach()), "value": float(values.detach().mean())}
 

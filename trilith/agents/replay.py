@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from trilith.nets.batch import Layout, Records
 from trilith.scene import Bools, Floats, Ints
 
+SMALLEST = 0.01
+"""Added to the error of a step, so that even one that is known perfectly is drawn at times."""
+
 
 class Episode(NamedTuple):
     """What an actor yields: the steps of one episode. The state it ended in has no value, so it is not kept."""
@@ -38,6 +41,10 @@ class Sample(NamedTuple):
     """(B,): states after these, where `discounts` is not 0."""
     discounts: Floats
     """(B,): what the value of the following state counts for; 0 if the episode ended before it."""
+    places: Ints
+    """(B,): where in the ring they are."""
+    weights: Floats
+    """(B,): what each counts for in the loss, to correct for how often it is drawn; at most 1."""
 
 
 class Replay:
@@ -51,6 +58,10 @@ class Replay:
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
         """Steps ever added; the next goes to place `added % capacity`."""
+        self.priority = np.zeros(self.capacity, np.float32)
+        """(capacity,): how likely each step is to be drawn, up to a factor."""
+        self.highest = 1.0
+        """What new steps get: the highest priority there has been, so that each is soon seen."""
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
@@ -61,12 +72,19 @@ class Replay:
         rows = np.zeros(steps, self.dtype)
         rows["state"], rows["action"], rows["reward"] = episode.records, episode.actions, episode.rewards
         rows["left"] = np.arange(steps, 0, -1)
-        self.ring[(self.added + np.arange(steps)) % self.capacity] = rows
+        places = (self.added + np.arange(steps)) % self.capacity
+        self.ring[places], self.priority[places] = rows, self.highest
         self.added += steps
 
-    def sample(self, rng: np.random.Generator, size: int, n_step: int, discount: float) -> Sample:
-        """Transitions drawn uniformly, with replacement."""
-        at = rng.integers(len(self), size=size)
+    def sample(self, rng: np.random.Generator, size: int, n_step: int, discount: float, correction: float | None = None) -> Sample:
+        """Transitions drawn uniformly or, given a `correction`, by priority: 0 leaves the bias of that in, 1 takes it all out."""
+        if correction is None:
+            at, weights = rng.integers(len(self), size=size), np.ones(size)
+        else:
+            sums = np.cumsum(self.priority[: len(self)], dtype=np.float64)
+            at = np.searchsorted(sums, (np.arange(size) + rng.random(size)) / size * sums[-1], side="right").clip(max=len(self) - 1)
+            weights = np.maximum(self.priority[at], 1e-12) ** -correction
+            weights /= weights.max()
         steps = self.ring[at]
         left = steps["left"].astype(np.int64)
         returns = np.zeros(size)
@@ -75,11 +93,19 @@ class Replay:
             returns += np.where(there, discount**k * self.ring["reward"][(at + k * there) % self.capacity], 0.0)
         goes_on = left > n_step
         following = self.ring["state"][(at + np.where(goes_on, n_step, 0)) % self.capacity]
-        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, np.where(goes_on, discount**n_step, 0.0))
+        discounts = np.where(goes_on, discount**n_step, 0.0)
+        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, at, weights)
+
+    def prioritise(self, places: Ints, errors: Floats, exponent: float) -> None:
+        """Makes steps as likely to be drawn as their errors (B,) are large."""
+        priority = (np.abs(errors) + SMALLEST) ** exponent
+        self.priority[places] = priority
+        self.highest = max(self.highest, float(priority.max()))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What a checkpoint keeps, as plain arrays."""
-        return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
+        numbers = {"added": np.array(self.added), "highest": np.array(self.highest)}
+        return {"ring": self.ring[: len(self)].view(np.uint8), "priority": self.priority[: len(self)], **numbers}
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
         """Takes back what `state` gave. Raises ValueError if it is not of this layout."""
@@ -88,7 +114,8 @@ class Replay:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")
         rows = np.ascontiguousarray(raw).view(self.dtype)
         self.added = int(state["added"].item())
-        self.ring[: len(rows)] = rows
+        self.highest = float(state["highest"].item())
+        self.ring[: len(rows)], self.priority[: len(rows)] = rows, state["priority"]
 
 
 def mirrored(layout: Layout, records: Records, actions: Ints, rng: np.random.Generator) -> tuple[Bools, Ints]:

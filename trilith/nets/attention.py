@@ -54,18 +54,26 @@ class AttentionNet(QNet):
         self.kind_widths: Tensor
         self.kind_of_slot: Tensor
 
-    def encode(self, batch: Batch) -> Tensor:
-        """(B, R, decoder): what the decoder needs to know of each object, that of the whole scene included."""
-        tokens = self.node(node_features(batch))
-        pairs = F.relu(self.pair(pair_features(batch)))
+    def encode(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; and where objects are.
+
+        The n objects of all scenes are one row each, so that nothing is computed for padding but attention itself. Also
+        returns the place (n,) of each among the B · R of the padded batch, and the row (B · R,) of each of these places.
+        """
+        b, r = batch.present.shape
+        place = batch.present.flatten().nonzero()[:, 0]
+        row = place.new_zeros(b * r).index_copy_(0, place, torch.arange(len(place)))
+        nodes, relations = features(batch)
+        tokens = self.node(nodes.flatten(0, 1).index_select(0, place))
+        pairs = F.relu(self.pair(relations))
         absent = torch.zeros(batch.present.shape).masked_fill_(~batch.present, -torch.inf)
         biases = (self.bias(pairs) + absent[:, None, :, None]).permute(3, 0, 1, 2)  # (layers · heads, B, R, R)
         for layer, bias in zip(self.layers, biases.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, bias.transpose(0, 1))
+            tokens = layer(tokens, pairs, bias.transpose(0, 1), place, row)
         tokens = self.norm(tokens)
-        there = batch.present[..., None].float()
-        pooled = (tokens * there).sum(dim=1) / there.sum(dim=1)
-        return self.reference(tokens) + self.pooled(pooled)[:, None]
+        scene = place // r
+        pooled = tokens.new_zeros(b, tokens.shape[1]).index_add(0, scene, tokens) / batch.present.sum(dim=1, keepdim=True)
+        return self.reference(tokens) + self.pooled(pooled).index_select(0, scene), place, row
 
     def _kinds(self, batch: Batch) -> Tensor:
         """(B, 3, decoder): what the decoder needs to know of each kind of block."""
@@ -73,22 +81,26 @@ class AttentionNet(QNet):
         widths = (self.kind_widths / _SCALE)[None, :, None].expand(len(batch), -1, -1)
         return self.kind(torch.cat([torch.eye(KINDS).expand(len(batch), -1, -1), left, widths], dim=-1))
 
-    def _fits(self, batch: Batch, widths: Tensor) -> Tensor:
-        """(..., decoder): how blocks of `widths` (...) compare with references, broadcast against (B, R)."""
-        more = (widths - batch.size[..., 0].clamp(max=_MAX_WIDTH)[:, None]) / _SCALE
-        return self.fit(torch.stack([more, more.abs()], dim=-1))
-
-    def q(self, batch: Batch) -> Tensor:
-        references, kinds = self.encode(batch), self._kinds(batch)
-        pairs = references[:, None] + kinds[:, :, None] + self._fits(batch, self.kind_widths[None, :, None])
+    def _decode(self, references: Tensor, kinds: Tensor, block_width: Tensor, reference_width: Tensor) -> Tensor:
+        """(..., outputs): values of pairs, from what is known of both (..., decoder) and how their widths (...) compare."""
+        more = (block_width - reference_width.clamp(max=_MAX_WIDTH)) / _SCALE
+        pairs = references + kinds + self.fit(torch.stack([more, more.abs()], dim=-1))
         return self.out(F.relu(self.hidden(F.relu(pairs))))
 
+    def q(self, batch: Batch) -> Tensor:
+        b, r = batch.present.shape
+        references, place, _ = self.encode(batch)
+        kinds = self._kinds(batch).index_select(0, place // r)
+        width = batch.size[..., 0].flatten().index_select(0, place)
+        values = self._decode(references[:, None], kinds, self.kind_widths, width[:, None])
+        return values.new_zeros(b * r, KINDS, self.outputs).index_copy(0, place, values).view(b, r, KINDS, -1).transpose(1, 2)
+
     def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
-        each = torch.arange(len(batch))
+        each, r = torch.arange(len(batch)), batch.present.shape[1]
         kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        fits = self._fits(batch, self.kind_widths[kind][:, None, None])[each, 0, ref]
-        pairs = self.encode(batch)[each, ref] + self._kinds(batch)[each, kind] + fits
-        values = self.out(F.relu(self.hidden(F.relu(pairs))))
+        references, _, row = self.encode(batch)
+        chosen = references.index_select(0, row[each * r + ref])
+        values = self._decode(chosen, self._kinds(batch)[each, kind], self.kind_widths[kind], batch.size[each, ref, 0])
         return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
 
     def mask(self, batch: Batch) -> Tensor:
@@ -116,16 +128,28 @@ class _Layer(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, tokens: Tensor, pairs: Tensor, bias: Tensor) -> Tensor:
-        """(B, R, width) from the same, `pairs` (B, R, R, pair), and `bias` (B, heads, R, R): -inf towards padding."""
-        b, r, width = tokens.shape
-        q, k, v = self.qkv(self.norm(tokens)).view(b, r, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+    def forward(self, tokens: Tensor, pairs: Tensor, bias: Tensor, place: Tensor, row: Tensor) -> Tensor:
+        """(n, width) from the same, `pairs` (B, R, R, pair), and `bias` (B, heads, R, R): -inf towards padding.
+
+        `place` (n,) and `row` (B · R,) lead from packed to padded and back; what padding itself attends to is dropped.
+        """
+        b, r = pairs.shape[:2]
+        padded = self.qkv(self.norm(tokens)).index_select(0, row)
+        q, k, v = padded.view(b, r, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         scores = torch.add(bias, q @ k.transpose(2, 3), alpha=q.shape[-1] ** -0.5)
         weights = scores.softmax(dim=-1)
-        seen = (weights @ v).transpose(1, 2).reshape(b, r, width)
-        beside = (weights.transpose(1, 2) @ pairs).reshape(b, r, -1)
-        tokens = tokens + self.gather(torch.cat([seen, beside], dim=-1))
+        seen = (weights @ v).transpose(1, 2).reshape(b * r, -1)
+        beside = (weights.transpose(1, 2) @ pairs).reshape(b * r, -1)
+        tokens = tokens + self.gather(torch.cat([seen, beside], dim=-1).index_select(0, place))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
+
+
+def features(batch: Batch) -> tuple[Tensor, Tensor]:
+    """`node_features` and `pair_features`, computed once a batch: the learning and the target network both ask for them."""
+    if "features" not in batch.memo:
+        batch.memo["features"] = node_features(batch), pair_features(batch)
+    nodes, pairs = batch.memo["features"]
+    return nodes, pairs
 
 
 def node_features(batch: Batch) -> Tensor:

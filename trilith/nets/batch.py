@@ -10,7 +10,7 @@ the offset the cell of the grid.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -195,6 +195,8 @@ class Batch:
     """(B, R, R), 0 or 1: whether they are glued."""
     legal: Tensor | None
     """(B, 3, R, offsets) bool: placements of each kind of block that overlap nothing, if the layout stores them."""
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What networks have computed from the batch alone, to be used again."""
 
     def __len__(self) -> int:
         return len(self.present)
