@@ -77,7 +77,7 @@ def learner_step(net: QNet, before: list[Scene], after: list[Scene]) -> Callable
     layout = net.layout
     records, following = observe(layout, before), observe(layout, after)
     rng = np.random.default_rng(0)
-    actions = torch.from_numpy(choose(net, records, np.ones(len(before), dtype=bool), [rng] * len(before)).clip(0))
+    actions = torch.from_numpy(choose(net, records, np.ones(len(before), dtype=bool), rng).actions.clip(0))
     actions[:, 1].clamp_(min=SLOTS)
 
     def run() -> None:
@@ -116,7 +116,7 @@ def plain_step(net: PlainGraphNet, before: list[Scene], after: list[Scene], mask
 
 def act(net: QNet, records: Records) -> None:
     """Acting without exploring."""
-    choose(net, records, np.zeros(len(records), dtype=bool), [])
+    choose(net, records, np.zeros(len(records), dtype=bool), np.random.default_rng(0))
 
 
 def main(options: Options) -> None:

@@ -37,7 +37,8 @@ def two_steps(config: DQNConfig) -> tuple[Replay, Records, dict[str, tuple[int, 
     for names, rewards in ((["end"], [0.5]), (["on", "good"], [0.0, 1.0]), (["on", "bad"], [0.0, -1.0])):
         for sticky in (0, 1):
             done = np.array([[*actions[name][1][:3], sticky] for name in names], dtype=np.int32)
-            replay.add(Episode(records[: len(names)], done, np.array(rewards, dtype=np.float32), 0, 1.0))
+            earned = np.array(rewards, dtype=np.float32)
+            replay.add(Episode(records[: len(names)], done, earned, earned, 0, 1.0))
     value = {"end": 0.5, "on": DISCOUNT, "good": 1.0, "bad": -1.0}
     return replay, records, {name: (*actions[name], value[name]) for name in actions}
 
@@ -57,7 +58,7 @@ def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool
     for name, (state, action, value) in known.items():
         batch = replay.layout.unpack(records[state : state + 1])
         assert float(learner.acting.q_at(batch, torch.tensor([action]))) == pytest.approx(value, abs=0.07), name
-    best = choose(learner.acting, records, np.zeros(2, dtype=bool), [rng] * 2)
+    best = choose(learner.acting, records, np.zeros(2, dtype=bool), rng).actions
     assert best[:, 1:3].tolist() == [known["on"][1][1:3], known["good"][1][1:3]]
 
 
@@ -70,7 +71,7 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     records = observe(layout, scenes)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
-        actions = choose(net, records, random, [np.random.default_rng(i) for i in range(40)])
+        actions = choose(net, records, random, np.random.default_rng(0)).actions
         for scene, action in zip(scenes, actions.tolist(), strict=True):
             if action[0] < 0:
                 assert mask != "none"

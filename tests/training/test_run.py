@@ -102,7 +102,7 @@ def test_an_order_gives_the_same_episodes_in_any_process() -> None:
 
 
 def wait_for(actors: Processes) -> list[Any]:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while time.monotonic() < until:
         if played := actors.receive(timeout=1):
             return played
@@ -126,7 +126,7 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
     out = tmp_path / "run"
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     process = subprocess.Popen([sys.executable, str(program), str(out)], env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while time.monotonic() < until and not ((out / checkpoint.NAME).exists() and checkpoint.load(out / checkpoint.NAME)[1]["step"] > 3):
         time.sleep(0.1)
     process.kill()

@@ -56,7 +56,7 @@ class DQNConfig:
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
-    ratio: float = 0.0625
+    ratio: float = 0.04
     """Learner steps for each actor step, kept by both waiting for each other."""
     discount: float = 0.99
     """What a reward one step later counts for."""
@@ -77,7 +77,7 @@ class DQNConfig:
     epsilon: float = 0.3
     """Random actions an episode, about: at step n an action is random with probability ε / max(L - n, 1), where L is a running
     mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
-    priority: float = 0.0
+    priority: float = 0.6
     """Transitions are drawn with probability ∝ |error| to this power; 0 draws all alike."""
     priority_correction: float = 0.4
     """How much of the bias of drawing by priority is taken out again, from 0 to 1."""
@@ -109,6 +109,7 @@ PAPER = DQNConfig(
     warmup=0,
     discount=0.99,
     n_step=1,
+    priority=0.0,
     double=False,
     target_rate=0.0,
     target_period=1000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import Layout, Records
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
-from trilith.scene import Ints, Placement, Scene
+from trilith.scene import Bools, Floats, Ints, Placement, Scene
 from trilith.tasks import get_task
 
 
@@ -55,24 +55,30 @@ def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
     return layout.pack(scenes, [legal(scene, layout.codec) for scene in scenes])
 
 
-def choose(net: QNet, records: Records, random: np.ndarray[Any, Any], rngs: Sequence[np.random.Generator]) -> Ints:
-    """(B, 4): the best action in each state, or any that the mask allows where `random` (B,) is True; -1 where there is none."""
+class Choice(NamedTuple):
+    """What to do in each of B states."""
+
+    actions: Ints
+    """(B, 4): sender, receiver, offset, sticky; -1 where the mask allows nothing."""
+    taken: Floats
+    """(B,): the value of that action, 0 where there is none."""
+    best: Floats
+    """(B,): the value of the best one, 0 where there is none."""
+
+
+def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator) -> Choice:
+    """The best action in each state, or any that the mask allows where `random` (B,) is True."""
     with torch.no_grad():
         batch = net.layout.unpack(records)
-        actions, value = net.best(batch)
-        chosen = actions.numpy()
-        chosen[~np.isfinite(value.numpy())] = -1
-        if random.any():
-            mask = net.mask(batch).flatten(1)
-            flat = torch.zeros(len(batch), dtype=torch.int64)
-            for i in np.flatnonzero(random).tolist():
-                allowed = mask[i].nonzero()[:, 0]
-                if len(allowed):
-                    flat[i] = allowed[int(rngs[i].integers(len(allowed)))]
-            explored = net.actions(batch, flat).numpy()
-            explore = random & (chosen[:, 0] >= 0)
-            chosen[explore] = explored[explore]
-    return chosen
+        values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
+        best, flat = values.max(dim=1)
+        none = torch.isinf(best)
+        for i in np.flatnonzero(random & ~none.numpy()).tolist():
+            allowed = torch.isfinite(values[i]).nonzero()[:, 0]
+            flat[i] = allowed[int(rng.integers(len(allowed)))]
+        actions = net.actions(batch, flat).masked_fill(none[:, None], -1)
+        taken = values.gather(1, flat[:, None])[:, 0]
+        return Choice(actions.numpy(), taken.masked_fill(none, 0).numpy(), best.masked_fill(none, 0).numpy())
 
 
 class DQNLearner:
@@ -95,8 +101,7 @@ class DQNLearner:
     def learn(self, replay: Replay, rng: np.random.Generator) -> dict[str, float]:
         """One learner step on transitions of the replay; returns figures for the log."""
         config = self.config
-        correction = config.priority_correction if config.priority else None
-        sample = replay.sample(rng, config.batch, config.n_step, config.discount, correction)
+        sample = replay.sample(rng, config.batch, config.n_step, config.discount, config.priority_correction)
         rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
         if config.decay_steps:
             rate *= 0.55 + 0.45 * float(np.cos(np.pi * min(self.steps / config.decay_steps, 1.0)))
@@ -115,7 +120,7 @@ class DQNLearner:
         self.optimiser.step()
         self.steps += 1
         if config.priority:
-            replay.prioritise(sample.places, (values.detach() - wanted).numpy(), config.priority)
+            replay.prioritise(sample.places, (values.detach() - wanted).numpy())
         self._move_target()
         return {"loss": float(loss.detach()), "value": float(values.detach().mean())}
 
@@ -157,8 +162,9 @@ class DQNAgent:
         if not states:
             return []
         scenes = [state.scene for state in states]
-        actions = choose(self.net, observe(self.layout, scenes), np.zeros(len(scenes), dtype=bool), rngs)
-        return [None if a[0] < 0 else self.layout.decode(scene, a) for scene, a in zip(scenes, actions.tolist(), strict=True)]
+        greedy = np.zeros(len(scenes), dtype=bool)
+        actions = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0)).actions.tolist()
+        return [None if a[0] < 0 else self.layout.decode(scene, a) for scene, a in zip(scenes, actions, strict=True)]
 
 
 def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:

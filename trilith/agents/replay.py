@@ -23,6 +23,8 @@ class Episode(NamedTuple):
     """(L, 4): sender, receiver, offset, sticky."""
     rewards: NDArray[np.float32]
     """(L,)"""
+    errors: NDArray[np.float32]
+    """(L,): how far off the actor's network was in each step, from its own values a step later."""
     level: int
     best: float
     """The most there was to earn."""
@@ -50,8 +52,10 @@ class Sample(NamedTuple):
 class Replay:
     """A ring of steps. Episodes are written whole, so the state that follows a step is in the next place of the ring."""
 
-    def __init__(self, layout: Layout, megabytes: float) -> None:
+    def __init__(self, layout: Layout, megabytes: float, exponent: float = 0.0) -> None:
         self.layout = layout
+        self.exponent = exponent
+        """Steps are drawn with probability ∝ |error| to this power; 0 draws all alike."""
         self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
         self.capacity = max(int(megabytes * 1e6) // self.dtype.itemsize, 256)
@@ -60,8 +64,6 @@ class Replay:
         """Steps ever added; the next goes to place `added % capacity`."""
         self.priority = np.zeros(self.capacity, np.float32)
         """(capacity,): how likely each step is to be drawn, up to a factor."""
-        self.highest = 1.0
-        """What new steps get: the highest priority there has been, so that each is soon seen."""
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
@@ -73,12 +75,13 @@ class Replay:
         rows["state"], rows["action"], rows["reward"] = episode.records, episode.actions, episode.rewards
         rows["left"] = np.arange(steps, 0, -1)
         places = (self.added + np.arange(steps)) % self.capacity
-        self.ring[places], self.priority[places] = rows, self.highest
+        self.ring[places] = rows
+        self.prioritise(places, episode.errors)
         self.added += steps
 
-    def sample(self, rng: np.random.Generator, size: int, n_step: int, discount: float, correction: float | None = None) -> Sample:
-        """Transitions drawn uniformly or, given a `correction`, by priority: 0 leaves the bias of that in, 1 takes it all out."""
-        if correction is None:
+    def sample(self, rng: np.random.Generator, size: int, n_step: int, discount: float, correction: float = 0.0) -> Sample:
+        """Transitions drawn by priority, with replacement. `correction` is how much of the bias of that the weights take out."""
+        if not self.exponent:
             at, weights = rng.integers(len(self), size=size), np.ones(size)
         else:
             sums = np.cumsum(self.priority[: len(self)], dtype=np.float64)
@@ -96,16 +99,14 @@ class Replay:
         discounts = np.where(goes_on, discount**n_step, 0.0)
         return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, at, weights)
 
-    def prioritise(self, places: Ints, errors: Floats, exponent: float) -> None:
-        """Makes steps as likely to be drawn as their errors (B,) are large."""
-        priority = (np.abs(errors) + SMALLEST) ** exponent
-        self.priority[places] = priority
-        self.highest = max(self.highest, float(priority.max()))
+    def prioritise(self, places: Ints, errors: NDArray[np.float32]) -> None:
+        """Makes the steps at `places` (B,) as likely to be drawn as their errors (B,) are large."""
+        self.priority[places] = (np.abs(errors) + SMALLEST) ** self.exponent
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What a checkpoint keeps, as plain arrays."""
-        numbers = {"added": np.array(self.added), "highest": np.array(self.highest)}
-        return {"ring": self.ring[: len(self)].view(np.uint8), "priority": self.priority[: len(self)], **numbers}
+        n = len(self)
+        return {"ring": self.ring[:n].view(np.uint8), "priority": self.priority[:n], "added": np.array(self.added)}
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
         """Takes back what `state` gave. Raises ValueError if it is not of this layout."""
@@ -114,7 +115,6 @@ class Replay:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")
         rows = np.ascontiguousarray(raw).view(self.dtype)
         self.added = int(state["added"].item())
-        self.highest = float(state["highest"].item())
         self.ring[: len(rows)], self.priority[: len(rows)] = rows, state["priority"]
 
 

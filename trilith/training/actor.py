@@ -16,7 +16,9 @@ from trilith.agents.dqn import choose, observe
 from trilith.agents.replay import Episode
 from trilith.episode import State, start, step
 from trilith.frozen import frozen
+from trilith.nets.batch import Layout
 from trilith.nets.qnet import QNet
+from trilith.scene import Ints
 from trilith.tasks import get_task
 
 
@@ -69,38 +71,52 @@ def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
     return tuple(frozen(task, level, "valid", i) for i in range(count))
 
 
+class _Step(NamedTuple):
+    """One step of an episode as it is played."""
+
+    record: np.void
+    action: Ints
+    reward: float
+    taken: float
+    """Value of the action by the actor's network."""
+    best: float
+    """Value of the best one."""
+
+
 def _play(net: QNet, starts: Sequence[State], epsilon: float, lengths: Sequence[float], rng: np.random.Generator) -> list[Episode]:
     """Episodes from given beginnings to their ends, all side by side."""
     layout = net.layout
     states = list(starts)
-    steps: list[list[tuple[np.void, np.ndarray, float]]] = [[] for _ in states]
+    steps: list[list[_Step]] = [[] for _ in states]
     running = list(range(len(states)))
     n = 0
     while running:
         records = observe(layout, [states[i].scene for i in running])
         left = np.array([max(lengths[i] - n, 1.0) for i in running])
-        random = rng.random(len(running)) < epsilon / left if epsilon else np.zeros(len(running), dtype=bool)
-        actions = choose(net, records, random, [rng] * len(running))
+        random = rng.random(len(running)) < epsilon / left
+        choice = choose(net, records, random, rng)
         on = []
-        for record, action, i in zip(records, actions, running, strict=True):
+        for record, action, taken, best, i in zip(records, *choice, running, strict=True):
             if action[0] < 0:  # nothing can be placed: the episode is over, and what led here was its last step
                 continue
             after = step(states[i], layout.decode(states[i].scene, action.tolist()))
-            steps[i].append((record, action, after.reward))
+            steps[i].append(_Step(record, action, after.reward, float(taken), float(best)))
             states[i] = after.state
             if not after.state.ended:
                 on.append(i)
         running = on
         n += 1
-    return [_episode(layout.dtype, state, s) for state, s in zip(starts, steps, strict=True)]
+    return [_episode(layout, first, played) for first, played in zip(starts, steps, strict=True)]
 
 
-def _episode(dtype: np.dtype, first: State, steps: list[tuple[np.void, np.ndarray, float]]) -> Episode:
-    level = first.rules.levels.index(first.level) if first.level in first.rules.levels else -1
+def _episode(layout: Layout, first: State, steps: list[_Step]) -> Episode:
+    rules = first.rules
+    later = [each.best for each in steps[1:]] + [0.0]  # what followed was worth; nothing at the end
     return Episode(
-        records=np.array([s[0] for s in steps], dtype=dtype),
-        actions=np.array([s[1] for s in steps], dtype=np.int32).reshape(-1, 4),
-        rewards=np.array([s[2] for s in steps], dtype=np.float32),
-        level=level,
-        best=first.rules.best(first.scene),
+        records=np.array([each.record for each in steps], dtype=layout.dtype),
+        actions=np.array([each.action for each in steps], dtype=np.int32).reshape(-1, 4),
+        rewards=np.array([each.reward for each in steps], dtype=np.float32),
+        errors=np.array([s.reward + value - s.taken for s, value in zip(steps, later, strict=True)], dtype=np.float32),
+        level=rules.levels.index(int(first.level)) if first.level in rules.levels else -1,
+        best=rules.best(first.scene),
     )

@@ -81,7 +81,7 @@ class Run:
         task = get_task(config.task)
         layout = make_layout(agent, config.task)
         self.learner = DQNLearner(agent, layout, config.seed)
-        self.replay = Replay(layout, agent.replay_mb)
+        self.replay = Replay(layout, agent.replay_mb, agent.priority)
         self.curriculum: Curriculum = Schedule(config.task, agent.curriculum_steps, agent.hardest_share)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.orders = 0
