@@ -7,7 +7,7 @@ from nets.scenes import states
 
 from trilith.actions import DiscreteRelative, DiscreteRelativeXY, legal
 from trilith.agents.dqn import observe
-from trilith.episode import step
+from trilith.episode import start, step
 from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
 from trilith.nets.qnet import first_slot
 from trilith.scene import SLOTS, Role
@@ -92,6 +92,15 @@ def test_the_world_does_not_notice_left_and_right() -> None:
         there = step(replace(state, scene=scene), layout.decode(scene, other[0].tolist()))
         assert there.state.ended == here.state.ended
         assert there.reward == pytest.approx(here.reward, abs=0.02)
+
+
+def test_a_layout_has_room_for_what_it_says() -> None:
+    for task in TASKS.values():
+        small, large = (Layout.of(task, DiscreteRelative(), True, beyond) for beyond in (False, True))
+        assert small.rows <= large.rows
+        assert (small.rows < large.rows) == bool(task.generalisation)
+        scene = start(task, (*task.levels, *task.generalisation)[-1], np.random.default_rng(0)).scene
+        assert large.pack([scene], [legal(scene, DiscreteRelative())])["count"][0] == len(reference_rows(scene))
 
 
 def test_the_first_slot_of_a_kind_is_one_that_is_left() -> None:

@@ -77,7 +77,7 @@ def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
 
 
 def test_an_order_gives_the_same_episodes_in_any_process() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard"))
+    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
     order = Order((0, 1), 6, (0.5, 0.5), 0.5, (4.0, 4.0))
     here = collect(net, "covering_hard", order)
     actors = Processes(AGENT, "covering_hard", 1)
@@ -134,10 +134,16 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
     step = saved(out)[1]["step"]
     assert step > 3
 
-    timer = threading.Timer(6, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    resume(out, actors=0, minutes=5, screen=False)  # far longer than until the interrupt
-    timer.join()
+    def interrupt() -> None:
+        before = len(log(out, "train"))
+        while len(log(out, "train")) < before + 3:  # by then the run is under way again
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    resume(out, actors=0, minutes=30, screen=False)  # far longer than until the interrupt
+    thread.join()
     assert saved(out)[1]["step"] > step
     steps = [line["step"] for line in log(out, "train")]
     assert steps == sorted(steps)

@@ -26,15 +26,18 @@ from trilith.scene import Bools, Floats, Ints, Placement, Scene
 from trilith.tasks import get_task
 
 
-def make_layout(config: DQNConfig, task: str) -> Layout:
-    """How states of a task are stored under a config. Raises ValueError if mask and actions do not go together."""
+def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
+    """How states of a task are stored under a config; without `beyond` there is room for the curriculum only, as a replay wants it.
+
+    Raises ValueError if mask and actions do not go together.
+    """
     rules = get_task(task)
     if config.actions == "absolute":
         if config.mask == "legal":
             raise ValueError("the mask legal is for relative actions: choose mask none or edges for absolute ones")
-        return Layout.of(rules, DiscreteAbsolute(*(config.grid or rules.grid)), False)
+        return Layout.of(rules, DiscreteAbsolute(*(config.grid or rules.grid)), False, beyond)
     codec = DiscreteRelative(config.offsets) if config.actions == "relative" else DiscreteRelativeXY(config.offsets)
-    return Layout.of(rules, codec, config.mask == "legal")
+    return Layout.of(rules, codec, config.mask == "legal", beyond)
 
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:

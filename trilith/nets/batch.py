@@ -45,9 +45,9 @@ class Layout:
     """Whether the mask of legal actions is part of a record."""
 
     @staticmethod
-    def of(task: Task, codec: DiscreteRelative | DiscreteAbsolute, stores_legal: bool) -> Layout:
-        """The layout with room for every scene of a task, those of the generalisation levels too."""
-        levels: list[Level] = [*task.levels, *task.generalisation]
+    def of(task: Task, codec: DiscreteRelative | DiscreteAbsolute, stores_legal: bool, beyond: bool = True) -> Layout:
+        """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
+        levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
         return Layout(most - SLOTS if task.keeps_supply else most, codec, stores_legal)
 

@@ -33,6 +33,10 @@ def set_weights(net: QNet, weights: Weights) -> None:
         torch.nn.utils.vector_to_parameters(torch.from_numpy(weights), net.parameters())
 
 
+MAX_DEATHS = 8
+"""Actors that may die without one having answered in between; more are no accident."""
+
+
 class Actors(Protocol):
     """Where orders go and episodes come from."""
 
@@ -57,7 +61,7 @@ class Inline:
     """No actor processes: an order is played at once, in this process, so that a run is deterministic."""
 
     def __init__(self, config: DQNConfig, task: str) -> None:
-        self._net, self._task = make_net(config, make_layout(config, task)), task
+        self._net, self._task = make_net(config, make_layout(config, task, beyond=False)), task
         self._played: list[Played] = []
 
     def idle(self) -> int:
@@ -85,6 +89,8 @@ class Processes:
         self._again: list[tuple[Order, Weights]] = []
         self.deaths: list[str] = []
         """What to tell about actors that died, since last read."""
+        self._in_a_row = 0
+        """Deaths since an actor last answered."""
         for _ in range(count):
             self._start()
 
@@ -123,8 +129,9 @@ class Processes:
                 self._bury(pipe)
                 continue
             if isinstance(answer, str):
-                raise RuntimeError(f"an actor failed: {answer}")  # the same order would fail again
+                raise ValueError(f"an actor failed: {answer}")  # the same order would fail again
             played.append(answer)
+            self._in_a_row = 0
             self._actors[pipe] = (process, None)
         while self._again and self.idle():
             self._give(*self._again.pop())
@@ -137,6 +144,10 @@ class Processes:
         self.deaths.append(f"actor process {process.pid} died (exit code {process.exitcode}); started another one")
         if order:
             self._again.append(order)
+        self._in_a_row += 1
+        if self._in_a_row > MAX_DEATHS:
+            code = process.exitcode
+            raise ValueError(f"{self._in_a_row} actor processes died one after another (exit code {code}): is there enough memory?")
         self._start()
 
     def close(self) -> None:
@@ -153,7 +164,7 @@ def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
     """An actor process: plays orders until the learner hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the learner decides what it means
     torch.set_num_threads(1)
-    net = make_net(config, make_layout(config, task))
+    net = make_net(config, make_layout(config, task, beyond=False))
     while True:
         try:
             order, weights = pipe.recv()

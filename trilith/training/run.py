@@ -79,7 +79,7 @@ class Run:
         self.config, agent = config, config.agent
         torch.set_num_threads(config.threads)
         task = get_task(config.task)
-        layout = make_layout(agent, config.task)
+        layout = make_layout(agent, config.task, beyond=False)
         self.learner = DQNLearner(agent, layout, config.seed)
         self.replay = Replay(layout, agent.replay_mb, agent.priority)
         self.curriculum: Curriculum = Schedule(config.task, agent.curriculum_steps, agent.hardest_share)
@@ -153,7 +153,8 @@ class Run:
                 self._save(log)
                 saved = time.monotonic()
         self.seconds = time.monotonic() - started
-        self._finish(actors, log)
+        if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
+            self._finish(actors, log)
 
     def _next_order(self, wanted: bool) -> Order | None:
         """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
