@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -242,8 +243,9 @@ def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[t
     crew: dict[Connection, SpawnProcess] = {}
     try:
         for job in islice(waiting, workers):
-            connection, process = _hire(evaluation)
-            crew[connection] = process
+            with _interrupts_later():
+                connection, process = _hire(evaluation)
+                crew[connection] = process
             with _alive(process):
                 connection.send(job)
         busy = set(crew)
@@ -264,6 +266,25 @@ def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[t
             process.kill()  # they hold nothing that could be lost
         for process in crew.values():
             process.join()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C counts only when this ends: half a worker could neither be used nor be stopped.
+
+    Blocking the signal would not do, because it may reach any thread of the process, and is then ours all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which interrupts never reach
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
