@@ -275,10 +275,11 @@ def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None
     if code is not None:
         given, hidden = given.index_select(0, code), hidden.index_select(0, code)
     new = F.linear(x, cell.weight_ih, cell.bias_ih)
-    width = hidden.shape[1]
-    gates = (new[:, : 2 * width] + given[:, : 2 * width]).sigmoid()
-    reset, keep = gates.chunk(2, dim=1)
-    candidate = torch.addcmul(new[:, 2 * width :], reset, given[:, 2 * width :]).tanh()
+    # Split, not sliced: the gradient of a split is one copy, that of a slice a padded tensor each.
+    sizes = [2 * hidden.shape[1], hidden.shape[1]]
+    (new_gates, new_part), (given_gates, given_part) = new.split(sizes, dim=1), given.split(sizes, dim=1)
+    reset, keep = (new_gates + given_gates).sigmoid().chunk(2, dim=1)
+    candidate = torch.addcmul(new_part, reset, given_part).tanh()
     return torch.lerp(candidate, hidden, keep)
 
 
