@@ -194,4 +194,4 @@ def _blocked(scene: Scene, x: Floats, width: float, y: float) -> Bools:
     left, right, low, top = boxes(scene, scene.rows(Role.BLOCK))
     level = np.flatnonzero((top > y - BLOCK_HEIGHT / 2 + LEVEL) & (low < y + BLOCK_HEIGHT / 2 - LEVEL))
     beside: Bools = (x[:, None] - width / 2 < right[level]) & (x[:, None] + width / 2 > left[level])
-    return beside.any(axis=1)
+    return np.logical_or.reduce(beside, axis=1)

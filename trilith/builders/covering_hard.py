@@ -33,9 +33,9 @@ LITTLE = 0.1
 """Less gain than this is not worth a block."""
 LOOKED_AT = 12
 """Placements whose prospects the script compares."""
-WIDTH = 30
+WIDTH = 40
 """Scenes that the search keeps after each placement."""
-SIMULATED = 80
+SIMULATED = 110
 """Most placements that it simulates in each round."""
 CHILDREN = 10
 """Most placements that it considers in one scene, unless there are few scenes."""
