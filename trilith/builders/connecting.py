@@ -46,7 +46,7 @@ ATTEMPTS = 30
 MISSES = 6
 """How many chains may fail before it does."""
 NOISE = 4.0
-"""What a block of a chain may cost more or less by whim, from the first failure on."""
+"""What a block of a chain may cost more by whim, from the first failure on."""
 
 
 class Chain(NamedTuple):

@@ -51,9 +51,9 @@ class Planner:
         if key not in self._kept:
             todo = PLANS[state.task](state)
             course = {(state.scene.tobytes(), state.steps): todo}
-            for k, placement in enumerate(todo[:-1]):
+            for k, placement in enumerate(todo, start=1):
                 state = step(state, placement).state
-                course[state.scene.tobytes(), state.steps] = todo[k + 1 :]
+                course[state.scene.tobytes(), state.steps] = todo[k:]
             self._kept[key] = course
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)

@@ -16,6 +16,7 @@ from trilith.scene import BLOCK_HEIGHT, SLOTS, Placement, Role, Scene, place
 from trilith.tasks.silhouette import filled
 
 MIDDLE = OFFSETS // 2
+"""The offset that puts a block right into a target."""
 MARGIN = 0.02
 """The script wants the weight of a pile to lie at least this far inside its supports."""
 SLACK = 0.1
