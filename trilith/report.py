@@ -211,7 +211,9 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
     if not results:
         return False
     task = TASKS[results[0]["task"]]
-    axis = [str(level) for level in (*task.levels, *task.generalisation)]
+    # Names need more room than numbers.
+    axis = {str(level): float(k) for k, level in enumerate(task.levels)}
+    axis |= {name: len(task.levels) + 0.8 + 2.2 * k for k, name in enumerate(task.generalisation)}
     for agent, colour in colours.items():
         largest: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)  # by level and seed: episodes and share
         for result in results:
@@ -221,11 +223,11 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
         shares = {level: median(share for _, share in seeds.values()) for level, seeds in largest.items()}
         if not shares:
             continue
-        inside = [k for k, level in enumerate(axis) if level in shares and level not in task.generalisation]
-        outside = [k for k, level in enumerate(axis) if level in shares and level in task.generalisation]
-        panel.plot(inside, [shares[axis[k]] for k in inside], "o-", color=colour, label=agent, markersize=4)
-        panel.plot(outside, [shares[axis[k]] for k in outside], "D", color=colour, markersize=6)
-    panel.set_xticks(range(len(axis)), [level.replace("_", "\n") for level in axis], fontsize=8)
+        inside = [level for level in axis if level in shares and level not in task.generalisation]
+        outside = [level for level in axis if level in shares and level in task.generalisation]
+        panel.plot([axis[level] for level in inside], [shares[level] for level in inside], "o-", color=colour, label=agent, markersize=4)
+        panel.plot([axis[level] for level in outside], [shares[level] for level in outside], "D", color=colour, markersize=6)
+    panel.set_xticks(list(axis.values()), [level.replace("_", "\n") for level in axis], fontsize=8)
     panel.set_ylim(top=1.02)
     panel.axhline(0, color="black", linewidth=0.5)
     panel.set_xlabel("level (diamonds: generalisation)")
