@@ -144,7 +144,8 @@ class Layout:
     def _swapped(self, legal: Bools) -> Bools:
         """Masks (B, 3, R, offsets) with left and right swapped: the grid of x offsets is symmetric."""
         assert isinstance(self.codec, DiscreteRelative)
-        return legal.reshape(*legal.shape[:3], self.codec.tail[0], -1)[:, :, :, ::-1].reshape(legal.shape)
+        along, rest = self.codec.tail[0], prod(self.codec.tail[1:])  # spelt out: -1 cannot be told where B is 0
+        return legal.reshape(*legal.shape[:3], along, rest)[:, :, :, ::-1].reshape(legal.shape)
 
     def mirror_actions(self, actions: Ints, mirror: Bools) -> Ints:
         """Actions (B, 4) as they are in the mirrored states, for those of `mirror` (B,)."""
