@@ -149,7 +149,7 @@ def main(options: Options) -> None:
         print(f"  acting by {name:26} " + "   ".join(f"batch {size}: {ms:.2f} ms" for size, ms in took.items()))
 
     for name, each in (("fast", FAST), ("paper", PAPER)):
-        replay = Replay(make_layout(each, options.task, beyond=False), 1)
+        replay = Replay(make_layout(each, options.task, beyond=False), 1, each.discount)
         print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
     if options.loop_seconds:
         for name in ("fast", "paper"):

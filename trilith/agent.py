@@ -6,6 +6,7 @@ batch. Each episode brings its own random generator: what happens in one never d
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -13,8 +14,11 @@ from typing import Protocol
 import numpy as np
 
 from trilith.actions import DiscreteRelative, legal
+from trilith.agents.config import SearchConfig
 from trilith.episode import State
-from trilith.scene import Placement
+from trilith.scene import SLOTS, Bools, Placement, Role
+from trilith.search import Prior
+from trilith.searching import SearchAgent, Valuer
 
 
 class Agent(Protocol):
@@ -53,6 +57,32 @@ class LegalAgent:
         c, r, i = np.unravel_index(choices[rng.integers(len(choices))], mask.shape)
         return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
 
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        """Every legal action, of blocks of one width only those of the first, and nothing expected of any: a raw search."""
+        found = []
+        for state in states:
+            mask = legal(state.scene, self.codec)
+            mask[~first_of_width(state)] = False
+            edge, offset = np.divmod(np.flatnonzero(mask), self.codec.offsets)
+            names = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
+            found.append(Prior(np.zeros(len(names)), np.repeat(edge, 2), names))
+        return found
+
+    def placement(self, state: State, name: int) -> Placement | None:
+        """The placement of an action of `priors`."""
+        rest, sticky = divmod(name, 2)
+        edge, offset = divmod(rest, self.codec.offsets)
+        return self.codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))
+
+
+def first_of_width(state: State) -> Bools:
+    """(7,): which slots hold an available block such as no slot before them does; the others could do nothing different."""
+    available = state.scene.role[:SLOTS] == Role.AVAILABLE
+    first = np.zeros(SLOTS, dtype=bool)
+    rows = np.flatnonzero(available)
+    first[rows[np.unique(state.scene.size[rows, 0], return_index=True)[1]]] = True
+    return first
+
 
 def _scripted() -> Agent:
     from trilith.builders import ScriptedBuilder
@@ -75,8 +105,35 @@ AGENTS: dict[str, Callable[[], Agent]] = {
 """Every agent that needs no training, by its name."""
 
 
-def load_agent(name: str) -> Agent:
-    """The agent of a name, or of the folder of a training run or a file of weights. Raises ValueError naming what there is."""
+def load_agent(name: str, search: SearchConfig | None = None) -> Agent:
+    """The agent of a name, or of the folder of a training run or a file of weights; with a budget to `search`, it acts by search.
+
+    Raises ValueError naming what there is.
+    """
+    agent = _load(name)
+    if search is None or not search.budget:
+        return agent
+    if not isinstance(agent, Valuer):
+        raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
+    return SearchAgent(agent, search)
+
+
+def weights_file(path: Path) -> Path:
+    """The weights that a path stands for: itself, or those of a run's folder, its best ones if there are any yet."""
+    if not path.is_dir():
+        return path
+    found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
+    if not found:
+        raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
+    return found[0]
+
+
+def fingerprint(name: str) -> str | None:
+    """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
+    return None if name in AGENTS else hashlib.sha256(weights_file(Path(name)).read_bytes()).hexdigest()[:16]
+
+
+def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
     if not Path(name).exists():

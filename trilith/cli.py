@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
+from trilith.agents.config import SearchConfig
 from trilith.console import Progress, show, table_of
 from trilith.training.config import TrainConfig, recipe_config
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from trilith.evaluate import Run
 
 SHOWN = ("legal", "scripted", "planner")
 """Agents of the demonstration."""
@@ -218,6 +221,29 @@ class Scenes:
 
 
 @dataclass
+class SearchOptions:
+    """How to search, where there is a budget."""
+
+    c: float = SearchConfig.c
+    """Search: weight of the bonus for what has been tried little."""
+    stages: Literal[1, 2] = SearchConfig.stages
+    """Search: 2 chooses first the edge, then the action; 1 any action at once."""
+    root: Literal["bound", "halving"] = SearchConfig.root
+    """Search: how actions are chosen at the root, by the upper confidence bound or by sequential halving."""
+
+    def config(self, budget: int) -> SearchConfig:
+        """With a budget."""
+        return SearchConfig(budget, self.c, self.stages, self.root)
+
+    def marks(self, config: SearchConfig) -> str:
+        """What a file's name says of a search."""
+        usual = SearchConfig()
+        parts = [f"-budget{config.budget}"]
+        parts += [f"-{name}{getattr(config, name)}" for name in ("c", "stages", "root") if getattr(config, name) != getattr(usual, name)]
+        return "".join(parts) if config.budget else ""
+
+
+@dataclass
 class Evaluate:
     """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
 
@@ -240,6 +266,9 @@ class Evaluate:
     """Of the agent's own randomness."""
     forfeit: bool = False
     """Touching an obstacle takes back all that was earned, as the paper says."""
+    budget: str = "0"
+    """Simulations a decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
+    search: OmitArgPrefixes[SearchOptions] = field(default_factory=SearchOptions)
     worst: int = 10
     """Episodes to show and to keep in the result: those that fell furthest short."""
     out: Path | None = None
@@ -254,10 +283,19 @@ class Evaluate:
 
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
-        evaluation = Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, self.worst)  # type: ignore[arg-type]
-        marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "")
-        name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
-        run = Run(evaluation, self.out or Path("results") / name, self.record)
+        searches = [self.search.config(budget) for budget in _budgets(self.budget)]
+        if len(searches) > 1 and (self.out or self.record):
+            raise ValueError(f"--out and --record are for one budget, not for {self.budget}")
+        todo = [
+            Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, search, self.worst)  # type: ignore[arg-type]
+            for search in searches
+        ]
+        for evaluation in todo:
+            marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "") + self.search.marks(evaluation.search)
+            name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
+            self._one(Run(evaluation, self.out or Path("results") / name, self.record))
+
+    def _one(self, run: Run) -> None:
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
@@ -265,7 +303,9 @@ class Evaluate:
         else:
             if rewards:
                 print(f"going on after {before} of {self.scenes} episodes", file=sys.stderr)
-            with Progress(f"{self.agent}, {self.task}", self.scenes, before) as progress:
+            budget = run.evaluation.search.budget
+            by = f", budget {budget}" if budget else ""
+            with Progress(f"{self.agent}, {self.task}{by}", self.scenes, before) as progress:
                 try:
                     for episodes in run.run(self.workers):
                         rewards += [episode["reward"] for episode in episodes]
@@ -439,6 +479,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _budgets(text: str) -> list[int]:
+    """Numbers of simulations from text such as 0,10,50."""
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise ValueError(f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
+    return [int(part) for part in text.split(",")]
 
 
 def _needs_learning(error: ImportError) -> str:

@@ -15,7 +15,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from io import FileIO
 from itertools import islice
 from multiprocessing import resource_tracker
@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from trilith.agent import Agent, load_agent
+from trilith.agent import Agent, fingerprint, load_agent
+from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS, Recording, State, step
 from trilith.files import make_folder, read_json, told, whole, write_json
 from trilith.frozen import SIZES, VERSION, Split, frozen, generator, set_name
@@ -49,6 +50,8 @@ class Evaluation:
     seed: int = 0
     """Of the agent's own randomness."""
     forfeit: bool = False
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How the agent searches, if it has a budget."""
     worst: int = 10
     """Episodes that the result keeps whole: those that fell furthest short of what there was to earn."""
 
@@ -63,7 +66,13 @@ class Evaluation:
 
     def identity(self) -> dict[str, Any]:
         """All that the episodes depend on, but for the code of the agent."""
-        return {name: value for name, value in asdict(self).items() if name != "worst"} | {"version": VERSION}
+        facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search")}
+        search = asdict(self.search) if self.search.budget else None
+        return facts | {"search": search, "weights": fingerprint(self.agent), "version": VERSION}
+
+    def load(self) -> Agent:
+        """The agent. Raises ValueError naming what there is, or what it cannot do."""
+        return load_agent(self.agent, self.search)
 
     def groups(self) -> list[list[int]]:
         """Scene indices of each group."""
@@ -149,8 +158,8 @@ class Run:
         self.journal = out.with_name(f".{out.stem}.journal")
         self.done: dict[int, list[dict[str, Any]]] = {}
         self.result: dict[str, Any] | None = None
+        evaluation.load()  # a wrong name is told before any worker starts
         self._identity = evaluation.identity()
-        load_agent(evaluation.agent)  # a wrong name is told before any worker starts
         if out.exists():
             self.result = self._finished()
         elif self.journal.is_file():
@@ -234,7 +243,7 @@ Job = tuple[int, list[int]]
 def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Runs groups in so many processes and yields each as it ends. Raises ChildProcessError if a process dies."""
     if workers == 1 or len(jobs) < 2:
-        agent = load_agent(evaluation.agent)
+        agent = evaluation.load()
         for number, indices in jobs:
             yield number, run_group(agent, evaluation, indices)
         return
@@ -304,7 +313,7 @@ def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
 
 def _work(connection: Connection, evaluation: Evaluation) -> None:
     """A worker: runs groups until the other end is gone, also when it was killed."""
-    agent = load_agent(evaluation.agent)
+    agent = evaluation.load()
     with suppress(EOFError, ConnectionError):
         while True:
             number, indices = connection.recv()

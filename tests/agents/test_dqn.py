@@ -33,7 +33,7 @@ def two_steps(config: DQNConfig) -> tuple[Replay, Records, dict[str, tuple[int, 
     for state, (slot, receiver, offset, _) in actions.values():
         masks[state][[k for k in range(SLOTS) if scenes[0].size[k, 0] == scenes[0].size[slot, 0]], receiver, offset] = True
     records = layout.pack(scenes, masks)
-    replay = Replay(layout, 1)
+    replay = Replay(layout, 1, DISCOUNT)
     for names, rewards in ((["end"], [0.5]), (["on", "good"], [0.0, 1.0]), (["on", "bad"], [0.0, -1.0])):
         for sticky in (0, 1):
             done = np.array([[*actions[name][1][:3], sticky] for name in names], dtype=np.int32)

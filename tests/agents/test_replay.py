@@ -22,14 +22,14 @@ def episode(number: int, steps: int) -> Episode:
 
 @pytest.mark.parametrize("n_step", [1, 3, 7])
 def test_samples_stay_within_their_episode(n_step: int) -> None:
-    replay = Replay(LAYOUT, 0)
+    replay = Replay(LAYOUT, 0, 0.5)
     rng = np.random.default_rng(0)
     lengths = {}
     for number in range(400):  # enough to go round the ring several times
         lengths[number] = int(rng.integers(1, 8))
         replay.add(episode(number, lengths[number]))
     assert len(replay) == replay.capacity < replay.added
-    sample = replay.sample(rng, 2000, n_step, 0.5)
+    sample = replay.sample(rng, 2000, n_step)
     for record, action, reward, after, discount, *_ in zip(*sample, strict=True):
         number, at = int(record["pose"][0, 0]), int(record["pose"][0, 1])
         assert action.tolist() == [at] * 4
@@ -43,16 +43,16 @@ def test_samples_stay_within_their_episode(n_step: int) -> None:
 
 
 def test_it_is_capped_in_bytes() -> None:
-    replay = Replay(LAYOUT, 1.0)
+    replay = Replay(LAYOUT, 1.0, 0.9)
     assert 0.99e6 < replay.ring.nbytes <= 1e6
 
 
 def test_it_comes_back_from_its_arrays() -> None:
-    replay, other = Replay(LAYOUT, 0), Replay(LAYOUT, 0)
+    replay, other = Replay(LAYOUT, 0, 0.9), Replay(LAYOUT, 0, 0.9)
     for number in range(100):
         replay.add(episode(number, 5))
     other.load({name: array.copy() for name, array in replay.state().items()})
-    first, second = (r.sample(np.random.default_rng(0), 50, 1, 0.9) for r in (replay, other))
+    first, second = (r.sample(np.random.default_rng(0), 50, 1) for r in (replay, other))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="does not fit"):
@@ -60,13 +60,13 @@ def test_it_comes_back_from_its_arrays() -> None:
 
 
 def test_steps_are_drawn_by_their_priority() -> None:
-    replay = Replay(LAYOUT, 0, exponent=1.0)
+    replay = Replay(LAYOUT, 0, 0.9, exponent=1.0)
     for number in range(10):
         replay.add(episode(number, 1))
     errors = np.arange(10, dtype=np.float32) - SMALLEST
     errors[0] = 0.0
     replay.prioritise(np.arange(10), errors)
-    sample = replay.sample(np.random.default_rng(0), 4500, 1, 0.9, correction=1.0)
+    sample = replay.sample(np.random.default_rng(0), 4500, 1, correction=1.0)
     drawn = np.bincount(sample.places, minlength=10)
     np.testing.assert_allclose(drawn[1:], 100 * np.arange(1, 10), rtol=0.02)
     assert drawn[0] <= 2

@@ -68,7 +68,8 @@ def test_mirroring_twice_is_nothing_and_once_is_the_mirrored_world() -> None:
     torch.testing.assert_close(mirrored.pose[..., 0], -plain.pose[..., 0])
     assert torch.equal(mirrored.legal, plain.legal.flip(-1))
     none = layout.unpack(records, ~yes).legal
-    assert none is not None and torch.equal(none, plain.legal)
+    assert none is not None
+    assert torch.equal(none, plain.legal)
     actions = np.array([[0, 7, 2, 1]] * len(found))
     once = layout.mirror_actions(actions, yes)
     assert once[0].tolist() == [0, 7, 12, 1]

@@ -1,4 +1,4 @@
-"""Everything that Q-learning depends on, as dataclasses whose fields are also the command line. Imports no learning framework."""
+"""Everything that Q-learning and search depend on, as dataclasses whose fields are also the command line. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -31,6 +31,24 @@ class NetConfig:
     """Graph: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse"] = "full"
     """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How to search."""
+
+    budget: int = 0
+    """Simulations a decision; 0: no search."""
+    c: float = 2.0
+    """Weight of the bonus for what has been tried little."""
+    stages: Literal[1, 2] = 2
+    """2: first the edge is chosen by its best action, then the action among those of the edge; 1: any action at once."""
+    root: Literal["bound", "halving"] = "bound"
+    """How actions are chosen at the root: by the upper confidence bound, or by sequential halving of the `considered` best."""
+    considered: int = 4
+    """Halving: actions that the first simulations are shared among."""
+    discount: float = 0.99
+    """What a reward one step later counts for."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +101,17 @@ class DQNConfig:
     """How much of the bias of drawing by priority is taken out again, from 0 to 1."""
     replay_mb: float = 200.0
     """Size of the replay in megabytes."""
+    bound: bool = False
+    """Whether a value is never learnt to be less than what its episode went on to earn: the world is deterministic, so the best
+    that can be had from an action is at least what once was had."""
+    demonstrations: int = 0
+    """Episodes of the planner to learn from; until there are so many, every second order to an actor is for one."""
+    demonstration_share: float = 0.25
+    """Share of demonstrations in a batch."""
+    margin: float = 0.3
+    """By how much the value of a demonstrated action should exceed that of any other."""
+    margin_weight: float = 1.0
+    """What falling short of the margin counts for beside the error of a value."""
     min_replay: int = 2000
     """Steps in the replay before learning starts."""
     curriculum_steps: int = 10_000

@@ -14,15 +14,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, legal
+from trilith.agent import first_of_width, weights_file
 from trilith.agents.config import DQNConfig, from_json, to_json
 from trilith.agents.replay import Replay, Sample, mirrored
 from trilith.episode import State
 from trilith.files import read_json, whole, write_json
 from trilith.nets.attention import AttentionNet
-from trilith.nets.batch import Layout, Records
+from trilith.nets.batch import Batch, Layout, Records
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
-from trilith.scene import Bools, Floats, Ints, Placement, Scene
+from trilith.scene import SLOTS, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.search import Prior
 from trilith.tasks import get_task
 
 
@@ -101,10 +103,14 @@ class DQNLearner:
         """The network to evaluate and to keep."""
         return self.target if self.config.act_with_target and self.config.target_rate else self.net
 
-    def learn(self, replay: Replay, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on transitions of the replay; returns figures for the log."""
+    def learn(self, replay: Replay, rng: np.random.Generator, shown: Replay | None = None) -> dict[str, float]:
+        """One learner step on transitions of the replay and of demonstrations `shown`, if any; returns figures for the log."""
         config = self.config
-        sample = replay.sample(rng, config.batch, config.n_step, config.discount, config.priority_correction)
+        demos = round(config.demonstration_share * config.batch) if shown else 0
+        own = sample = replay.sample(rng, config.batch - demos, config.n_step, config.priority_correction)
+        if shown and demos:
+            added = shown.sample(rng, demos, config.n_step)
+            sample = Sample(*(np.concatenate(parts) for parts in zip(added, own, strict=True)))
         rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
         if config.decay_steps:
             rate *= 0.55 + 0.45 * float(np.cos(np.pi * min(self.steps / config.decay_steps, 1.0)))
@@ -116,6 +122,9 @@ class DQNLearner:
         wanted = self._targets(sample)
         values = self.net.q_at(self.layout.unpack(sample.records, mirror), torch.from_numpy(actions))
         loss = (F.huber_loss(values, wanted, reduction="none") * torch.from_numpy(sample.weights).float()).mean()
+        if demos:
+            batch = self.layout.unpack(sample.records[:demos], None if mirror is None else mirror[:demos])
+            loss = loss + config.margin_weight * demos / config.batch * self._shortfall(batch, torch.from_numpy(actions[:demos]))
         self.optimiser.zero_grad()
         loss.backward()
         if config.clip:
@@ -123,7 +132,7 @@ class DQNLearner:
         self.optimiser.step()
         self.steps += 1
         if config.priority:
-            replay.prioritise(sample.places, (values.detach() - wanted).numpy())
+            replay.prioritise(own.places, (values.detach() - wanted).numpy()[demos:])
         self._move_target()
         return {"loss": float(loss.detach()), "value": float(values.detach().mean())}
 
@@ -131,16 +140,23 @@ class DQNLearner:
         """(B,): rewards and, where the episode went on, the discounted value of what followed."""
         wanted = torch.from_numpy(sample.returns).float()
         goes_on = np.flatnonzero(sample.discounts)
-        if not len(goes_on):
-            return wanted
         with torch.no_grad():
+            if not len(goes_on):
+                return wanted
             batch = self.layout.unpack(sample.following[goes_on])
             best, value = (self.net if self.config.double else self.target).best(batch)
             some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
             if self.config.double:
                 value = self.target.q_at(batch, best.clamp(min=0))
             wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
-        return wanted
+        return torch.maximum(wanted, torch.from_numpy(sample.earned).float()) if self.config.bound else wanted
+
+    def _shortfall(self, batch: Batch, shown: Tensor) -> Tensor:
+        """By how much the value of demonstrated actions (B, 4) fails to exceed all others by the margin (Hester et al. 2018)."""
+        values = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
+        flat = self.net.flat(batch, shown)[:, None]
+        others = (values + self.config.margin).scatter(1, flat, values.gather(1, flat))
+        return (others.max(dim=1).values - values.gather(1, flat)[:, 0]).mean()
 
     def _move_target(self) -> None:
         config = self.config
@@ -159,6 +175,8 @@ class DQNAgent:
     def __init__(self, config: DQNConfig, net: QNet) -> None:
         self.config, self.net = config, net
         self.layout = net.layout
+        self._receivers = net.layout.rows + SLOTS
+        """More than there can be: what edges are counted with in the names of actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state; None where the mask allows none, or the network prefers an invalid edge."""
@@ -168,6 +186,33 @@ class DQNAgent:
         greedy = np.zeros(len(scenes), dtype=bool)
         actions = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0)).actions.tolist()
         return [None if a[0] < 0 else self.layout.decode(scene, a) for scene, a in zip(scenes, actions, strict=True)]
+
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        """The values of all actions that the mask allows; of blocks of one width only those of the first."""
+        with torch.no_grad():
+            batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]))
+            values, masks = self.net.q(batch).numpy(), self.net.mask(batch).numpy()
+        found = []
+        for state, value, mask in zip(states, values, masks, strict=True):
+            if self.config.mask != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
+                mask = mask & first_of_width(state)[:, None, None]
+            sender, receiver, output = mask.nonzero()
+            edges = sender * self._receivers + receiver
+            found.append(Prior(value[sender, receiver, output], edges, edges * self.net.outputs + output))
+        return found
+
+    def placement(self, state: State, name: int) -> Placement | None:
+        """The placement of an action of `priors`."""
+        edge, output = divmod(name, self.net.outputs)
+        available = state.scene.role[:SLOTS] == Role.AVAILABLE
+        return self.layout.decode(state.scene, self.net.action(available, *divmod(edge, self._receivers), output))
+
+    def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
+        """The k placements of the highest values, each with what the network expects of it."""
+        [prior] = self.priors([state])
+        best = np.argsort(-prior.values, kind="stable")[:k]
+        found = [(self.placement(state, int(prior.names[a])), float(prior.values[a])) for a in best]
+        return [(placement, value) for placement, value in found if placement is not None]
 
 
 def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:
@@ -182,12 +227,7 @@ def load(path: str | Path) -> DQNAgent:
 
     Raises ValueError in one line if there are none, or the files are damaged or do not belong together.
     """
-    path = Path(path)
-    if path.is_dir():
-        found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
-        if not found:
-            raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
-        path = found[0]
+    path = weights_file(Path(path))
     data = read_json(path.with_suffix(".json"))
     try:
         config = from_json(DQNConfig, data["agent"])

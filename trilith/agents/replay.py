@@ -43,6 +43,8 @@ class Sample(NamedTuple):
     """(B,): states after these, where `discounts` is not 0."""
     discounts: Floats
     """(B,): what the value of the following state counts for; 0 if the episode ended before it."""
+    earned: Floats
+    """(B,): discounted sum of all rewards up to the end of the episode."""
     places: Ints
     """(B,): where in the ring they are."""
     weights: Floats
@@ -52,11 +54,12 @@ class Sample(NamedTuple):
 class Replay:
     """A ring of steps. Episodes are written whole, so the state that follows a step is in the next place of the ring."""
 
-    def __init__(self, layout: Layout, megabytes: float, exponent: float = 0.0) -> None:
+    def __init__(self, layout: Layout, megabytes: float, discount: float, exponent: float = 0.0) -> None:
         self.layout = layout
+        self.discount = discount
         self.exponent = exponent
         """Steps are drawn with probability ∝ |error| to this power; 0 draws all alike."""
-        self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("left", "u1")])
+        self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("earned", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
         self.capacity = max(int(megabytes * 1e6) // self.dtype.itemsize, 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
@@ -74,12 +77,15 @@ class Replay:
         rows = np.zeros(steps, self.dtype)
         rows["state"], rows["action"], rows["reward"] = episode.records, episode.actions, episode.rewards
         rows["left"] = np.arange(steps, 0, -1)
+        earned = 0.0
+        for k in range(steps - 1, -1, -1):
+            earned = rows["earned"][k] = episode.rewards[k] + self.discount * earned
         places = (self.added + np.arange(steps)) % self.capacity
         self.ring[places] = rows
         self.prioritise(places, episode.errors)
         self.added += steps
 
-    def sample(self, rng: np.random.Generator, size: int, n_step: int, discount: float, correction: float = 0.0) -> Sample:
+    def sample(self, rng: np.random.Generator, size: int, n_step: int, correction: float = 0.0) -> Sample:
         """Transitions drawn by priority, with replacement. `correction` is how much of the bias of that the weights take out."""
         if not self.exponent:
             at, weights = rng.integers(len(self), size=size), np.ones(size)
@@ -88,7 +94,7 @@ class Replay:
             at = np.searchsorted(sums, (np.arange(size) + rng.random(size)) / size * sums[-1], side="right").clip(max=len(self) - 1)
             weights = np.maximum(self.priority[at], 1e-12) ** -correction
             weights /= weights.max()
-        steps = self.ring[at]
+        steps, discount = self.ring[at], self.discount
         left = steps["left"].astype(np.int64)
         returns = np.zeros(size)
         for k in range(n_step):
@@ -97,7 +103,8 @@ class Replay:
         goes_on = left > n_step
         following = self.ring["state"][(at + np.where(goes_on, n_step, 0)) % self.capacity]
         discounts = np.where(goes_on, discount**n_step, 0.0)
-        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, at, weights)
+        earned = steps["earned"].astype(np.float64)
+        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, earned, at, weights)
 
     def prioritise(self, places: Ints, errors: NDArray[np.float32]) -> None:
         """Makes the steps at `places` (B,) as likely to be drawn as their errors (B,) are large."""

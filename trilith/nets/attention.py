@@ -7,6 +7,7 @@ each pair of a kind and a reference object.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from trilith.agents.config import Mask
 from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Layout
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output, unravel
-from trilith.scene import SLOTS, Role
+from trilith.scene import SLOTS, Bools, Role
 
 _SCALE = 4.0
 """Lengths are divided by this, so that features are about 1."""
@@ -113,6 +114,13 @@ class AttentionNet(QNet):
     def actions(self, batch: Batch, flat: Tensor) -> Tensor:
         kind, ref, output = unravel(flat, (KINDS, batch.present.shape[1], self.outputs))
         return torch.stack([first_slot(batch, kind), receiver_of(ref), *split_output(output)], dim=1)
+
+    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
+        return int(np.argmax(available & (sender == KIND_OF_SLOT))), receiver + SLOTS, output // 2, output % 2
+
+    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
+        pair = self.kind_of_slot[actions[:, 0]] * batch.present.shape[1] + actions[:, 1] - SLOTS
+        return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
 
 
 class _Layer(nn.Module):

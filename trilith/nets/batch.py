@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.actions import DiscreteAbsolute, DiscreteRelative
-from trilith.scene import SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.actions import DiscreteAbsolute, DiscreteRelative, rest_height
+from trilith.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.tasks import Level, Task
 
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
@@ -165,6 +165,20 @@ class Layout:
             return None
         tail = (int(part) for part in np.unravel_index(offset, self.codec.tail))
         return self.codec.decode(scene, (sender, int(reference_rows(scene)[receiver - SLOTS]), *tail, sticky))
+
+    def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
+        """The action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
+        assert isinstance(self.codec, DiscreteRelative)
+        refs = reference_rows(scene)
+        across = scene.pose[refs, 0, None] + self.codec.grid(scene.size[refs, 0], scene.size[placement.slot, 0])
+        off = np.abs(across - placement.x)
+        if len(self.codec.tail) == 1:
+            off = off + np.abs(rest_height(scene, refs) - placement.y)[:, None]
+        else:
+            up = scene.pose[refs, 1, None] + self.codec.grid(scene.size[refs, 1], BLOCK_HEIGHT)
+            off = off[:, :, None] + np.abs(up - placement.y)[:, None]
+        ref, offset = divmod(int(np.argmin(off)), self.offsets)
+        return placement.slot, SLOTS + ref, offset, int(placement.sticky)
 
 
 def reference_rows(scene: Scene) -> Ints:

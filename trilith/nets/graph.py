@@ -27,7 +27,7 @@ from trilith.nets.batch import KIND_OF_SLOT, Batch, Layout
 from trilith.nets.qnet import QNet, split_output, unravel
 from trilith.observe.graph import EDGE_FEATURES, Connectivity
 from trilith.observe.objects import FEATURES
-from trilith.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Role
+from trilith.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Role
 
 GLOBAL_FEATURES = 1
 """The paper's global input is one zero."""
@@ -219,6 +219,20 @@ class GraphNet(QNet):
             sender, receiver, output = unravel(flat, (SLOTS, n, self.outputs))
             receiver = receiver + SLOTS
         return torch.stack([sender, receiver, *split_output(output)], dim=1)
+
+    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
+        past = self.relative and self.mask_rule != "none"  # then receivers are the objects of the scene alone
+        return sender, receiver + SLOTS * past, output // 2, output % 2
+
+    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
+        n, (sender, receiver, offset, sticky) = batch.present.shape[1], actions.unbind(1)
+        if not self.relative:
+            pair = sender
+        elif self.mask_rule == "none":
+            pair = sender * (SLOTS + n) + receiver
+        else:
+            pair = sender * n + receiver - SLOTS
+        return pair * self.outputs + 2 * offset + sticky
 
 
 # ---- graphs from batches

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trilith.agents.config import Mask
 from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Layout
-from trilith.scene import SLOTS
+from trilith.scene import SLOTS, Bools
 
 
 class QNet(nn.Module, ABC):
@@ -37,6 +37,14 @@ class QNet(nn.Module, ABC):
     @abstractmethod
     def actions(self, batch: Batch, flat: Tensor) -> Tensor:
         """(B, 4): the actions of flat indices (B,) into the values of one scene."""
+
+    @abstractmethod
+    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
+        """The action of one place in the values of a scene with these slots `available` (7,)."""
+
+    @abstractmethod
+    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
+        """(B,): the flat indices of actions (B, 4), so that `actions` gives them back up to blocks of one width."""
 
     def best(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The action (B, 4) of the highest value in each scene, and that value (B,), -inf where there is none to choose."""

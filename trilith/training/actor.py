@@ -14,6 +14,7 @@ import numpy as np
 
 from trilith.agents.dqn import choose, observe
 from trilith.agents.replay import Episode
+from trilith.builders.planner import PLANS
 from trilith.episode import State, start, step
 from trilith.frozen import frozen
 from trilith.nets.batch import Layout
@@ -34,6 +35,8 @@ class Order(NamedTuple):
     """Random actions an episode, about; 0: greedy."""
     lengths: tuple[float, ...]
     """Typical number of steps of an episode of each level."""
+    demonstrate: bool = False
+    """Let the planner build instead of the network."""
     valid: str | None = None
     """Play the validation scenes of this level instead ("all" or "hardest"), `episodes` of them, without exploring."""
 
@@ -55,6 +58,9 @@ def collect(net: QNet, task: str, order: Order) -> Played:
     rules = get_task(task)
     levels = rng.choice(len(order.levels), size=order.episodes, p=order.levels)
     starts = [start(rules, rules.levels[level], rng) for level in levels]
+    if order.demonstrate:
+        episodes = [episode for first in starts if (episode := _demonstrate(net.layout, first))]
+        return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
     episodes = [e for e in _play(net, starts, order.epsilon, [order.lengths[level] for level in levels], rng) if len(e.actions)]
     return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
 
@@ -69,6 +75,19 @@ def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:
 def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
     """The first scenes of a validation set."""
     return tuple(frozen(task, level, "valid", i) for i in range(count))
+
+
+def _demonstrate(layout: Layout, first: State) -> Episode | None:
+    """The episode that the planner builds, as actions of the layout; None if it would build nothing."""
+    state, steps = first, []
+    for placement in PLANS[first.task](first):
+        action = layout.encode(state.scene, placement)
+        after = step(state, layout.decode(state.scene, action))
+        steps.append(_Step(observe(layout, [state.scene])[0], np.array(action), after.reward, 0.0, 0.0))
+        state = after.state
+        if state.ended:
+            break
+    return _episode(layout, first, steps) if steps else None
 
 
 class _Step(NamedTuple):

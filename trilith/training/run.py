@@ -30,6 +30,8 @@ RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
 AHEAD = 50
 """Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
+DEMONSTRATIONS = 2
+"""Episodes of one order for demonstrations: they take as long as some fifty of a network's."""
 LENGTH_RATE = 0.02
 """Share of a new episode in the running mean of episode lengths."""
 
@@ -81,7 +83,11 @@ class Run:
         task = get_task(config.task)
         layout = make_layout(agent, config.task, beyond=False)
         self.learner = DQNLearner(agent, layout, config.seed)
-        self.replay = Replay(layout, agent.replay_mb, agent.priority)
+        self.replay = Replay(layout, agent.replay_mb, agent.discount, agent.priority)
+        self.shown = Replay(layout, agent.replay_mb, agent.discount)
+        """Demonstrations."""
+        self.demonstrations = 0
+        """Episodes of them that have come in."""
         self.curriculum: Curriculum = Schedule(config.task, agent.curriculum_steps, agent.hardest_share)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.orders = 0
@@ -138,7 +144,7 @@ class Run:
             while actors.idle() and (order := self._next_order(owed < ahead)):
                 actors.send(order, flat_weights(learner.acting))
             if owed >= 1:
-                for name, value in learner.learn(self.replay, self.rng).items():
+                for name, value in learner.learn(self.replay, self.rng, self.shown if len(self.shown) else None).items():
                     figures[name] += 0.01 * (value - figures[name])
             for played in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
                 self._take(played, log)
@@ -169,11 +175,13 @@ class Run:
             return None
         self.orders += 1
         levels = self.curriculum.levels(step)
-        return Order((config.seed, self.orders), config.episodes, levels, config.agent.epsilon, tuple(self.lengths))
+        show = self.orders % 2 == 1 and self.demonstrations < config.agent.demonstrations
+        episodes = DEMONSTRATIONS if show else config.episodes
+        return Order((config.seed, self.orders), episodes, levels, config.agent.epsilon, tuple(self.lengths), show)
 
     def _valid_order(self, level: str) -> Order:
         self._valid.setdefault(self.evaluated, {})[level] = []
-        return Order((self.evaluated, 0), self.config.evaluate_scenes, (), 0.0, (), level)
+        return Order((self.evaluated, 0), self.config.evaluate_scenes, (), 0.0, (), valid=level)
 
     def _finish(self, actors: Actors, log: Log) -> None:
         """Evaluates once more at the end, unless that has just been done; an evaluation under way is given up for it."""
@@ -198,6 +206,11 @@ class Run:
                 results[played.order.valid] = played.returns
                 if len(results) == 2 and all(results.values()):
                     self._evaluated(played.order.seed[0], results, log)
+            return
+        if played.order.demonstrate:
+            self.demonstrations += played.order.episodes
+            for episode in played.episodes:
+                self.shown.add(episode)
             return
         for episode in played.episodes:
             self.replay.add(episode)
@@ -262,6 +275,7 @@ class Run:
             "step": self.learner.steps,
             "orders": self.orders,
             "actor_steps": self.actor_steps,
+            "demonstrations": self.demonstrations,
             "lengths": self.lengths,
             "seconds": self.seconds,
             "evaluated": self.evaluated,
@@ -272,6 +286,7 @@ class Run:
             "rng": self.rng.bit_generator.state,
         }
         arrays = checkpoint.learner_arrays(self.learner) | {f"replay.{name}": a for name, a in self.replay.state().items()}
+        arrays |= {f"shown.{name}": a for name, a in self.shown.state().items()}
         try:
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
             self._save_weights("last")
@@ -285,7 +300,9 @@ class Run:
         arrays, facts = checkpoint.load(self.config.out / checkpoint.NAME)
         checkpoint.load_learner(self.learner, arrays)
         try:
-            self.replay.load({name.removeprefix("replay."): a for name, a in arrays.items() if name.startswith("replay.")})
+            for name, memory in (("replay.", self.replay), ("shown.", self.shown)):
+                memory.load({key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)})
+            self.demonstrations = facts["demonstrations"]
             self.learner.steps, self.orders, self.actor_steps = facts["step"], facts["orders"], facts["actor_steps"]
             self.lengths, self.seconds, self.evaluated = facts["lengths"], facts["seconds"], facts["evaluated"]
             self.best = -np.inf if facts["best"] is None else facts["best"]
