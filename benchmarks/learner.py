@@ -77,7 +77,8 @@ def learner_step(net: QNet, before: list[Scene], after: list[Scene]) -> Callable
     layout = net.layout
     records, following = observe(layout, before), observe(layout, after)
     rng = np.random.default_rng(0)
-    actions = torch.from_numpy(choose(net, records, np.ones(len(before), dtype=bool), rng).actions.clip(0))
+    choices = choose(net, records, np.ones(len(before), dtype=bool), rng)
+    actions = torch.from_numpy(np.array([c.action if c else [0, SLOTS, 0, 0] for c in choices]))
     actions[:, 1].clamp_(min=SLOTS)
 
     def run() -> None:

@@ -25,8 +25,8 @@ Word = tuple[int, ...]
 class Toy:
     """Words over `actions` letters up to a length; rewards and priors are tables drawn from a seed. Counts what is simulated."""
 
-    def __init__(self, seed: int = 0, actions: int = 6, length: int = 3, edges: int = 3) -> None:
-        self.seed, self.length = seed, length
+    def __init__(self, seed: int = 0, actions: int = 6, length: int = 3, edges: int = 3, discount: float = 0.99) -> None:
+        self.seed, self.length, self.discount = seed, length, discount
         self.edges = np.sort(np.arange(actions) % edges)
         self.made: Counter[tuple[Word, int]] = Counter()
 
@@ -42,9 +42,10 @@ class Toy:
         after = (*state, name - 10)
         return after, float(self._table(state)[0][name - 10]), len(after) == self.length
 
-    def best(self, word: Word, discount: float) -> list[float]:
+    def best(self, word: Word) -> list[float]:
         """True values of the actions, by trying everything."""
-        later = [0.0 if len(word) + 1 == self.length else discount * max(self.best((*word, a), discount)) for a in range(len(self.edges))]
+        last = len(word) + 1 == self.length
+        later = [0.0 if last else self.discount * max(self.best((*word, a))) for a in range(len(self.edges))]
         return [float(reward) + value for reward, value in zip(self._table(word)[0], later, strict=True)]
 
 
@@ -83,7 +84,7 @@ def test_with_enough_simulations_the_best_first_action_is_found(stages: int) -> 
     for seed in range(8):
         world = Toy(seed, length=2)
         root = searched(world, config)
-        values = world.best((), config.discount)
+        values = world.best(())
         chosen = decide(root, np.random.default_rng(0), config)
         assert chosen is not None
         assert size(root) == len(world.made)
@@ -92,7 +93,7 @@ def test_with_enough_simulations_the_best_first_action_is_found(stages: int) -> 
 
 
 def test_values_and_counts_are_those_of_the_formula() -> None:
-    world, config = Trap(actions=3), SearchConfig(2, c=0.0, discount=0.5)
+    world, config = Trap(actions=3, discount=0.5), SearchConfig(2, c=0.0)
     root = searched(world, config)
     # First action 0: 1 at an end it is not, so 1 + 0.5 * 0. Its value stays 1, so it is taken again: (0, x) earns 0.
     assert root.counts.tolist() == [3, 1, 1]
@@ -109,7 +110,7 @@ def test_values_and_counts_are_those_of_the_formula() -> None:
 
 
 def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
-    world, config = Trap(actions=3), SearchConfig(1, discount=0.5)
+    world, config = Trap(actions=3, discount=0.5), SearchConfig(1)
     [root] = plant(world, [()])
     for _ in range(12):
         search(world, [root], [np.random.default_rng(1)], config)

@@ -44,6 +44,8 @@ class LegalAgent:
     """Any discrete relative action that is a valid edge and overlaps nothing, sticky half of the time."""
 
     codec = DiscreteRelative()
+    discount = 0.99
+    """Of a raw search: that of the recipes."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A uniformly random legal action in each state; an invalid edge where there is none."""

@@ -37,6 +37,11 @@ class Prior(NamedTuple):
 class World(Protocol[S]):
     """What is searched. Deterministic: an action has one outcome."""
 
+    @property
+    def discount(self) -> float:
+        """What a reward one step later counts for."""
+        ...
+
     def priors(self, states: Sequence[S]) -> list[Prior]:
         """What can be done in each state, which has not ended."""
         ...
@@ -100,7 +105,7 @@ def search(world: World[S], roots: Sequence[Node[S]], rngs: Sequence[np.random.G
         paths = [_descend(root, rng, config, h.choose(i) if h else None) for root, rng, h in zip(roots, rngs, halvings, strict=True)]
         _expand(world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
         for path in paths:
-            _back_up(path, config.discount)
+            _back_up(path, world.discount)
 
 
 def plant(world: World[S], states: Sequence[S]) -> list[Node[S]]:

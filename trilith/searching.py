@@ -25,6 +25,11 @@ class Valuer(Protocol):
         """As of any agent: without search."""
         ...
 
+    @property
+    def discount(self) -> float:
+        """What a reward one step later counts for."""
+        ...
+
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The actions it would consider in each state, and their values."""
         ...
@@ -52,7 +57,7 @@ class SearchAgent:
         roots = self.search(states, rngs)
         actions = [decide(root, rng, self.config) for root, rng in zip(roots, rngs, strict=True)]
         for root, action, rng in zip(roots, actions, rngs, strict=True):
-            self._keep(root, action, rng)
+            self.keep(root, action, rng)
         return [None if a is None else self._placement(root, a) for root, a in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
@@ -87,6 +92,11 @@ class SearchAgent:
 
     # ---- the world that is searched
 
+    @property
+    def discount(self) -> float:
+        """The agent's."""
+        return self.agent.discount
+
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The agent's."""
         return self.agent.priors(states)
@@ -106,7 +116,8 @@ class SearchAgent:
         _, root = self._kept.pop(id(rng), (rng, None))
         return root if root is not None and root.state == state else None
 
-    def _keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
+    def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
+        """Keeps what is known of the state that an action leads to, which the episode of a generator takes next."""
         child = root.children.get(action, (0.0, None))[1] if action is not None else None
         if child is not None and self.config.root == "bound":  # halving begins with a new root
             self._kept[id(rng)] = rng, child  # with the generator itself, so that no other can have its id

@@ -9,15 +9,23 @@ import torch
 from nets.scenes import states
 
 from trilith.actions import legal
-from trilith.agents.config import DQNConfig, NetConfig, from_json, to_json
+from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, from_json, to_json
 from trilith.agents.dqn import DQNAgent, DQNLearner, choose, load, make_layout, make_net, observe, save_weights
 from trilith.agents.replay import Episode, Replay
-from trilith.episode import step
+from trilith.episode import start, step
+from trilith.evaluate import play
 from trilith.nets.batch import Records
 from trilith.scene import SLOTS, Role, fresh_scene
+from trilith.search import decide, plant
+from trilith.searching import SearchAgent
 
 SMALL = NetConfig(width=32, layers=1, heads=2, decoder=32)
 DISCOUNT = 0.9
+
+
+def searched(tried: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What an episode keeps of searches that tried one action in each state."""
+    return tried.astype(np.int16)[:, None], found.astype(np.float32)[:, None]
 
 
 def two_steps(config: DQNConfig) -> tuple[Replay, Records, dict[str, tuple[int, list[int], float]]]:
@@ -38,7 +46,7 @@ def two_steps(config: DQNConfig) -> tuple[Replay, Records, dict[str, tuple[int, 
         for sticky in (0, 1):
             done = np.array([[*actions[name][1][:3], sticky] for name in names], dtype=np.int32)
             earned = np.array(rewards, dtype=np.float32)
-            replay.add(Episode(records[: len(names)], done, earned, earned, 0, 1.0))
+            replay.add(Episode(records[: len(names)], done, earned, earned, *searched(done, earned), 0, 1.0))
     value = {"end": 0.5, "on": DISCOUNT, "good": 1.0, "bad": -1.0}
     return replay, records, {name: (*actions[name], value[name]) for name in actions}
 
@@ -58,8 +66,89 @@ def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool
     for name, (state, action, value) in known.items():
         batch = replay.layout.unpack(records[state : state + 1])
         assert float(learner.acting.q_at(batch, torch.tensor([action]))) == pytest.approx(value, abs=0.07), name
-    best = choose(learner.acting, records, np.zeros(2, dtype=bool), rng).actions
-    assert best[:, 1:3].tolist() == [known["on"][1][1:3], known["good"][1][1:3]]
+    assert greedy(learner, records) == [known["on"][1][1:3], known["good"][1][1:3]]
+
+
+def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
+    """Receiver and offset of the best action in each state."""
+    choices = choose(learner.acting, records, np.zeros(len(records), dtype=bool), np.random.default_rng(0))
+    return [choice.action[1:3].tolist() for choice in choices if choice]
+
+
+@pytest.mark.parametrize("network", ["attention", "graph"])
+@pytest.mark.parametrize("mirror", [True, False])
+def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirror: bool) -> None:
+    """In the first state one action is worth 0.5 and one 0.9. Shown, or found by a search to be worth more, the lesser one wins."""
+    torch.set_num_threads(1)
+    net = replace(SMALL, network=network, recurrent=1)
+    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1, priority=0)
+    shown = replace(base, demonstrations=1, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
+    amortised = replace(base, amortise=5.0)
+    for config in (base, shown, amortised):
+        replay, records, known = two_steps(config)
+        lesser = np.array([known["end"][1]], np.int32)
+        episode = Episode(
+            records[:1], lesser, np.array([0.5], np.float32), np.ones(1, np.float32), *searched(lesser, np.array([2.0])), 0, 1.0
+        )
+        demos = Replay(replay.layout, 1, DISCOUNT, tried=replay.tried)
+        if config is amortised:
+            replay = Replay(replay.layout, 1, DISCOUNT, tried=1)
+        replay.add(episode)
+        demos.add(episode)
+        learner = DQNLearner(config, replay.layout, seed=0)
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            learner.learn(replay, rng, demos if config is shown else None)
+        best = greedy(learner, records)[0]
+        assert best == known["on" if config is base else "end"][1][1:3]
+
+
+OPTIONS = [
+    DQNConfig(net=SMALL),
+    DQNConfig(net=SMALL, mask="edges"),
+    DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1)),
+    DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="none"),
+    DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="edges", actions="absolute"),
+    DQNConfig(net=SMALL, actions="relative_xy", offsets=5),
+]
+
+
+@pytest.mark.parametrize("config", OPTIONS)
+def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
+    torch.manual_seed(0)
+    agent = DQNAgent(make_net(config, make_layout(config, "covering_hard")))
+    found = states("covering_hard", 12)
+    rngs = [np.random.default_rng(i) for i in range(12)]
+    plain = agent.act(found, rngs)
+    assert SearchAgent(agent, SearchConfig(0)).act(found, rngs) == plain
+    roots = plant(SearchAgent(agent, SearchConfig(1)), found)
+    for root, state, placement, rng in zip(roots, found, plain, rngs, strict=True):
+        action = decide(root, rng, SearchConfig(0))
+        assert placement == (None if action is None else agent.placement(state, int(root.names[action])))
+        if action is not None:
+            assert len(set(root.names.tolist())) == len(root.names)
+            assert (np.diff(root.edge_of) >= 0).all()
+            assert root.values[action] == root.best
+
+
+@pytest.mark.parametrize("config", OPTIONS)
+def test_actions_have_one_place_among_the_values(config: DQNConfig) -> None:
+    net = make_net(config, make_layout(config, "covering_hard"))
+    batch = net.layout.unpack(observe(net.layout, [s.scene for s in states("covering_hard", 12)]))
+    values = torch.rand_like(net.q(batch)).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
+    flat = values.argmax(dim=1)
+    assert torch.equal(net.flat(batch, net.actions(batch, flat)), flat)
+
+
+def test_searching_agents_do_better_by_what_they_try() -> None:
+    """Even a network that knows nothing is helped by what placements really earn."""
+    torch.manual_seed(0)
+    config = DQNConfig(net=SMALL)
+    agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
+    first = [start("silhouette", 0, np.random.default_rng(i)) for i in range(4)]
+    ends = play(SearchAgent(agent, SearchConfig(150, c=0.1)), first, [np.random.default_rng(i) for i in range(4)])
+    plain = play(agent, first, [np.random.default_rng(i) for i in range(4)])
+    assert sum(end.total for _, end in ends) > sum(end.total for _, end in plain)
 
 
 @pytest.mark.parametrize("mask", ["none", "edges", "legal"])
@@ -71,11 +160,11 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     records = observe(layout, scenes)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
-        actions = choose(net, records, random, np.random.default_rng(0)).actions
-        for scene, action in zip(scenes, actions.tolist(), strict=True):
-            if action[0] < 0:
+        for scene, choice in zip(scenes, choose(net, records, random, np.random.default_rng(0)), strict=True):
+            if choice is None:
                 assert mask != "none"
                 continue
+            action = choice.action.tolist()
             placement = layout.decode(scene, action)
             seen += placement is not None
             if mask != "none":
@@ -88,7 +177,7 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
 
 def test_legal_placements_never_collide() -> None:
     config = DQNConfig(net=SMALL)
-    agent = DQNAgent(config, make_net(config, make_layout(config, "silhouette")))
+    agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
     found = states("silhouette", 30)
     rngs = [np.random.default_rng(i) for i in range(30)]
     for state, placement in zip(found, agent.act(found, rngs), strict=True):
@@ -101,10 +190,9 @@ def test_weights_come_back_from_their_files(tmp_path: Path) -> None:
     net = make_net(config, make_layout(config, "silhouette"))
     save_weights(tmp_path / "best.safetensors", config, "silhouette", net, {"seed": 3})
     agent = load(tmp_path)
-    assert agent.config == config
     found = states("silhouette", 5)
     rngs = [np.random.default_rng(0)] * 5
-    assert agent.act(found, rngs) == DQNAgent(config, net).act(found, rngs) == load(tmp_path / "best.safetensors").act(found, rngs)
+    assert agent.act(found, rngs) == DQNAgent(net).act(found, rngs) == load(tmp_path / "best.safetensors").act(found, rngs)
 
 
 def test_damaged_or_missing_weights_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -17,7 +17,11 @@ def episode(number: int, steps: int) -> Episode:
     records["pose"][:, 0, 0] = number
     records["pose"][:, 0, 1] = np.arange(steps)
     actions = np.tile(np.arange(steps, dtype=np.int32)[:, None], (1, 4))
-    return Episode(records, actions, 10.0 ** np.arange(steps, dtype=np.float32), np.ones(steps, np.float32), 0, 1.0)
+    tried = np.full((steps, 3, 4), -1, np.int16)
+    tried[:, 0] = actions
+    found = np.tile(np.arange(steps, dtype=np.float32)[:, None], (1, 3))
+    rewards = 10.0 ** np.arange(steps, dtype=np.float32)
+    return Episode(records, actions, rewards, np.ones(steps, np.float32), tried, found, 0, 1.0)
 
 
 @pytest.mark.parametrize("n_step", [1, 3, 7])
@@ -74,3 +78,16 @@ def test_steps_are_drawn_by_their_priority() -> None:
     np.testing.assert_allclose(seen / seen.mean(), 1, rtol=0.03)
     replay.add(episode(10, 1))
     assert replay.priority[10] == pytest.approx(1 + SMALLEST)  # as its error says
+
+
+def test_what_was_searched_goes_with_a_step() -> None:
+    replay = Replay(LAYOUT, 0, 0.5, tried=2)
+    replay.add(episode(0, 3))
+    sample = replay.sample(np.random.default_rng(0), 60, 1)
+    step = sample.actions[:, 0]
+    assert set(step.tolist()) == {0, 1, 2}
+    np.testing.assert_array_equal(sample.tried[:, 0, 0], step)
+    assert sample.tried.shape == (60, 2, 4)
+    assert (sample.tried[:, 1] == -1).all()
+    np.testing.assert_allclose(sample.found[:, 0], step)
+    assert Replay(LAYOUT, 0, 0.5).dtype.itemsize < replay.dtype.itemsize

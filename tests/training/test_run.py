@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from trilith.agents.config import DQNConfig, NetConfig
+from trilith.agents.config import DQNConfig, NetConfig, SearchConfig
 from trilith.agents.dqn import load, make_layout, make_net
 from trilith.training import checkpoint
 from trilith.training.actor import Order, collect
@@ -28,8 +29,12 @@ AGENT = DQNConfig(
 )
 
 
-def tiny(out: Path, **options: Any) -> TrainConfig:
-    return TrainConfig(out=out, actors=0, episodes=4, evaluate_every=5, evaluate_scenes=2, agent=AGENT, **options)
+SEARCHING = replace(AGENT, search=SearchConfig(3), amortise=0.5)
+SHOWN = replace(AGENT, demonstrations=3)
+
+
+def tiny(out: Path, agent: DQNConfig = AGENT, **options: Any) -> TrainConfig:
+    return TrainConfig(out=out, actors=0, episodes=4, evaluate_every=5, evaluate_scenes=2, agent=agent, **options)
 
 
 def saved(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -44,9 +49,10 @@ def log(out: Path, kind: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["kind"] == kind]
 
 
-def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path) -> None:
-    train(tiny(tmp_path / "whole", steps=24), screen=False)
-    train(tiny(tmp_path / "parts", steps=7), screen=False)
+@pytest.mark.parametrize("agent", [AGENT, SEARCHING, SHOWN], ids=["plain", "searching", "shown"])
+def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path, agent: DQNConfig) -> None:
+    train(tiny(tmp_path / "whole", agent, steps=24), screen=False)
+    train(tiny(tmp_path / "parts", agent, steps=7), screen=False)
     resume(tmp_path / "parts", steps=13, screen=False)
     resume(tmp_path / "parts", steps=24, screen=False)
     (arrays, facts), (arrays2, facts2) = saved(tmp_path / "whole"), saved(tmp_path / "parts")
@@ -59,7 +65,10 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
         valid = [line["step"] for line in log(out, "valid")]
         assert valid == sorted(set(valid))
         assert valid[-1] == 24
-        assert load(out).config == AGENT
+        assert load(out).discount == AGENT.discount
+    demonstrations = facts["demonstrations"]
+    assert demonstrations == (4 if agent is SHOWN else 0)  # orders are for two
+    assert (arrays["shown.ring"].size > 0) == (agent is SHOWN)
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
@@ -74,6 +83,31 @@ def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
     run.go(screen=False)
     longest = config.episodes * 7
     assert AGENT.min_replay + 40 / AGENT.ratio <= run.actor_steps <= AGENT.min_replay + 41 / AGENT.ratio + longest
+
+
+def test_an_actor_that_searches_tells_what_it_found() -> None:
+    net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
+    order = Order((0, 1), 4, (0.0, 1.0, *[0.0] * 6), 0.5, (4.0,) * 8, SearchConfig(7))
+    played = collect(net, "silhouette", order)
+    assert [e.rewards.tolist() for e in collect(net, "silhouette", order).episodes] == [e.rewards.tolist() for e in played.episodes]
+    for episode in played.episodes:
+        assert episode.tried.shape[0] == len(episode.actions)
+        assert 1 <= episode.tried.shape[1] <= 7
+        given = episode.tried[:, :, 0] >= 0
+        assert given[:, 0].all()
+        assert np.isfinite(episode.found[given]).all()
+    batch = net.layout.unpack(np.concatenate([e.records for e in played.episodes]))
+    first = torch.from_numpy(np.concatenate([e.tried[:, 0] for e in played.episodes]).astype(np.int64))
+    allowed = net.mask(batch).flatten(1).gather(1, net.flat(batch, first)[:, None])
+    assert allowed.all(), "what was tried is what the mask allows"
+
+
+def test_a_demonstration_earns_what_the_planner_earns() -> None:
+    net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
+    order = Order((0, 1), 3, (0.0, 0.0, 1.0, *[0.0] * 5), 0.5, (4.0,) * 8, demonstrate=True)
+    played = collect(net, "silhouette", order)
+    assert played.returns == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
+    assert all(len(episode.actions) <= 3 for episode in played.episodes)
 
 
 def test_an_order_gives_the_same_episodes_in_any_process() -> None:

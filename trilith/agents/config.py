@@ -47,8 +47,6 @@ class SearchConfig:
     """How actions are chosen at the root: by the upper confidence bound, or by sequential halving of the `considered` best."""
     considered: int = 4
     """Halving: actions that the first simulations are shared among."""
-    discount: float = 0.99
-    """What a reward one step later counts for."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,6 @@ class DQNConfig:
     """How much of the bias of drawing by priority is taken out again, from 0 to 1."""
     replay_mb: float = 200.0
     """Size of the replay in megabytes."""
-    bound: bool = False
-    """Whether a value is never learnt to be less than what its episode went on to earn: the world is deterministic, so the best
-    that can be had from an action is at least what once was had."""
     demonstrations: int = 0
     """Episodes of the planner to learn from; until there are so many, every second order to an actor is for one."""
     demonstration_share: float = 0.25
@@ -112,6 +107,12 @@ class DQNConfig:
     """By how much the value of a demonstrated action should exceed that of any other."""
     margin_weight: float = 1.0
     """What falling short of the margin counts for beside the error of a value."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
+    amortise: float = 0.0
+    """Weight of learning what searches found (Hamrick et al. 2020): a cross-entropy between the searched values and the network's."""
+    temperature: float = 0.1
+    """What values are divided by before they are compared so."""
     min_replay: int = 2000
     """Steps in the replay before learning starts."""
     curriculum_steps: int = 10_000

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -16,14 +17,14 @@ from torch.nn import functional as F
 from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, legal
 from trilith.agent import first_of_width, weights_file
 from trilith.agents.config import DQNConfig, from_json, to_json
-from trilith.agents.replay import Replay, Sample, mirrored
+from trilith.agents.replay import Replay, Sample, joined, mirrored
 from trilith.episode import State
 from trilith.files import read_json, whole, write_json
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import Batch, Layout, Records
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
-from trilith.scene import SLOTS, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.scene import SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.search import Prior
 from trilith.tasks import get_task
 
@@ -61,29 +62,33 @@ def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
 
 
 class Choice(NamedTuple):
-    """What to do in each of B states."""
+    """What to do in a state."""
 
-    actions: Ints
-    """(B, 4): sender, receiver, offset, sticky; -1 where the mask allows nothing."""
-    taken: Floats
-    """(B,): the value of that action, 0 where there is none."""
-    best: Floats
-    """(B,): the value of the best one, 0 where there is none."""
+    action: Ints
+    """(4,): sender, receiver, offset, sticky."""
+    taken: float
+    """The value of that action."""
+    best: float
+    """The value of the best one."""
+    tried: NDArray[np.int16] = np.zeros((0, 4), np.int16)
+    """(K, 4): actions that a search tried."""
+    found: NDArray[np.float32] = np.zeros(0, np.float32)
+    """(K,): the values it found."""
 
 
-def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator) -> Choice:
-    """The best action in each state, or any that the mask allows where `random` (B,) is True."""
+def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator) -> list[Choice | None]:
+    """(B,): the best action in each state, or any that the mask allows where `random` (B,) is True; None where it allows none."""
     with torch.no_grad():
         batch = net.layout.unpack(records)
         values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
         best, flat = values.max(dim=1)
-        none = torch.isinf(best)
-        for i in np.flatnonzero(random & ~none.numpy()).tolist():
+        some = torch.isfinite(best).numpy()
+        for i in np.flatnonzero(random & some).tolist():
             allowed = torch.isfinite(values[i]).nonzero()[:, 0]
             flat[i] = allowed[int(rng.integers(len(allowed)))]
-        actions = net.actions(batch, flat).masked_fill(none[:, None], -1)
+        actions = net.actions(batch, flat).numpy()
         taken = values.gather(1, flat[:, None])[:, 0]
-        return Choice(actions.numpy(), taken.masked_fill(none, 0).numpy(), best.masked_fill(none, 0).numpy())
+        return [Choice(*each) if any_ else None for any_, *each in zip(some, actions, taken.tolist(), best.tolist(), strict=True)]
 
 
 class DQNLearner:
@@ -110,7 +115,7 @@ class DQNLearner:
         own = sample = replay.sample(rng, config.batch - demos, config.n_step, config.priority_correction)
         if shown and demos:
             added = shown.sample(rng, demos, config.n_step)
-            sample = Sample(*(np.concatenate(parts) for parts in zip(added, own, strict=True)))
+            sample = joined(added, own)
         rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
         if config.decay_steps:
             rate *= 0.55 + 0.45 * float(np.cos(np.pi * min(self.steps / config.decay_steps, 1.0)))
@@ -125,6 +130,11 @@ class DQNLearner:
         if demos:
             batch = self.layout.unpack(sample.records[:demos], None if mirror is None else mirror[:demos])
             loss = loss + config.margin_weight * demos / config.batch * self._shortfall(batch, torch.from_numpy(actions[:demos]))
+        if config.amortise:
+            searched = np.flatnonzero((sample.tried[:, :, 0] >= 0).any(axis=1))
+            if len(searched):
+                batch = self.layout.unpack(sample.records[searched], None if mirror is None else mirror[searched])
+                loss = loss + config.amortise * self._surprise(batch, sample, searched, mirror)
         self.optimiser.zero_grad()
         loss.backward()
         if config.clip:
@@ -140,16 +150,34 @@ class DQNLearner:
         """(B,): rewards and, where the episode went on, the discounted value of what followed."""
         wanted = torch.from_numpy(sample.returns).float()
         goes_on = np.flatnonzero(sample.discounts)
+        if not len(goes_on):
+            return wanted
         with torch.no_grad():
-            if not len(goes_on):
-                return wanted
             batch = self.layout.unpack(sample.following[goes_on])
             best, value = (self.net if self.config.double else self.target).best(batch)
             some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
             if self.config.double:
                 value = self.target.q_at(batch, best.clamp(min=0))
             wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
-        return torch.maximum(wanted, torch.from_numpy(sample.earned).float()) if self.config.bound else wanted
+        return wanted
+
+    def _surprise(self, batch: Batch, sample: Sample, rows: Ints, mirror: Bools | None) -> Tensor:
+        """Cross-entropy between the values that searches left behind in `rows` of a sample and the network's, both as a softmax.
+
+        A searched value is that of an action that was tried; of all others the network's own stands, as it does in a search.
+        """
+        tried, found = sample.tried[rows], torch.from_numpy(sample.found[rows])
+        b, k = tried.shape[:2]
+        if mirror is not None:
+            tried = self.layout.mirror_actions(tried.reshape(-1, 4), np.repeat(mirror[rows], k)).reshape(b, k, 4)
+        values = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
+        wanted = values.detach().clone()
+        which, slot = torch.from_numpy(tried[:, :, 0] >= 0).nonzero().unbind(1)
+        flat = torch.stack([self.net.flat(batch, torch.from_numpy(tried[:, j])) for j in range(k)], dim=1)
+        wanted[which, flat[which, slot]] = found[which, slot]
+        t = self.config.temperature
+        log_q = (values / t).log_softmax(dim=1).masked_fill(torch.isinf(values), 0.0)
+        return -((wanted / t).softmax(dim=1) * log_q).sum(dim=1).mean()
 
     def _shortfall(self, batch: Batch, shown: Tensor) -> Tensor:
         """By how much the value of demonstrated actions (B, 4) fails to exceed all others by the margin (Hester et al. 2018)."""
@@ -172,9 +200,8 @@ class DQNLearner:
 class DQNAgent:
     """Builds by taking the action of the highest value."""
 
-    def __init__(self, config: DQNConfig, net: QNet) -> None:
-        self.config, self.net = config, net
-        self.layout = net.layout
+    def __init__(self, net: QNet, discount: float = DQNConfig.discount) -> None:
+        self.net, self.layout, self.discount = net, net.layout, discount
         self._receivers = net.layout.rows + SLOTS
         """More than there can be: what edges are counted with in the names of actions."""
 
@@ -184,8 +211,8 @@ class DQNAgent:
             return []
         scenes = [state.scene for state in states]
         greedy = np.zeros(len(scenes), dtype=bool)
-        actions = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0)).actions.tolist()
-        return [None if a[0] < 0 else self.layout.decode(scene, a) for scene, a in zip(scenes, actions, strict=True)]
+        choices = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0))
+        return [self.layout.decode(scene, c.action.tolist()) if c else None for scene, c in zip(scenes, choices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The values of all actions that the mask allows; of blocks of one width only those of the first."""
@@ -194,18 +221,21 @@ class DQNAgent:
             values, masks = self.net.q(batch).numpy(), self.net.mask(batch).numpy()
         found = []
         for state, value, mask in zip(states, values, masks, strict=True):
-            if self.config.mask != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
+            if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
                 mask = mask & first_of_width(state)[:, None, None]
             sender, receiver, output = mask.nonzero()
             edges = sender * self._receivers + receiver
             found.append(Prior(value[sender, receiver, output], edges, edges * self.net.outputs + output))
         return found
 
+    def action(self, state: State, name: int) -> tuple[int, int, int, int]:
+        """An action of `priors` as sender, receiver, offset and sticky."""
+        edge, output = divmod(name, self.net.outputs)
+        return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
+
     def placement(self, state: State, name: int) -> Placement | None:
         """The placement of an action of `priors`."""
-        edge, output = divmod(name, self.net.outputs)
-        available = state.scene.role[:SLOTS] == Role.AVAILABLE
-        return self.layout.decode(state.scene, self.net.action(available, *divmod(edge, self._receivers), output))
+        return self.layout.decode(state.scene, self.action(state, name))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
@@ -238,4 +268,4 @@ def load(path: str | Path) -> DQNAgent:
         net.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ValueError(f"cannot use the weights {path}: {str(error).splitlines()[0]}") from None
-    return DQNAgent(config, net.eval())
+    return DQNAgent(net.eval(), config.discount)

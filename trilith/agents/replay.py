@@ -25,6 +25,10 @@ class Episode(NamedTuple):
     """(L,)"""
     errors: NDArray[np.float32]
     """(L,): how far off the actor's network was in each step, from its own values a step later."""
+    tried: NDArray[np.int16]
+    """(L, K, 4): actions that a search tried in each state, -1 where there are less than K; K is 0 without search."""
+    found: NDArray[np.float32]
+    """(L, K): the values it found."""
     level: int
     best: float
     """The most there was to earn."""
@@ -43,8 +47,10 @@ class Sample(NamedTuple):
     """(B,): states after these, where `discounts` is not 0."""
     discounts: Floats
     """(B,): what the value of the following state counts for; 0 if the episode ended before it."""
-    earned: Floats
-    """(B,): discounted sum of all rewards up to the end of the episode."""
+    tried: Ints
+    """(B, K, 4): actions that a search tried, -1 where there are less than K."""
+    found: NDArray[np.float32]
+    """(B, K): the values it found."""
     places: Ints
     """(B,): where in the ring they are."""
     weights: Floats
@@ -54,13 +60,17 @@ class Sample(NamedTuple):
 class Replay:
     """A ring of steps. Episodes are written whole, so the state that follows a step is in the next place of the ring."""
 
-    def __init__(self, layout: Layout, megabytes: float, discount: float, exponent: float = 0.0) -> None:
+    def __init__(self, layout: Layout, megabytes: float, discount: float, exponent: float = 0.0, tried: int = 0) -> None:
         self.layout = layout
+        self.tried = tried
+        """Searched actions that are kept of a step."""
         self.discount = discount
         self.exponent = exponent
         """Steps are drawn with probability ∝ |error| to this power; 0 draws all alike."""
-        self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("earned", "f4"), ("left", "u1")])
+        self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
+        if tried:
+            self.dtype = np.dtype([*self.dtype.descr, ("tried", "i2", (tried, 4)), ("found", "f4", (tried,))])
         self.capacity = max(int(megabytes * 1e6) // self.dtype.itemsize, 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
@@ -77,9 +87,10 @@ class Replay:
         rows = np.zeros(steps, self.dtype)
         rows["state"], rows["action"], rows["reward"] = episode.records, episode.actions, episode.rewards
         rows["left"] = np.arange(steps, 0, -1)
-        earned = 0.0
-        for k in range(steps - 1, -1, -1):
-            earned = rows["earned"][k] = episode.rewards[k] + self.discount * earned
+        if self.tried:
+            k = min(self.tried, episode.tried.shape[1])
+            rows["tried"] = -1
+            rows["tried"][:, :k], rows["found"][:, :k] = episode.tried[:, :k], episode.found[:, :k]
         places = (self.added + np.arange(steps)) % self.capacity
         self.ring[places] = rows
         self.prioritise(places, episode.errors)
@@ -103,8 +114,9 @@ class Replay:
         goes_on = left > n_step
         following = self.ring["state"][(at + np.where(goes_on, n_step, 0)) % self.capacity]
         discounts = np.where(goes_on, discount**n_step, 0.0)
-        earned = steps["earned"].astype(np.float64)
-        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, earned, at, weights)
+        tried = steps["tried"].astype(np.int64) if self.tried else np.zeros((size, 0, 4), np.int64)
+        found = steps["found"] if self.tried else np.zeros((size, 0), np.float32)
+        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, tried, found, at, weights)
 
     def prioritise(self, places: Ints, errors: NDArray[np.float32]) -> None:
         """Makes the steps at `places` (B,) as likely to be drawn as their errors (B,) are large."""
@@ -123,6 +135,12 @@ class Replay:
         rows = np.ascontiguousarray(raw).view(self.dtype)
         self.added = int(state["added"].item())
         self.ring[: len(rows)], self.priority[: len(rows)] = rows, state["priority"]
+
+
+def joined(first: Sample, second: Sample) -> Sample:
+    """Two samples as one."""
+    parts: Any = zip(first, second, strict=True)
+    return Sample(*(np.concatenate(part) for part in parts))
 
 
 def mirrored(layout: Layout, records: Records, actions: Ints, rng: np.random.Generator) -> tuple[Bools, Ints]:

@@ -6,20 +6,23 @@ at any time, and a run with no actor processes is the same run whenever it is in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from trilith.agents.dqn import choose, observe
+from trilith.agents.config import SearchConfig
+from trilith.agents.dqn import Choice, DQNAgent, choose, observe
 from trilith.agents.replay import Episode
 from trilith.builders.planner import PLANS
 from trilith.episode import State, start, step
 from trilith.frozen import frozen
-from trilith.nets.batch import Layout
+from trilith.nets.batch import Layout, Records
 from trilith.nets.qnet import QNet
-from trilith.scene import Ints
+from trilith.scene import Bools
+from trilith.search import Node, decide
+from trilith.searching import SearchAgent
 from trilith.tasks import get_task
 
 
@@ -35,6 +38,10 @@ class Order(NamedTuple):
     """Random actions an episode, about; 0: greedy."""
     lengths: tuple[float, ...]
     """Typical number of steps of an episode of each level."""
+    search: SearchConfig = SearchConfig()
+    """How to search; with budget 0 not at all."""
+    discount: float = 0.99
+    """What a reward one step later counts for in a search."""
     demonstrate: bool = False
     """Let the planner build instead of the network."""
     valid: str | None = None
@@ -61,13 +68,15 @@ def collect(net: QNet, task: str, order: Order) -> Played:
     if order.demonstrate:
         episodes = [episode for first in starts if (episode := _demonstrate(net.layout, first))]
         return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
-    episodes = [e for e in _play(net, starts, order.epsilon, [order.lengths[level] for level in levels], rng) if len(e.actions)]
+    lengths = [order.lengths[level] for level in levels]
+    choice = _by_search(net, order, starts) if order.search.budget else _by_value(net)
+    episodes = [e for e in _play(net.layout, choice, starts, order.epsilon, lengths, rng) if len(e.actions)]
     return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
 
 
 def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:
     """The return of each episode, without exploring."""
-    episodes = _play(net, starts, 0.0, [1.0] * len(starts), np.random.default_rng(0))
+    episodes = _play(net.layout, _by_value(net), starts, 0.0, [1.0] * len(starts), np.random.default_rng(0))
     return [float(e.rewards.sum()) for e in episodes]
 
 
@@ -83,7 +92,7 @@ def _demonstrate(layout: Layout, first: State) -> Episode | None:
     for placement in PLANS[first.task](first):
         action = layout.encode(state.scene, placement)
         after = step(state, layout.decode(state.scene, action))
-        steps.append(_Step(observe(layout, [state.scene])[0], np.array(action), after.reward, 0.0, 0.0))
+        steps.append(_Step(observe(layout, [state.scene])[0], after.reward, Choice(np.array(action), 0.0, 0.0)))
         state = after.state
         if state.ended:
             break
@@ -94,32 +103,61 @@ class _Step(NamedTuple):
     """One step of an episode as it is played."""
 
     record: np.void
-    action: Ints
     reward: float
-    taken: float
-    """Value of the action by the actor's network."""
-    best: float
-    """Value of the best one."""
+    choice: Choice
 
 
-def _play(net: QNet, starts: Sequence[State], epsilon: float, lengths: Sequence[float], rng: np.random.Generator) -> list[Episode]:
+Chooser = Callable[[Sequence[int], Sequence[State], Records, Bools, np.random.Generator], list[Choice | None]]
+"""What to do, given the numbers of some episodes, their states, the records of these, where to explore, and a generator."""
+
+
+def _by_value(net: QNet) -> Chooser:
+    """By the values of a network."""
+    return lambda _, __, records, random, rng: choose(net, records, random, rng)
+
+
+def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
+    """By tree search over the values of a network; what was found there goes with the choice."""
+    agent = DQNAgent(net, order.discount)
+    searcher = SearchAgent(agent, order.search)
+    rngs = [np.random.default_rng((*order.seed, 1, i)) for i in range(len(starts))]
+
+    def chosen(root: Node[State], random: bool, rng: np.random.Generator) -> Choice | None:
+        action = int(rng.integers(len(root.values))) if random and len(root.values) else decide(root, rng, order.search)
+        searcher.keep(root, action, rng)
+        if action is None:
+            return None
+        most = sorted(root.children, key=lambda each: -root.counts[each])[: order.search.budget]
+        named = [agent.action(root.state, int(root.names[each])) for each in [action, *most]]
+        found = root.values[most].astype(np.float32)
+        return Choice(np.array(named[0]), root.values[action], root.values.max(), np.array(named[1:], np.int16).reshape(-1, 4), found)
+
+    def chooser(which: Sequence[int], states: Sequence[State], _: Records, random: Bools, __: np.random.Generator) -> list[Choice | None]:
+        own = [rngs[i] for i in which]
+        return [chosen(*each) for each in zip(searcher.search(states, own), random.tolist(), own, strict=True)]
+
+    return chooser
+
+
+def _play(
+    layout: Layout, choice: Chooser, starts: Sequence[State], epsilon: float, lengths: Sequence[float], rng: np.random.Generator
+) -> list[Episode]:
     """Episodes from given beginnings to their ends, all side by side."""
-    layout = net.layout
     states = list(starts)
     steps: list[list[_Step]] = [[] for _ in states]
     running = list(range(len(states)))
     n = 0
     while running:
-        records = observe(layout, [states[i].scene for i in running])
+        now = [states[i] for i in running]
+        records = observe(layout, [state.scene for state in now])
         left = np.array([max(lengths[i] - n, 1.0) for i in running])
         random = rng.random(len(running)) < epsilon / left
-        choice = choose(net, records, random, rng)
         on = []
-        for record, action, taken, best, i in zip(records, *choice, running, strict=True):
-            if action[0] < 0:  # nothing can be placed: the episode is over, and what led here was its last step
+        for record, chosen, i in zip(records, choice(running, now, records, random, rng), running, strict=True):
+            if chosen is None:  # nothing can be placed: the episode is over, and what led here was its last step
                 continue
-            after = step(states[i], layout.decode(states[i].scene, action.tolist()))
-            steps[i].append(_Step(record, action, after.reward, float(taken), float(best)))
+            after = step(states[i], layout.decode(states[i].scene, chosen.action.tolist()))
+            steps[i].append(_Step(record, after.reward, chosen))
             states[i] = after.state
             if not after.state.ended:
                 on.append(i)
@@ -130,12 +168,18 @@ def _play(net: QNet, starts: Sequence[State], epsilon: float, lengths: Sequence[
 
 def _episode(layout: Layout, first: State, steps: list[_Step]) -> Episode:
     rules = first.rules
-    later = [each.best for each in steps[1:]] + [0.0]  # what followed was worth; nothing at the end
+    later = [each.choice.best for each in steps[1:]] + [0.0]  # what followed was worth; nothing at the end
+    most = max((len(each.choice.found) for each in steps), default=0)
+    tried, found = np.full((len(steps), most, 4), -1, np.int16), np.zeros((len(steps), most), np.float32)
+    for k, each in enumerate(steps):
+        tried[k, : len(each.choice.tried)], found[k, : len(each.choice.found)] = each.choice.tried, each.choice.found
     return Episode(
         records=np.array([each.record for each in steps], dtype=layout.dtype),
-        actions=np.array([each.action for each in steps], dtype=np.int32).reshape(-1, 4),
+        actions=np.array([each.choice.action for each in steps], dtype=np.int32).reshape(-1, 4),
         rewards=np.array([each.reward for each in steps], dtype=np.float32),
-        errors=np.array([s.reward + value - s.taken for s, value in zip(steps, later, strict=True)], dtype=np.float32),
+        errors=np.array([s.reward + value - s.choice.taken for s, value in zip(steps, later, strict=True)], dtype=np.float32),
+        tried=tried,
+        found=found,
         level=rules.levels.index(int(first.level)) if first.level in rules.levels else -1,
         best=rules.best(first.scene),
     )

@@ -83,8 +83,9 @@ class Run:
         task = get_task(config.task)
         layout = make_layout(agent, config.task, beyond=False)
         self.learner = DQNLearner(agent, layout, config.seed)
-        self.replay = Replay(layout, agent.replay_mb, agent.discount, agent.priority)
-        self.shown = Replay(layout, agent.replay_mb, agent.discount)
+        tried = agent.search.budget if agent.amortise else 0
+        self.replay = Replay(layout, agent.replay_mb, agent.discount, agent.priority, tried)
+        self.shown = Replay(layout, agent.replay_mb, agent.discount, tried=tried)
         """Demonstrations."""
         self.demonstrations = 0
         """Episodes of them that have come in."""
@@ -177,7 +178,10 @@ class Run:
         levels = self.curriculum.levels(step)
         show = self.orders % 2 == 1 and self.demonstrations < config.agent.demonstrations
         episodes = DEMONSTRATIONS if show else config.episodes
-        return Order((config.seed, self.orders), episodes, levels, config.agent.epsilon, tuple(self.lengths), show)
+        agent = config.agent
+        return Order(
+            (config.seed, self.orders), episodes, levels, agent.epsilon, tuple(self.lengths), agent.search, agent.discount, demonstrate=show
+        )
 
     def _valid_order(self, level: str) -> Order:
         self._valid.setdefault(self.evaluated, {})[level] = []
