@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS
 from trilith.files import read_json, whole
 from trilith.tasks import TASKS
@@ -29,7 +31,7 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
 
 
 _FIELDS = {
-    "agent", "task", "level", "split", "seed", "forfeit", "version", "episodes",
+    "agent", "task", "level", "split", "seed", "forfeit", "search", "version", "episodes",
     "reward", "interval", "share", "solved", "blocks", "glue", "reasons", "by_level",
 }  # fmt: skip
 """What a result has that a report is made of."""
@@ -45,7 +47,23 @@ def load_results(folder: Path) -> list[Result]:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
-    return sorted(results, key=lambda result: (str(result["agent"]), result["task"], str(result["level"]), result["seed"]))
+    for result in results:
+        result["plain"] = Path(result["agent"]).name
+        result["agent"] = result["plain"] + _searched(result["search"])
+    return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
+
+
+def _budget(result: Result) -> int:
+    return result["search"]["budget"] if result["search"] else 0
+
+
+def _searched(search: dict[str, Any] | None) -> str:
+    """What a name says of a search: its budget, and what is not as usual."""
+    if search is None:
+        return ""
+    usual = asdict(SearchConfig())
+    other = [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual[name]]
+    return f" (search {', '.join([str(search['budget']), *other])})"
 
 
 def write_report(folder: Path, out: Path) -> Path:
@@ -55,6 +73,11 @@ def write_report(folder: Path, out: Path) -> Path:
     figures: list[tuple[str, str, Draw]] = [
         ("rewards", "Mean reward: median over seeds, with the range from the lowest to the highest seed.", _draw_rewards),
         ("reasons", "Why episodes ended, hardest scenes, over all seeds.", _draw_reasons),
+        (
+            "budgets",
+            "Mean reward on hardest scenes against simulations a decision; grey lines: raw search, nothing expected.",
+            _draw_budgets,
+        ),
         ("levels", "Share of the most there is to earn by level, in the curriculum and beyond; the median over seeds.", _draw_levels),
     ]
     for name, caption, draw in figures:
@@ -204,6 +227,36 @@ def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) ->
     panel.set_xlim(0, 1)
     panel.set_xlabel("share of episodes")
     return True
+
+
+def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+    found: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for (_, _, which), cell in _cells(results).items():
+        for result in cell if which == "hardest" else ():
+            other = _searched({**result["search"], "budget": 0})[9:-1] if result["search"] else ""
+            found[result["plain"]][other][_budget(result)].append(result["reward"])
+    drawn = False
+    for plain, kinds in sorted(found.items()):
+        for other, budgets in sorted(kinds.items()):
+            label = plain + other
+            if plain == "legal":
+                for k, (budget, rewards) in enumerate(sorted(budgets.items())):
+                    if budget:
+                        style = (":", "--", "-.", "-")[k % 4]
+                        panel.axhline(median(rewards), color="grey", linestyle=style, linewidth=1, label=f"raw search {budget}{other}")
+                continue
+            if other and 0 in kinds[""]:
+                budgets[0] = kinds[""][0]
+            if len(budgets) > 1:
+                points = sorted(budgets.items())
+                panel.plot([b for b, _ in points], [median(r) for _, r in points], "o-", markersize=4, label=label)
+                drawn = True
+    if drawn:
+        panel.set_xscale("symlog", linthresh=1)
+        panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
+        panel.set_xlabel("simulations a decision")
+        panel.set_ylabel("mean reward")
+    return drawn
 
 
 def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:

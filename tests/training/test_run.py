@@ -25,7 +25,13 @@ from trilith.training.local import Processes, flat_weights
 from trilith.training.run import Run, resume, train
 
 AGENT = DQNConfig(
-    net=NetConfig(width=16, layers=1, heads=2, decoder=16), batch=8, ratio=0.2, min_replay=20, replay_mb=0.2, curriculum_steps=10
+    net=NetConfig(width=16, layers=1, heads=2, decoder=16),
+    batch=8,
+    ratio=0.2,
+    min_replay=20,
+    replay_mb=0.2,
+    curriculum_steps=10,
+    demonstrations=0,
 )
 
 

@@ -68,7 +68,7 @@ class DQNConfig:
     """Of Adam."""
     warmup: int = 500
     """Learner steps over which the learning rate rises from 0."""
-    decay_steps: int = 0
+    decay_steps: int = 90_000
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
@@ -93,13 +93,13 @@ class DQNConfig:
     epsilon: float = 0.3
     """Random actions an episode, about: at step n an action is random with probability ε / max(L - n, 1), where L is a running
     mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
-    priority: float = 0.6
+    priority: float = 0.0
     """Transitions are drawn with probability ∝ |error| to this power; 0 draws all alike."""
     priority_correction: float = 0.4
     """How much of the bias of drawing by priority is taken out again, from 0 to 1."""
     replay_mb: float = 200.0
     """Size of the replay in megabytes."""
-    demonstrations: int = 0
+    demonstrations: int = 600
     """Episodes of the planner to learn from; until there are so many, every second order to an actor is for one."""
     demonstration_share: float = 0.25
     """Share of demonstrations in a batch."""
@@ -137,9 +137,10 @@ PAPER = DQNConfig(
     curriculum_steps=40_000,
     # Not printed, ours: those of the DQN it cites, or the plainest choice.
     warmup=0,
+    decay_steps=0,
     discount=0.99,
     n_step=1,
-    priority=0.0,
+    demonstrations=0,
     double=False,
     target_rate=0.0,
     target_period=1000,

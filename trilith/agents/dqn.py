@@ -21,7 +21,7 @@ from trilith.agents.replay import Replay, Sample, joined, mirrored
 from trilith.episode import State
 from trilith.files import read_json, whole, write_json
 from trilith.nets.attention import AttentionNet
-from trilith.nets.batch import Batch, Layout, Records
+from trilith.nets.batch import Layout, Records
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
 from trilith.scene import SLOTS, Bools, Ints, Placement, Role, Scene
@@ -125,16 +125,29 @@ class DQNLearner:
         if config.mirror:
             mirror, actions = mirrored(self.layout, sample.records, actions, rng)
         wanted = self._targets(sample)
-        values = self.net.q_at(self.layout.unpack(sample.records, mirror), torch.from_numpy(actions))
+        # Of most transitions one value is all that is needed; of demonstrated and searched ones it is those of all actions.
+        whole = config.batch if config.amortise else demos
+        parts = []
+        if whole:
+            batch = self.layout.unpack(sample.records[:whole], None if mirror is None else mirror[:whole])
+            every = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
+            taken = self.net.flat(batch, torch.from_numpy(actions[:whole]))
+            parts.append(every.gather(1, taken[:, None])[:, 0])
+        if whole < config.batch:
+            batch = self.layout.unpack(sample.records[whole:], None if mirror is None else mirror[whole:])
+            parts.append(self.net.q_at(batch, torch.from_numpy(actions[whole:])))
+        values = torch.cat(parts)
         loss = (F.huber_loss(values, wanted, reduction="none") * torch.from_numpy(sample.weights).float()).mean()
         if demos:
-            batch = self.layout.unpack(sample.records[:demos], None if mirror is None else mirror[:demos])
-            loss = loss + config.margin_weight * demos / config.batch * self._shortfall(batch, torch.from_numpy(actions[:demos]))
+            loss = loss + config.margin_weight * shortfall(every[:demos], taken[:demos], config.margin).sum() / config.batch
         if config.amortise:
-            searched = np.flatnonzero((sample.tried[:, :, 0] >= 0).any(axis=1))
-            if len(searched):
-                batch = self.layout.unpack(sample.records[searched], None if mirror is None else mirror[searched])
-                loss = loss + config.amortise * self._surprise(batch, sample, searched, mirror)
+            tried = sample.tried
+            if mirror is not None:
+                b, k = tried.shape[:2]
+                tried = self.layout.mirror_actions(tried.reshape(-1, 4), np.repeat(mirror, k)).reshape(b, k, 4)
+            places = torch.stack([self.net.flat(batch, torch.from_numpy(tried[:, k])) for k in range(tried.shape[1])], dim=1)
+            places = places.masked_fill(torch.from_numpy(tried[:, :, 0] < 0), -1)
+            loss = loss + config.amortise * surprise(every, places, torch.from_numpy(sample.found), config.temperature).sum() / config.batch
         self.optimiser.zero_grad()
         loss.backward()
         if config.clip:
@@ -161,31 +174,6 @@ class DQNLearner:
             wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
         return wanted
 
-    def _surprise(self, batch: Batch, sample: Sample, rows: Ints, mirror: Bools | None) -> Tensor:
-        """Cross-entropy between the values that searches left behind in `rows` of a sample and the network's, both as a softmax.
-
-        A searched value is that of an action that was tried; of all others the network's own stands, as it does in a search.
-        """
-        tried, found = sample.tried[rows], torch.from_numpy(sample.found[rows])
-        b, k = tried.shape[:2]
-        if mirror is not None:
-            tried = self.layout.mirror_actions(tried.reshape(-1, 4), np.repeat(mirror[rows], k)).reshape(b, k, 4)
-        values = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
-        wanted = values.detach().clone()
-        which, slot = torch.from_numpy(tried[:, :, 0] >= 0).nonzero().unbind(1)
-        flat = torch.stack([self.net.flat(batch, torch.from_numpy(tried[:, j])) for j in range(k)], dim=1)
-        wanted[which, flat[which, slot]] = found[which, slot]
-        t = self.config.temperature
-        log_q = (values / t).log_softmax(dim=1).masked_fill(torch.isinf(values), 0.0)
-        return -((wanted / t).softmax(dim=1) * log_q).sum(dim=1).mean()
-
-    def _shortfall(self, batch: Batch, shown: Tensor) -> Tensor:
-        """By how much the value of demonstrated actions (B, 4) fails to exceed all others by the margin (Hester et al. 2018)."""
-        values = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
-        flat = self.net.flat(batch, shown)[:, None]
-        others = (values + self.config.margin).scatter(1, flat, values.gather(1, flat))
-        return (others.max(dim=1).values - values.gather(1, flat)[:, 0]).mean()
-
     def _move_target(self) -> None:
         config = self.config
         with torch.no_grad():
@@ -195,6 +183,28 @@ class DQNLearner:
                 torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
             elif self.steps % config.target_period == 0:
                 self.target.load_state_dict(self.net.state_dict())
+
+
+def shortfall(values: Tensor, shown: Tensor, margin: float) -> Tensor:
+    """(B,): by how much the values of demonstrated actions fail to exceed all others by a margin (Hester et al. 2018).
+
+    `values` (B, A) are -inf where there is no action, `shown` (B,) says which was demonstrated.
+    """
+    own = values.gather(1, shown[:, None])
+    return (values + margin).scatter(1, shown[:, None], own).max(dim=1).values - own[:, 0]
+
+
+def surprise(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -> Tensor:
+    """(B,): cross-entropy between what searches found and what the network says, both as a softmax; 0 where nothing was searched.
+
+    `values` (B, A) are -inf where there is no action, `tried` (B, K) says which actions were tried, -1 for none, and `found` (B, K)
+    what they turned out to be worth. Of what was not tried the network's own value stands, as it does in a search.
+    """
+    wanted = values.detach().clone()
+    which, k = (tried >= 0).nonzero().unbind(1)
+    wanted[which, tried[which, k]] = found[which, k]
+    said = (values / temperature).log_softmax(dim=1).masked_fill(torch.isinf(values), 0.0)
+    return -((wanted / temperature).softmax(dim=1) * said).sum(dim=1) * (tried >= 0).any(dim=1)
 
 
 class DQNAgent:

@@ -115,7 +115,7 @@ class Replay:
         following = self.ring["state"][(at + np.where(goes_on, n_step, 0)) % self.capacity]
         discounts = np.where(goes_on, discount**n_step, 0.0)
         tried = steps["tried"].astype(np.int64) if self.tried else np.zeros((size, 0, 4), np.int64)
-        found = steps["found"] if self.tried else np.zeros((size, 0), np.float32)
+        found = steps["found"].copy() if self.tried else np.zeros((size, 0), np.float32)
         return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, tried, found, at, weights)
 
     def prioritise(self, places: Ints, errors: NDArray[np.float32]) -> None:

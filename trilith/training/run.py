@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -175,8 +176,8 @@ class Run:
         if not wanted:
             return None
         self.orders += 1
-        levels = self.curriculum.levels(step)
         show = self.orders % 2 == 1 and self.demonstrations < config.agent.demonstrations
+        levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
         episodes = DEMONSTRATIONS if show else config.episodes
         agent = config.agent
         return Order(

@@ -1,0 +1,152 @@
+"""How many simulations a second a tree search makes, and what they are spent on.
+
+    python benchmarks/search.py [--task covering_hard] [--seconds 8] [--processes 2]
+
+Whole episodes on hardest validation scenes by agents with fresh weights (speed does not depend on what they know), with the
+paper's graph network, with attention, and raw. One core by processor time, which others on the machine do not lengthen; two
+cores as the simulations of two processes in the same time over those of one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import torch
+import tyro
+
+from trilith.agent import LegalAgent
+from trilith.agents.config import FAST, PAPER, SearchConfig
+from trilith.agents.dqn import DQNAgent, make_layout, make_net
+from trilith.console import show, table_of
+from trilith.episode import State, step
+from trilith.frozen import frozen
+from trilith.search import Prior
+from trilith.searching import SearchAgent, Valuer
+
+SIDE_BY_SIDE = (1, 16, 64)
+NETWORKS = ("graph", "attention", "none")
+
+
+@dataclass
+class Options:
+    """What to measure."""
+
+    task: str = "covering_hard"
+    """Whose hardest scenes."""
+    seconds: float = 8.0
+    """For each figure."""
+    processes: int = 2
+    """Cores of the last column."""
+    budget: int = 10
+    """Simulations a decision."""
+
+
+class Timed(SearchAgent):
+    """Counts the processor time of its parts."""
+
+    def __init__(self, agent: Valuer, config: SearchConfig) -> None:
+        super().__init__(agent, config)
+        self.physics = self.network = 0.0
+
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        begin = time.process_time()
+        priors = super().priors(states)
+        self.network += time.process_time() - begin
+        return priors
+
+    def step(self, state: State, name: int) -> tuple[State, float, bool]:
+        begin = time.process_time()
+        after = super().step(state, name)
+        self.physics += time.process_time() - begin
+        return after
+
+
+def agent_with(network: str, task: str) -> Valuer:
+    """An agent with fresh weights; `none` expects nothing of any legal action. All have the same legal actions."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    if network == "none":
+        return LegalAgent()
+    config = FAST if network == "attention" else FAST.__class__(net=PAPER.net)
+    return DQNAgent(make_net(config, make_layout(config, task)).eval())
+
+
+def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
+    """Searches for a while with `count` episodes side by side; simulations, processor seconds, and who made them."""
+    agent = Timed(agent_with(network, options.task), SearchConfig(options.budget))
+    index = 0
+    total, spent = 0, 0.0
+    states: list[State] = []
+    rngs: list[np.random.Generator] = []
+    warm = False
+    while True:
+        for k in range(count):
+            if k >= len(states) or states[k].ended:
+                states[k : k + 1] = [frozen(options.task, "hardest", "valid", index % 1000)]
+                rngs[k : k + 1] = [np.random.default_rng(index)]
+                index += 1
+        begin = time.process_time()
+        placements = agent.act(states, rngs)
+        spent += time.process_time() - begin
+        states = [step(state, placement).state for state, placement in zip(states, placements, strict=True)]
+        total += options.budget * count
+        if not warm:  # first calls prepare much
+            warm, total, spent = True, 0, 0.0
+            agent.physics = agent.network = 0.0
+        elif spent > options.seconds:
+            return total, spent, agent
+
+
+def rate(network: str, options: Options, until: float) -> float:
+    """Simulations by the clock up to a moment that all processes share, at 16 side by side."""
+    agent = SearchAgent(agent_with(network, options.task), SearchConfig(options.budget))
+    states = [frozen(options.task, "hardest", "valid", i) for i in range(16)]
+    rngs = [np.random.default_rng(i) for i in range(16)]
+    agent.act(states, rngs)
+    while time.time() < until - options.seconds:  # all have started
+        time.sleep(0.01)
+    total, now = 0, list(states)
+    while time.time() < until:
+        now = [first if state.ended else state for first, state in zip(states, now, strict=True)]
+        now = [step(state, placement).state for state, placement in zip(now, agent.act(now, rngs), strict=True)]
+        total += options.budget * 16
+    return total / options.seconds
+
+
+def together(network: str, options: Options, processes: int) -> float:
+    """Simulations a second of so many processes at once."""
+    until = time.time() + 12 + options.seconds
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        return sum(pool.starmap(rate, [(network, options, until)] * processes))
+
+
+def main() -> None:
+    """Prints the table."""
+    options = tyro.cli(Options, description=__doc__)
+    cores = f"{options.processes} processes ÷ 1"
+    table = table_of("network", "side by side", "simulations/s", "physics", "network", "tree", cores)
+    for network in NETWORKS:
+        for count in SIDE_BY_SIDE:
+            total, seconds, agent = run(network, count, options)
+            rest = seconds - agent.physics - agent.network
+            shares = [f"{part / seconds:.0%}" for part in (agent.physics, agent.network, rest)]
+            ratio = ""
+            if count == 16:
+                ratio = f"{together(network, options, options.processes) / together(network, options, 1):.2f}"
+            table.add_row(network, str(count), f"{total / seconds:.0f}", *shares, ratio)
+    show(table)
+    print(f"{options.task}, hardest level, {options.budget} simulations a decision")
+
+
+if __name__ == "__main__":
+    main()
