@@ -16,6 +16,7 @@ import numpy as np
 from trilith.actions import DiscreteRelative, legal
 from trilith.agents.config import SearchConfig
 from trilith.episode import State
+from trilith.files import read_json
 from trilith.scene import SLOTS, Bools, Placement, Role
 from trilith.search import Prior
 from trilith.searching import SearchAgent, Valuer
@@ -105,6 +106,8 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "planner": _planner,
 }
 """Every agent that needs no training, by its name."""
+ZOO = Path(__file__).parent / "zoo"
+"""Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
 
 
 def load_agent(name: str, search: SearchConfig | None = None) -> Agent:
@@ -130,16 +133,42 @@ def weights_file(path: Path) -> Path:
     return found[0]
 
 
-def fingerprint(name: str) -> str | None:
+def fingerprint(name: str, task: str) -> str | None:
     """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
-    return None if name in AGENTS else hashlib.sha256(weights_file(Path(name)).read_bytes()).hexdigest()[:16]
+    if name in AGENTS:
+        return None
+    path = shipped(name).get(task) or weights_file(Path(name))
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def shipped(name: str) -> dict[str, Path]:
+    """By task: the weights of a trained agent that comes with the package; none if there is no such agent."""
+    return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.isidentifier() else {}
+
+
+def trained_for(name: str, task: str) -> bool:
+    """Whether the agent of a name builds in a task: a trained one does only in that of its weights."""
+    if name in AGENTS:
+        return True
+    return task in shipped(name) or (not shipped(name) and read_json(weights_file(Path(name)).with_suffix(".json")).get("task") == task)
+
+
+def names() -> list[str]:
+    """Every agent that there is without a training of one's own."""
+    return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
 
 
 def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
+    if weights := shipped(name):
+        try:
+            from trilith.agents.shipped import ShippedAgent
+        except ImportError as error:
+            raise ValueError(f'{name} needs more packages ({error.name} is missing): pip install "trilith[learn]"') from None
+        return ShippedAgent(name, weights)
     if not Path(name).exists():
-        raise ValueError(f"there is no agent {name!r}: choose {', '.join(AGENTS)}, or name a run's folder or a file of weights")
+        raise ValueError(f"there is no agent {name!r}: choose {', '.join(names())}, or name a run's folder or a file of weights")
     try:
         from trilith.agents.dqn import load
     except ImportError as error:

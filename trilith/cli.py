@@ -27,9 +27,11 @@ from trilith.training.config import TrainConfig, recipe_config
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from trilith.episode import State
     from trilith.evaluate import Run
+    from trilith.scene import Placement
 
-SHOWN = ("legal", "scripted", "planner")
+SHOWN = ("legal", "scripted", "planner", "fast")
 """Agents of the demonstration."""
 
 
@@ -73,9 +75,11 @@ class Tasks:
 
 @dataclass
 class Scene:
-    """Draw a scene as a picture.
+    """Draw a scene as a picture, or what an agent's search thinks of it.
 
     Example: trilith scene covering --level 2 --seed 7 --out scene.png
+
+    Example: trilith scene covering_hard --agent fast --budget 200 --steps 2 --out thoughts.png
     """
 
     task: Positional[Annotated[str, arg(metavar="TASK")]]
@@ -88,6 +92,14 @@ class Scene:
     """Where the picture goes."""
     pixels: int = 640
     """Width and height of the picture."""
+    agent: str | None = None
+    """Show the placements that this agent's search tried most, with their values and visits; it is drawn 880 wide."""
+    budget: int = 100
+    """Simulations of that search."""
+    steps: int = 0
+    """Placements that the agent makes before."""
+    shown: int = 12
+    """Placements to show: those tried most, of several close together only the first."""
 
     def run(self) -> None:
         """Writes the picture."""
@@ -100,8 +112,47 @@ class Scene:
             raise ValueError(f"{self.pixels} pixels: must be 16 to 4096")
         if self.seed < 0:
             raise ValueError(f"seed {self.seed}: must be 0 or more")
-        save_png(picture(start(self.task, self.level, np.random.default_rng(self.seed)).scene, self.pixels), self.out)
+        state = start(self.task, self.level, np.random.default_rng(self.seed))
+        if self.agent is None:
+            save_png(picture(state.scene, self.pixels), self.out)
+        else:
+            self._thoughts(state, self.agent)
         print(self.out)
+
+    def _thoughts(self, state: State, name: str) -> None:
+        """Draws what a search thinks."""
+        import numpy as np
+
+        from trilith.agent import load_agent, trained_for
+        from trilith.agents.config import SearchConfig
+        from trilith.episode import step
+        from trilith.render import thoughts_picture
+        from trilith.scene import clipped
+        from trilith.search import depth, size
+        from trilith.searching import SearchAgent
+
+        if self.budget < 1:
+            raise ValueError(f"budget {self.budget}: must be 1 or more")
+        agent, rng = load_agent(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
+        if not trained_for(name, self.task):
+            raise ValueError(f"the agent {name} was not trained for {self.task}")
+        assert isinstance(agent, SearchAgent)
+        for _ in range(self.steps):
+            [placement] = agent.act([state], [rng])
+            state = step(state, placement).state
+            if state.ended:
+                raise ValueError(f"the episode ends ({state.ended}) after {state.steps} placements: choose fewer than --steps {self.steps}")
+        [root] = agent.search([state], [rng])
+        ideas: list[tuple[Placement, float, int]] = []
+        for action in sorted(root.children, key=lambda each: (-root.counts[each], -root.values[each])):
+            placement = agent.agent.placement(state, int(root.names[action]))
+            if placement is None or len(ideas) == self.shown:
+                continue
+            x, y = clipped(placement.x, placement.y)
+            if all(abs(x - p.x) > 0.7 or abs(y - p.y) > 0.35 for p, _, _ in ideas):
+                ideas.append((placement._replace(x=x, y=y), float(root.values[action]), int(root.counts[action]) - 1))
+        facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {len(root.values)} could be made"
+        thoughts_picture(state.scene, ideas, self.out, f"{name}, {self.task}, seed {self.seed}, after {state.steps} placements\n{facts}")
 
 
 @dataclass
@@ -144,7 +195,9 @@ class Demo:
     """
 
     agents: tuple[str, ...] = SHOWN
-    """Agents by name; the last one is filmed."""
+    """Agents by name, or folders of training runs; the last one that can build in a task is filmed."""
+    budget: int = 50
+    """Simulations a decision: trained agents are shown as they are and once more with search; 0: not so."""
     scenes: int = 8
     """Scenes of each task's hardest level, from its test set."""
     out: Path = Path("demo")
@@ -152,7 +205,8 @@ class Demo:
 
     def run(self) -> None:
         """Prints the table and writes the pictures."""
-        from trilith.agent import load_agent
+        from trilith.agent import AGENTS, load_agent, trained_for
+        from trilith.agents.config import SearchConfig
         from trilith.evaluate import play
         from trilith.files import make_folder
         from trilith.frozen import SIZES, frozen, generator
@@ -161,36 +215,45 @@ class Demo:
 
         if not 1 <= self.scenes <= SIZES["test"]:
             raise ValueError(f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
-        loaded = {name: load_agent(name) for name in self.agents}
+        if self.budget < 0:
+            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        loaded = {Path(name).name: (name, load_agent(name)) for name in self.agents}
+        for label, (name, _) in list(loaded.items()):
+            if self.budget and name not in AGENTS:
+                loaded[f"{label} + search"] = name, load_agent(name, SearchConfig(self.budget))
         if not loaded:
             raise ValueError("no agents: name at least one")
         make_folder(self.out)
-        table = table_of("task (hardest level)", *(f"{name}" for name in loaded), "most to earn")
+        table = table_of("task (hardest level)", *loaded, "most to earn")
         pictures, captions = [], []
         with Progress("building", len(TASKS) * len(loaded)) as progress:
             for task in TASKS.values():
                 starts = [frozen(task.name, "hardest", "test", index) for index in range(self.scenes)]
-                played, means = [], []
-                for name, agent in loaded.items():
-                    rngs = [generator("trilith agent", 0, f"{task.name}/hardest", index) for index in range(self.scenes)]
-                    played.append(play(agent, starts, rngs))
-                    means.append(sum(end.total for _, end in played[-1]) / self.scenes)
-                    progress.add(1, f"{task.name}, {name}: reward {means[-1]:.2f}")
-                # The sheet shows one scene for all: the one in which the last agent earned most.
-                totals = [end.total for _, end in played[-1]]
-                best = totals.index(max(totals))
-                for name, each in zip(loaded, played, strict=True):
-                    end = each[best][1]
-                    pictures.append(without_sky(picture(end.scene, 400)))
-                    captions.append(_caption(task.title, name, end.total, task.best(end.scene), end.ended))
-                recording = played[-1][best][0]
-                film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
+                played, means = {}, {}
+                for label, (name, agent) in loaded.items():
+                    if trained_for(name, task.name):
+                        rngs = [generator("trilith agent", 0, f"{task.name}/hardest", index) for index in range(self.scenes)]
+                        played[label] = play(agent, starts, rngs)
+                        means[label] = sum(end.total for _, end in played[label]) / self.scenes
+                    progress.add(1, f"{task.name}, {label}: reward {means[label]:.2f}" if label in means else "")
                 most = sum(task.best(state.scene) for state in starts) / self.scenes
-                table.add_row(task.title, *(f"{mean:.2f}" for mean in means), f"{most:.2f}")
+                table.add_row(task.title, *(f"{means[label]:.2f}" if label in means else "–" for label in loaded), f"{most:.2f}")
+                # The sheet shows one scene for all: the one in which the last agent earned most.
+                last = played[[*played][-1]] if played else []
+                totals = [end.total for _, end in last]
+                best = totals.index(max(totals)) if totals else 0
+                for label in loaded:
+                    end = played[label][best][1] if label in played else starts[best]
+                    pictures.append(without_sky(picture(end.scene, 400)))
+                    why = _caption(task.title, label, end.total, task.best(end.scene), end.ended)
+                    captions.append(why if label in played else f"{task.title} · {label}\nnot trained for this task")
+                if last:
+                    recording = last[best][0]
+                    film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
         save_png(contact_sheet(pictures, captions, len(loaded)), self.out / "sheet.png")
         show(table)
         print(f"Mean reward over {self.scenes} scenes of each task's hardest level; what was built: {self.out / 'sheet.png'}")
-        print("Films: " + ", ".join(str(self.out / f"{task}.gif") for task in TASKS))
+        print("Films: " + ", ".join(str(path) for task in TASKS if (path := self.out / f"{task}.gif").exists()))
 
 
 @dataclass
@@ -366,6 +429,8 @@ class Web:
     """Open the browser."""
     agents: tuple[str, ...] = ()
     """Further agents to offer: folders of training runs, or files of weights."""
+    budget: int = 50
+    """Simulations a decision of trained agents that search; 0 offers none that do."""
 
     def run(self) -> None:
         """Serves until interrupted."""
@@ -376,7 +441,9 @@ class Web:
             raise ValueError('the page needs more packages: pip install "trilith[web]"') from None
         from trilith.web import serve
 
-        serve(self.host, self.port, self.browser, self.path, self.agents)
+        if self.budget < 0:
+            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        serve(self.host, self.port, self.browser, self.path, self.agents, self.budget)
 
 
 @dataclass

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from trilith.agent import Agent, fingerprint, load_agent
+from trilith.agent import Agent, fingerprint, load_agent, trained_for
 from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS, Recording, State, step
 from trilith.files import make_folder, read_json, told, whole, write_json
@@ -68,11 +68,14 @@ class Evaluation:
         """All that the episodes depend on, but for the code of the agent."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search")}
         search = asdict(self.search) if self.search.budget else None
-        return facts | {"search": search, "weights": fingerprint(self.agent), "version": VERSION}
+        return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION}
 
     def load(self) -> Agent:
         """The agent. Raises ValueError naming what there is, or what it cannot do."""
-        return load_agent(self.agent, self.search)
+        agent = load_agent(self.agent, self.search)
+        if not trained_for(self.agent, self.task):
+            raise ValueError(f"the agent {self.agent} was not trained for {self.task}")
+        return agent
 
     def groups(self) -> list[list[int]]:
         """Scene indices of each group."""

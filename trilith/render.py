@@ -31,7 +31,7 @@ from trilith.observe.image import (
     shrink,
 )
 from trilith.physics import TIME_STEP
-from trilith.scene import VIEW, Floats, Scene
+from trilith.scene import VIEW, Floats, Placement, Scene, clipped
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
@@ -83,6 +83,39 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
     canvas *= 255
     canvas += 0.5
     return canvas.astype(np.uint8)
+
+
+def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "") -> None:
+    """Writes a PNG of a scene with placements that a search tried, each with its value, which also shades it, and its visits.
+
+    The best is drawn last and with a thick line.
+    """
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    left, right, bottom, top = VIEW
+    figure = Figure(figsize=(8, 5.2), layout="constrained")
+    panel = figure.subplots()
+    panel.imshow(picture(scene, 800), extent=(left, right, bottom, top))
+    panel.set(xlim=(left, right), ylim=(bottom, 8), title=title)
+    panel.set_axis_off()
+    values = [value for _, value, _ in ideas]
+    shade = Normalize(min(values, default=0.0), max(values, default=1.0))
+    ranked = sorted(ideas, key=lambda idea: idea[1])
+    for number, (placement, value, visits) in enumerate(ranked):
+        w, h = scene.size[placement.slot].tolist()
+        x, y = clipped(placement.x, placement.y)
+        colour = colormaps["viridis"](shade(value))
+        best = number == len(ranked) - 1
+        corner, line = (x - w / 2, y - h / 2), 3.0 if best else 1.2
+        panel.add_patch(Rectangle(corner, w, h, facecolor=(*colour[:3], 0.35), edgecolor=colour, linewidth=line))
+        panel.text(x, y, f"{value:.2f}\n×{visits}" + ("\nsticky" if placement.sticky else ""), ha="center", va="center", fontsize=7)
+    figure.colorbar(ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
+    with whole(Path(path)) as aside:
+        figure.savefig(aside, dpi=110, format="png")
 
 
 def without_sky(picture: Picture) -> Picture:

@@ -12,11 +12,13 @@ def serve(
     open_browser: bool = True,
     path: str | Path | None = None,
     agents: Sequence[str] = (),
+    budget: int = 50,
 ) -> None:
     """Serves the page until interrupted.
 
     `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agent.load_agent`
-    understands, such as folders of training runs. Raises ValueError in one line for what cannot be read or served.
+    understands, such as folders of training runs. Trained agents are also offered with `budget` simulations a decision.
+    Raises ValueError in one line for what cannot be read or served.
     """
     try:
         from trilith.web.server import run
@@ -24,7 +26,7 @@ def serve(
         if error.name not in ("starlette", "uvicorn"):
             raise
         raise ValueError(f"the page needs {error.name}: pip install 'trilith[web]'") from None
-    run(host, port, open_browser, path, agents)
+    run(host, port, open_browser, path, agents, budget)
 
 
 __all__ = ["serve"]

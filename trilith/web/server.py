@@ -15,6 +15,7 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from trilith.actions import CLEARANCE, OFFSETS
-from trilith.agent import AGENTS
+from trilith.agent import names, shipped
 from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.tasks import TASKS, Task
 from trilith.web import wire
@@ -40,6 +41,8 @@ AGENT_LIMIT = 20.0
 """Seconds for a decision of an agent, or a film."""
 WORKERS = max(2, os.cpu_count() or 2)
 """Processes of each of the two lanes, physics and agents."""
+BUDGET = 50
+"""Simulations a decision of agents that search, unless told otherwise: about a third of a second."""
 QUEUE = 64
 """Requests that may wait in each lane; one more is told to come back later."""
 BODY_SECONDS = 10.0
@@ -58,16 +61,20 @@ class Site:
     The page calls an agent by its name, and a run by the last part of its path, or by all of it where two would be alike.
     """
 
-    def __init__(self, agents: Sequence[str], opened: tuple[str, list[dict[str, str]]] | None, workers: int) -> None:
+    def __init__(self, agents: Sequence[str], opened: tuple[str, list[dict[str, str]]] | None, workers: int, budget: int) -> None:
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT)
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT)
+        known = [name for name in names() if _learning() or not shipped(name)]
         for name in agents:
-            if name not in AGENTS and not Path(name).exists():
-                raise ValueError(f"there is no agent {name!r}: choose {', '.join(AGENTS)}, or name a run's folder or a file of weights")
-        agents = [name for name in agents if name not in AGENTS]
+            if name not in known and not Path(name).exists():
+                raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
+        agents = [name for name in agents if name not in known]
         labels = [Path(name).resolve().name for name in agents]
-        short = len({*AGENTS, *labels}) == len(AGENTS) + len(agents)
-        self.agents = {name: name for name in AGENTS} | dict(zip(labels if short else agents, agents, strict=True))
+        short = len({*known, *labels}) == len(known) + len(agents)
+        found = {name: name for name in known} | dict(zip(labels if short else agents, agents, strict=True))
+        self.agents = {label: (name, 0) for label, name in found.items()}
+        if budget:
+            self.agents |= {f"{label} + search": (name, budget) for label, name in found.items() if name in agents or shipped(name)}
         self.opened = opened
 
     @asynccontextmanager
@@ -88,8 +95,11 @@ class Site:
         self.physics.start()
         self.thinking.start()
 
-    def agent(self, name: Any) -> str:
-        """What `load_agent` calls the agent of a name. Only names on offer are looked up, so a client can name no path."""
+    def agent(self, name: Any) -> tuple[str, int]:
+        """What `load_agent` calls the agent of a name, and its budget to search.
+
+        Only names on offer are looked up, so a client can name no path.
+        """
         if not isinstance(name, str) or name not in self.agents:
             raise ValueError(f"there is no agent of that name: choose {', '.join(self.agents)}")
         return self.agents[name]
@@ -159,12 +169,15 @@ class Site:
         return Response(wire.dumps({"recordings": recordings}), media_type="application/json")
 
 
-def create_app(host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS) -> Starlette:
+def create_app(
+    host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS, budget: int = BUDGET
+) -> Starlette:
     """The application, with `workers` processes for physics and as many for agents.
 
+    Trained agents are offered as they are, and with `budget` simulations a decision unless that is 0.
     Raises ValueError if the file at `path` holds no episode, or if there is no such agent.
     """
-    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers)
+    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget)
     about = wire.dumps(site.about()).encode()
 
     async def get_about(request: Request) -> Response:
@@ -336,13 +349,18 @@ def _url(host: str, bound: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}/"
 
 
+def _learning() -> bool:
+    """Whether trained agents can be loaded here."""
+    return find_spec("torch") is not None and find_spec("safetensors") is not None
+
+
 def _server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=256, timeout_graceful_shutdown=2))
 
 
-def run(host: str, port: int, open_browser: bool, path: str | Path | None = None, agents: Sequence[str] = ()) -> None:
+def run(host: str, port: int, open_browser: bool, path: str | Path | None = None, agents: Sequence[str] = (), budget: int = BUDGET) -> None:
     """Serves the page until interrupted."""
-    app = create_app(host, path, agents)
+    app = create_app(host, path, agents, budget=budget)
     bound = _bind(host, port)
     url = _url(host, bound)
     print(f"the page is at {url} (Ctrl-C ends it)", flush=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trilith.agent import Agent, LegalAgent, load_agent
+from trilith.agents.config import SearchConfig
 from trilith.episode import Recording, State, start, step
 from trilith.scene import Placement
 from trilith.tasks import TASKS, Level
@@ -18,7 +19,10 @@ from trilith.web.ideas import think
 
 FILM_PIXELS = 400
 
-_agents: dict[str, Agent] = {}
+Spec = tuple[str, int]
+"""An agent: what `load_agent` calls it, and how many simulations it makes before a decision."""
+
+_agents: dict[Spec, Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
 
 
@@ -33,12 +37,13 @@ def prepare() -> None:
             place(state, placed, False)
 
 
-def _agent(spec: str) -> Agent:
+def _agent(spec: Spec) -> Agent:
     if spec not in _agents:
+        name, budget = spec
         try:
-            _agents[spec] = load_agent(spec)
+            _agents[spec] = load_agent(name, SearchConfig(budget))
         except ImportError as error:
-            raise ValueError(f"the agent {spec} cannot be loaded here: {error}") from None
+            raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
     return _agents[spec]
 
 
@@ -83,7 +88,7 @@ def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
     return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
 
 
-def act(state: State, spec: str, seed: int, forfeit: bool) -> bytes:
+def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
     """One placement of an agent's choosing."""
     [placed] = _agent(spec).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
@@ -91,7 +96,7 @@ def act(state: State, spec: str, seed: int, forfeit: bool) -> bytes:
     return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
 
 
-def ideas(state: State, spec: str, seed: int, k: int) -> bytes:
+def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
     """What an agent thinks of a state."""
     thoughts = think(_agent(spec), state, _generator(seed, state), k)
     return _encode(

@@ -1,0 +1,50 @@
+"""Trained agents that come with the package: one name, the weights of every task that was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from trilith.agents.dqn import DQNAgent, load
+from trilith.episode import State
+from trilith.scene import Placement
+from trilith.search import Prior
+
+
+class ShippedAgent:
+    """Builds in each task with the weights of that task. Raises ValueError in a task that it has none for."""
+
+    def __init__(self, name: str, weights: dict[str, Path]) -> None:
+        self.name, self.weights = name, weights
+        self._loaded: dict[str, DQNAgent] = {}
+
+    def of(self, task: str) -> DQNAgent:
+        """The agent of a task."""
+        if task not in self.weights:
+            raise ValueError(f"the agent {self.name!r} was not trained for {task}: choose {', '.join(self.weights)}")
+        if task not in self._loaded:
+            self._loaded[task] = load(self.weights[task])
+        return self._loaded[task]
+
+    @property
+    def discount(self) -> float:
+        """The same in all tasks: that of the recipe."""
+        return self.of(next(iter(self.weights))).discount
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """The best placement in each state, which are of one task."""
+        return self.of(states[0].task).act(states, rngs) if states else []
+
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        """The values of all actions in each state, which are of one task."""
+        return self.of(states[0].task).priors(states) if states else []
+
+    def placement(self, state: State, name: int) -> Placement | None:
+        """The placement of an action of `priors`."""
+        return self.of(state.task).placement(state, name)
+
+    def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
+        """The k placements of the highest values."""
+        return self.of(state.task).ideas(state, rng, k)
