@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from worlds import played
 
-from trilith.agent import AGENTS, LegalAgent, RandomAgent, load_agent
+from trilith import agent as agents
+from trilith.agent import AGENTS, LegalAgent, RandomAgent, fingerprint, load_agent, names, trained_for
+from trilith.agents.config import DQNConfig, NetConfig, SearchConfig
+from trilith.agents.dqn import load, make_layout, make_net, save_weights
 from trilith.episode import State, start, step
 from trilith.scene import Placement, fresh_scene, place
 from trilith.tasks import TASKS
@@ -64,3 +67,26 @@ def test_agents_are_found_by_name():
     assert isinstance(load_agent("legal"), LegalAgent)
     with pytest.raises(ValueError, match=f"no agent 'bricklayer'.*{', '.join(list(AGENTS)[:2])}"):
         load_agent("bricklayer")
+
+
+def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(agents, "ZOO", tmp_path)
+    assert names() == [*AGENTS]
+    config = DQNConfig(net=NetConfig(width=16, layers=1, heads=2, decoder=16))
+    for task in ("silhouette", "covering_hard"):
+        save_weights(tmp_path / "tiny" / f"{task}.safetensors", config, task, make_net(config, make_layout(config, task)), {})
+    assert names() == [*AGENTS, "tiny"]
+    assert [trained_for("tiny", task) for task in TASKS] == [task in ("silhouette", "covering_hard") for task in TASKS]
+    shipped = load_agent("tiny")
+    for task in ("silhouette", "covering_hard"):
+        states, rngs = [start(task, "hardest", np.random.default_rng(k)) for k in range(3)], [np.random.default_rng(0)] * 3
+        weights = tmp_path / "tiny" / f"{task}.safetensors"
+        assert shipped.act(states, rngs) == load(weights).act(states, rngs)
+        assert len(load_agent("tiny", SearchConfig(5)).act(states, rngs)) == 3
+        assert fingerprint("tiny", task) == fingerprint(str(weights), task)
+        assert trained_for(str(weights), task)
+    assert fingerprint("tiny", "silhouette") != fingerprint("tiny", "covering_hard")
+    with pytest.raises(ValueError, match="not trained for covering: choose covering_hard, silhouette"):
+        shipped.act([start("covering", 0, np.random.default_rng(0))], [np.random.default_rng(0)])
+    assert fingerprint("legal", "covering") is None
+    assert agents.shipped("../tiny") == {}

@@ -1,11 +1,13 @@
 """A report says what the results say, beside the paper, and says so where there is nothing to say."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS
 from trilith.evaluate import Evaluation, Run
 from trilith.files import read_json, write_json
@@ -74,7 +76,7 @@ def test_rewards_stand_beside_those_of_the_paper(tmp_path):
     every = table(text, "| agent | task")
     assert every["legal"] == ["silhouette", "all", "10 test", "1.234 ± 0.125", "15%", "25%", "4.5", "1.75"]
     assert "| planner | connecting | 4 |" in text
-    assert "No data" not in text
+    assert text.count("No data") == 1, "nobody searched"
     for name in ("rewards", "reasons", "levels"):
         assert f"({name}.png)" in text
 
@@ -105,10 +107,10 @@ def test_only_test_scenes_and_the_plain_rules_count(tmp_path):
 
 def test_a_figure_without_data_says_so(tmp_path):
     text = report(tmp_path, result("legal", "covering", "all", 5.0, split="valid"))
-    assert text.count("No data for this figure yet.") == 3
+    assert text.count("No data for this figure yet.") == 4
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["report.md"]
     text = report(tmp_path, result("legal", "covering", "all", 5.0))
-    assert text.count("No data for this figure yet.") == 1, "why hardest episodes ended is not known"
+    assert text.count("No data for this figure yet.") == 2, "why hardest episodes ended is not known, and nobody searched"
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["levels.png", "report.md", "rewards.png"]
 
 
@@ -127,6 +129,24 @@ def test_a_panel_has_bars_where_there_are_results_and_words_where_there_are_none
         ink = (panels > 60).sum(axis=(1, 2))
         assert ink[0] > 3 * ink[1:].max(), name
         assert (panels[1:].reshape(3, -1).max(axis=1) > 60).all(), "no panel is empty: it says that there is no data"
+
+
+def test_budgets_are_a_curve_for_each_agent_and_raw_searches_are_lines(tmp_path):
+    def searched(agent: str, budget: int, reward: float, **options) -> dict:
+        search = asdict(SearchConfig(budget, **options)) if budget else None
+        return result("legal", "covering_hard", "hardest", reward) | {"agent": agent, "search": search}
+
+    results = [searched("runs/mine", budget, 2 + budget / 20) for budget in (0, 5, 20)]
+    results += [searched("runs/mine", 20, 4.0, c=0.5), searched("legal", 10, 0.5), searched("legal", 0, 0.1)]
+    text = report(tmp_path, *results)
+    rows = table(text)
+    assert rows["mine"][-1] == "2.00"
+    assert rows["mine (search 5)"][-1] == "2.25"
+    assert rows["mine (search 20, c 0.5)"][-1] == "4.00"
+    assert rows["legal (search 10)"][-1] == "0.50"
+    panels = drawn(tmp_path / "report" / "budgets.png")
+    ink = (panels[:, : int(panels.shape[1] * 0.8)] > 60).sum(axis=(1, 2))
+    assert ink[3] > 1.5 * ink[:3].max()
 
 
 def test_why_episodes_ended_is_over_all_seeds(tmp_path):

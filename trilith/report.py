@@ -61,9 +61,13 @@ def _searched(search: dict[str, Any] | None) -> str:
     """What a name says of a search: its budget, and what is not as usual."""
     if search is None:
         return ""
+    return f" (search {', '.join([str(search['budget']), *_unusual(search)])})"
+
+
+def _unusual(search: dict[str, Any]) -> list[str]:
+    """What is not as usual in a search, its budget aside."""
     usual = asdict(SearchConfig())
-    other = [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual[name]]
-    return f" (search {', '.join([str(search['budget']), *other])})"
+    return [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual[name]]
 
 
 def write_report(folder: Path, out: Path) -> Path:
@@ -233,7 +237,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
     found: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for (_, _, which), cell in _cells(results).items():
         for result in cell if which == "hardest" else ():
-            other = _searched({**result["search"], "budget": 0})[9:-1] if result["search"] else ""
+            other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
             found[result["plain"]][other][_budget(result)].append(result["reward"])
     drawn = False
     for plain, kinds in sorted(found.items()):
@@ -252,7 +256,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
                 panel.plot([b for b, _ in points], [median(r) for _, r in points], "o-", markersize=4, label=label)
                 drawn = True
     if drawn:
-        panel.set_xscale("symlog", linthresh=1)
+        panel.set_xscale("symlog", linthresh=1, linscale=0.3)
         panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
         panel.set_xlabel("simulations a decision")
         panel.set_ylabel("mean reward")
