@@ -82,7 +82,7 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
     torch.set_num_threads(1)
     net = replace(SMALL, network=network, recurrent=1)
     base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1, priority=0)
-    shown = replace(base, demonstrations=1, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
+    shown = replace(base, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
     amortised = replace(base, amortise=5.0)
     for config in (base, shown, amortised):
         replay, records, known = two_steps(config)

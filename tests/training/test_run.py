@@ -31,12 +31,13 @@ AGENT = DQNConfig(
     min_replay=20,
     replay_mb=0.2,
     curriculum_steps=10,
-    demonstrations=0,
+    first_demonstrations=0,
+    demonstrations=0.0,
 )
 
 
 SEARCHING = replace(AGENT, search=SearchConfig(3), amortise=0.5)
-SHOWN = replace(AGENT, demonstrations=3)
+SHOWN = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
 
 
 def tiny(out: Path, agent: DQNConfig = AGENT, **options: Any) -> TrainConfig:
@@ -72,8 +73,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
         assert valid == sorted(set(valid))
         assert valid[-1] == 24
         assert load(out).discount == AGENT.discount
-    demonstrations = facts["demonstrations"]
-    assert demonstrations == (4 if agent is SHOWN else 0)  # orders are for two
+    assert facts["ordered"] == (6 if agent is SHOWN else 0)  # three at first, one for ten learner steps, two at once
     assert (arrays["shown.ring"].size > 0) == (agent is SHOWN)
 
 

@@ -25,6 +25,8 @@ class NetConfig:
     """Attention: number of layers."""
     heads: int = 4
     """Attention: heads of a layer."""
+    pair: int = 32
+    """Attention: units for how two objects lie to each other."""
     decoder: int = 128
     """Attention: units of the decoder's hidden layers."""
     recurrent: int = 3
@@ -99,8 +101,10 @@ class DQNConfig:
     """How much of the bias of drawing by priority is taken out again, from 0 to 1."""
     replay_mb: float = 200.0
     """Size of the replay in megabytes."""
-    demonstrations: int = 600
-    """Episodes of the planner to learn from; until there are so many, every second order to an actor is for one."""
+    first_demonstrations: int = 64
+    """Episodes of the planner to learn from, before anything else is played."""
+    demonstrations: float = 0.02
+    """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do."""
     demonstration_share: float = 0.25
     """Share of demonstrations in a batch."""
     margin: float = 0.3
@@ -140,7 +144,8 @@ PAPER = DQNConfig(
     decay_steps=0,
     discount=0.99,
     n_step=1,
-    demonstrations=0,
+    first_demonstrations=0,
+    demonstrations=0.0,
     double=False,
     target_rate=0.0,
     target_period=1000,

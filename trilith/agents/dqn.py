@@ -50,7 +50,7 @@ def make_net(config: DQNConfig, layout: Layout) -> QNet:
         return GraphNet(layout, config.mask, net.width, net.recurrent, net.connectivity, relative=config.actions != "absolute")
     if config.actions == "absolute":
         raise ValueError("the attention network has no absolute actions: choose network graph")
-    return AttentionNet(layout, config.mask, net.width, net.layers, net.heads, decoder=net.decoder)
+    return AttentionNet(layout, config.mask, net.width, net.layers, net.heads, net.pair, net.decoder)
 
 
 def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:

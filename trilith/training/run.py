@@ -88,8 +88,8 @@ class Run:
         self.replay = Replay(layout, agent.replay_mb, agent.discount, agent.priority, tried)
         self.shown = Replay(layout, agent.replay_mb, agent.discount, tried=tried)
         """Demonstrations."""
-        self.demonstrations = 0
-        """Episodes of them that have come in."""
+        self.ordered = 0
+        """Episodes of them that were ordered."""
         self.curriculum: Curriculum = Schedule(config.task, agent.curriculum_steps, agent.hardest_share)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.orders = 0
@@ -173,13 +173,14 @@ class Run:
             return self._valid_order("hardest")
         if pending is not None and "all" not in pending:
             return self._valid_order("all")
-        if not wanted:
+        agent = config.agent
+        show = self.ordered < agent.first_demonstrations + agent.demonstrations * step
+        if not wanted and not show:
             return None
         self.orders += 1
-        show = self.orders % 2 == 1 and self.demonstrations < config.agent.demonstrations
+        self.ordered += DEMONSTRATIONS * show
         levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
         episodes = DEMONSTRATIONS if show else config.episodes
-        agent = config.agent
         return Order(
             (config.seed, self.orders), episodes, levels, agent.epsilon, tuple(self.lengths), agent.search, agent.discount, demonstrate=show
         )
@@ -213,7 +214,6 @@ class Run:
                     self._evaluated(played.order.seed[0], results, log)
             return
         if played.order.demonstrate:
-            self.demonstrations += played.order.episodes
             for episode in played.episodes:
                 self.shown.add(episode)
             return
@@ -280,7 +280,7 @@ class Run:
             "step": self.learner.steps,
             "orders": self.orders,
             "actor_steps": self.actor_steps,
-            "demonstrations": self.demonstrations,
+            "ordered": self.ordered,
             "lengths": self.lengths,
             "seconds": self.seconds,
             "evaluated": self.evaluated,
@@ -307,7 +307,7 @@ class Run:
         try:
             for name, memory in (("replay.", self.replay), ("shown.", self.shown)):
                 memory.load({key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)})
-            self.demonstrations = facts["demonstrations"]
+            self.ordered = facts["ordered"]
             self.learner.steps, self.orders, self.actor_steps = facts["step"], facts["orders"], facts["actor_steps"]
             self.lengths, self.seconds, self.evaluated = facts["lengths"], facts["seconds"], facts["evaluated"]
             self.best = -np.inf if facts["best"] is None else facts["best"]
