@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,12 +104,13 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
         assert best == known["on" if config is base else "end"][1][1:3]
 
 
+UNSHOWN: dict[str, Any] = {"first_demonstrations": 0, "demonstrations": 0.0}
 OPTIONS = [
     DQNConfig(net=SMALL),
     DQNConfig(net=SMALL, mask="edges"),
     DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1)),
     DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="none"),
-    DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="edges", actions="absolute"),
+    DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="edges", actions="absolute", **UNSHOWN),
     DQNConfig(net=SMALL, actions="relative_xy", offsets=5),
 ]
 
@@ -215,7 +217,9 @@ def test_damaged_or_missing_weights_are_refused_in_one_line(tmp_path: Path) -> N
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="choose mask none or edges"):
         make_layout(DQNConfig(actions="absolute", mask="legal"), "covering")
-    config = DQNConfig(actions="absolute", mask="edges")
+    with pytest.raises(ValueError, match="demonstrates relative actions"):
+        make_layout(DQNConfig(actions="absolute", mask="edges"), "covering")
+    config = DQNConfig(actions="absolute", mask="edges", **UNSHOWN)
     with pytest.raises(ValueError, match="choose network graph"):
         make_net(config, make_layout(config, "covering"))
 

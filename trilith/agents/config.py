@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
@@ -158,7 +158,10 @@ PAPER = DQNConfig(
 )
 """The paper's agent GN-DQN."""
 
-RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER}
+SAVE = replace(FAST, search=SearchConfig(budget=10, c=0.3), amortise=0.1, ratio=0.2)
+"""`fast`, but actors search and the network learns what they find (Hamrick et al. 2020)."""
+
+RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER, "save": SAVE}
 """Recipes by name."""
 
 

@@ -38,6 +38,8 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     if config.actions == "absolute":
         if config.mask == "legal":
             raise ValueError("the mask legal is for relative actions: choose mask none or edges for absolute ones")
+        if config.first_demonstrations or config.demonstrations:
+            raise ValueError("the planner demonstrates relative actions: choose no demonstrations, first ones neither, for absolute ones")
         return Layout.of(rules, DiscreteAbsolute(*(config.grid or rules.grid)), False, beyond)
     codec = DiscreteRelative(config.offsets) if config.actions == "relative" else DiscreteRelativeXY(config.offsets)
     return Layout.of(rules, codec, config.mask == "legal", beyond)

@@ -1,0 +1,79 @@
+"""Puts the best weights of a run into the package, with a card: recipe, cost, and the reward on test scenes, measured here.
+
+python benchmarks/ship.py runs/covering_hard [--name fast] [--scenes 1000] [--budgets 0 10]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import tyro
+from tyro.conf import Positional
+
+from trilith.agent import ZOO, weights_file
+from trilith.agents.config import SearchConfig
+from trilith.console import Progress
+from trilith.evaluate import Evaluation, Run
+from trilith.files import read_json, whole, write_json
+
+LARGEST = 2_000_000
+"""Bytes of weights that may be committed."""
+
+
+@dataclass
+class Options:
+    """What to ship."""
+
+    run: Positional[Path]
+    """Folder of a finished run."""
+    name: str = "fast"
+    """Name of the agent."""
+    scenes: int = 1000
+    """Test scenes for each figure on the card."""
+    budgets: tuple[int, ...] = (0, 10)
+    """Simulations a decision, a figure each."""
+    results: Path = Path("results")
+    """Where the evaluations go."""
+
+
+def measured(options: Options, task: str, level: str, budget: int) -> dict[str, Any]:
+    """What an evaluation gave, of which a card tells a part."""
+    evaluation = Evaluation(str(options.run), task, level, scenes=options.scenes, search=SearchConfig(budget))
+    run = Run(evaluation, options.results / f"{options.run.name}-{task}-{level}-{options.scenes}-budget{budget}.json")
+    with Progress(f"{task}, {level}, budget {budget}", options.scenes, len(run.episodes())) as progress:
+        for episodes in run.run(workers=2):
+            progress.add(len(episodes), "")
+    result = run.finish()
+    return {"level": level, "budget": budget, **{key: round(float(result[key]), 4) for key in ("reward", "interval", "solved")}}
+
+
+def main() -> None:
+    """Measures, then copies."""
+    options = tyro.cli(Options, description=__doc__)
+    weights = weights_file(options.run)
+    about, config = read_json(weights.with_suffix(".json")), read_json(options.run / "config.json")
+    if weights.stat().st_size > LARGEST:
+        raise SystemExit(f"{weights} has {weights.stat().st_size} bytes: at most {LARGEST} are shipped")
+    task = about["task"]
+    about["cost"] = {"minutes": config["minutes"], "processes": 1 + config["actors"]}
+    about["test"] = [measured(options, task, level, budget) for level in ("hardest", "all") for budget in options.budgets]
+    out = ZOO / options.name / f"{task}.safetensors"
+    with whole(out) as aside:
+        aside.write_bytes(weights.read_bytes())
+    write_json(out.with_suffix(".json"), about)
+    for each in about["test"]:
+        print(
+            f"{task} {each['level']}, budget {each['budget']}: {each['reward']:.3f} ± {each['interval']:.3f}, {each['solved']:.1%} solved"
+        )
+    print(out)
+
+
+if __name__ == "__main__":
+    main()
