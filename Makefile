@@ -24,7 +24,7 @@ $(VENV)/.created:
 
 # What is installed follows pyproject.toml: a change there installs again.
 $(VENV)/.demo: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[learn]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/.created pyproject.toml

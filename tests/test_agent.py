@@ -5,7 +5,7 @@ import pytest
 from worlds import played
 
 from trilith import agent as agents
-from trilith.agent import AGENTS, LegalAgent, RandomAgent, fingerprint, load_agent, names, trained_for
+from trilith.agent import AGENTS, LegalAgent, RandomAgent, available, fingerprint, load_agent, trained_for
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig
 from trilith.agents.dqn import load, make_layout, make_net, save_weights
 from trilith.episode import State, start, step
@@ -71,11 +71,11 @@ def test_agents_are_found_by_name():
 
 def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkeypatch):
     monkeypatch.setattr(agents, "ZOO", tmp_path)
-    assert names() == [*AGENTS]
+    assert available() == [*AGENTS]
     config = DQNConfig(net=NetConfig(width=16, layers=1, heads=2, decoder=16))
     for task in ("silhouette", "covering_hard"):
         save_weights(tmp_path / "tiny" / f"{task}.safetensors", config, task, make_net(config, make_layout(config, task)), {})
-    assert names() == [*AGENTS, "tiny"]
+    assert available() == [*AGENTS, "tiny"]
     assert [trained_for("tiny", task) for task in TASKS] == [task in ("silhouette", "covering_hard") for task in TASKS]
     shipped = load_agent("tiny")
     for task in ("silhouette", "covering_hard"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -153,9 +154,10 @@ def trained_for(name: str, task: str) -> bool:
     return task in shipped(name) or (not shipped(name) and read_json(weights_file(Path(name)).with_suffix(".json")).get("task") == task)
 
 
-def names() -> list[str]:
-    """Every agent that there is without a training of one's own."""
-    return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
+def available() -> list[str]:
+    """Every agent that there is without a training of one's own; shipped ones only where their packages are installed."""
+    learned = all(find_spec(package) for package in ("torch", "safetensors"))
+    return [*AGENTS, *(sorted(path.name for path in ZOO.glob("*") if shipped(path.name)) if learned else ())]
 
 
 def _load(name: str) -> Agent:
@@ -168,7 +170,7 @@ def _load(name: str) -> Agent:
             raise ValueError(f'{name} needs more packages ({error.name} is missing): pip install "trilith[learn]"') from None
         return ShippedAgent(name, weights)
     if not Path(name).exists():
-        raise ValueError(f"there is no agent {name!r}: choose {', '.join(names())}, or name a run's folder or a file of weights")
+        raise ValueError(f"there is no agent {name!r}: choose {', '.join(available())}, or name a run's folder or a file of weights")
     try:
         from trilith.agents.dqn import load
     except ImportError as error:

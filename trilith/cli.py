@@ -194,8 +194,9 @@ class Demo:
     Example: trilith demo --agents legal planner --scenes 4 --out demo
     """
 
-    agents: tuple[str, ...] = SHOWN
-    """Agents by name, or folders of training runs; the last one that can build in a task is filmed."""
+    agents: tuple[str, ...] | None = None
+    """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
+    and, with the extra `learn`, those that are shipped, unless given."""
     budget: int = 50
     """Simulations a decision: trained agents are shown as they are and once more with search; 0: not so."""
     scenes: int = 8
@@ -205,7 +206,7 @@ class Demo:
 
     def run(self) -> None:
         """Prints the table and writes the pictures."""
-        from trilith.agent import AGENTS, load_agent, trained_for
+        from trilith.agent import AGENTS, available, load_agent, trained_for
         from trilith.agents.config import SearchConfig
         from trilith.evaluate import play
         from trilith.files import make_folder
@@ -217,7 +218,12 @@ class Demo:
             raise ValueError(f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
         if self.budget < 0:
             raise ValueError(f"budget {self.budget}: must be 0 or more")
-        loaded = {Path(name).name: (name, load_agent(name)) for name in self.agents}
+        agents = self.agents
+        if agents is None:
+            agents = tuple(name for name in SHOWN if name in available())
+            if len(agents) < len(SHOWN):
+                print('trained agents need the extra "learn": pip install "trilith[learn]"', file=sys.stderr)
+        loaded = {Path(name).name: (name, load_agent(name)) for name in agents}
         for label, (name, _) in list(loaded.items()):
             if self.budget and name not in AGENTS:
                 loaded[f"{label} + search"] = name, load_agent(name, SearchConfig(self.budget))

@@ -15,7 +15,6 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from trilith.actions import CLEARANCE, OFFSETS
-from trilith.agent import names, shipped
+from trilith.agent import available, shipped
 from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.tasks import TASKS, Task
 from trilith.web import wire
@@ -64,7 +63,7 @@ class Site:
     def __init__(self, agents: Sequence[str], opened: tuple[str, list[dict[str, str]]] | None, workers: int, budget: int) -> None:
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT)
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT)
-        known = [name for name in names() if _learning() or not shipped(name)]
+        known = available()
         for name in agents:
             if name not in known and not Path(name).exists():
                 raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
@@ -347,11 +346,6 @@ def _bind(host: str, port: int) -> socket.socket:
 def _url(host: str, bound: socket.socket) -> str:
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}/"
-
-
-def _learning() -> bool:
-    """Whether trained agents can be loaded here."""
-    return find_spec("torch") is not None and find_spec("safetensors") is not None
 
 
 def _server(app: Starlette) -> uvicorn.Server:
