@@ -62,7 +62,7 @@ def main() -> None:
     if weights.stat().st_size > LARGEST:
         raise SystemExit(f"{weights} has {weights.stat().st_size} bytes: at most {LARGEST} are shipped")
     task = about["task"]
-    about["cost"] = {"minutes": config["minutes"], "processes": 1 + config["actors"]}
+    about["cost"] = {"minutes": round(about["valid"]["minutes"], 1), "processes": 1 + config["actors"]}
     about["test"] = [measured(options, task, level, budget) for level in ("hardest", "all") for budget in options.budgets]
     out = ZOO / options.name / f"{task}.safetensors"
     with whole(out) as aside:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,6 +123,33 @@ def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
     assert root.counts.sum() == 3 + root.visits
 
 
+class Chain(Toy):
+    """One action in each of three states: rewards 1, 2, 4, of which 10, 20, 40 is expected."""
+
+    def priors(self, states: Sequence[Word]) -> list[Prior]:
+        return [Prior(np.array([10.0 * 2 ** len(word)]), np.zeros(1, int), np.array([10])) for word in states]
+
+    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+        return (*state, 0), float(2 ** len(state)), len(state) == 2
+
+
+def test_what_is_backed_up_along_a_chain() -> None:
+    """Simulations 1, 2, 3 and 4 end at the first, the second, the third state and at the end once more; by hand, discount 1/2."""
+    root = searched(Chain(discount=0.5), SearchConfig(4))
+    middle = root.children[0][1]
+    assert middle is not None
+    last = middle.children[0][1]
+    assert last is not None
+    assert (root.visits, middle.visits, last.visits) == (4, 3, 2)
+    assert last.total == 4 + 4
+    assert last.value == (40 + 8) / 3
+    assert middle.total == (2 + 0.5 * 40) + 2 * (2 + 0.5 * 4)
+    assert middle.values.tolist() == [2 + 0.5 * last.value]
+    assert root.total == (1 + 0.5 * 20) + (1 + 0.5 * (2 + 0.5 * 40)) + 2 * (1 + 0.5 * (2 + 0.5 * 4))
+    assert root.values.tolist() == [1 + 0.5 * middle.value]
+    assert root.value == (10 + root.total) / 5
+
+
 @given(seed=st.integers(0, 10**6), budget=st.integers(0, 60), c=st.sampled_from([0.0, 0.5, 2.0]), one=st.booleans())
 def test_two_stages_and_one_agree_where_edges_do_not_matter(seed: int, budget: int, c: float, one: bool) -> None:
     """With one action an edge, or all in one edge, the choice of an edge decides everything or nothing."""
@@ -179,16 +207,10 @@ def test_halving_shares_the_budget(considered: int, budget: int) -> None:
 
 
 class Table(LegalAgent):
-    """Legal actions with values that look like a network's but are exact: a hash of the action. Counts what is simulated."""
-
-    def __init__(self) -> None:
-        self.made: Counter[tuple[bytes, int, int]] = Counter()
+    """Legal actions with values that look like a network's but are exact: a function of the action's name."""
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         return [Prior(np.sin(7.0 * prior.names), prior.edges, prior.names) for prior in super().priors(states)]
-
-    def placement(self, state: State, name: int) -> Placement | None:
-        return super().placement(state, name)
 
 
 def starts(count: int, task: str = "covering_hard") -> list[State]:
@@ -224,12 +246,32 @@ def test_a_tree_is_kept_for_the_same_episode_only() -> None:
     assert elsewhere.visits == 300, "another state than the one that was expected"
 
 
+def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
+    """Where what was earned is forfeited, a search knows that hitting an obstacle takes it back."""
+    [state] = starts(1)
+    state = replace(state, total=1.5)  # as if something had been earned, which any placement that settles loses again
+    rewards = []
+    for forfeit in (False, True):
+        [root] = SearchAgent(LegalAgent(), SearchConfig(60, c=50.0), forfeit).search([state], [np.random.default_rng(0)])
+        rewards.append({reward for reward, _ in root.children.values()})
+    assert 0.0 in rewards[0], "an obstacle was hit, and what was earned is kept"
+    assert 0.0 not in rewards[1]
+    assert -1.5 in rewards[1]
+
+
+def test_raw_halving_considers_any_actions() -> None:
+    [state] = starts(1)
+    agent = SearchAgent(LegalAgent(), SearchConfig(4, root="halving"))
+    tried = [tuple(agent.search([state], [np.random.default_rng(seed)])[0].children) for seed in range(4)]
+    assert len(set(tried)) == 4, "ties are broken by the generator"
+
+
 def test_no_placement_is_simulated_twice_in_an_episode(monkeypatch: pytest.MonkeyPatch) -> None:
     made: Counter[tuple[State, Placement | None]] = Counter()
 
-    def counted(state: State, placement: Placement | None) -> object:
+    def counted(state: State, placement: Placement | None, forfeit: bool) -> object:
         made[state, placement] += 1
-        return step(state, placement)
+        return step(state, placement, forfeit)
 
     monkeypatch.setattr("trilith.searching.step", counted)
     play(SearchAgent(Table(), SearchConfig(30)), starts(2), [np.random.default_rng(k) for k in range(2)])

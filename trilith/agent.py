@@ -111,17 +111,17 @@ ZOO = Path(__file__).parent / "zoo"
 """Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
 
 
-def load_agent(name: str, search: SearchConfig | None = None) -> Agent:
+def load_agent(name: str, search: SearchConfig | None = None, forfeit: bool = False) -> Agent:
     """The agent of a name, or of the folder of a training run or a file of weights; with a budget to `search`, it acts by search.
 
-    Raises ValueError naming what there is.
+    `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
     """
     agent = _load(name)
     if search is None or not search.budget:
         return agent
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
-    return SearchAgent(agent, search)
+    return SearchAgent(agent, search, forfeit)
 
 
 def weights_file(path: Path) -> Path:
@@ -156,8 +156,12 @@ def trained_for(name: str, task: str) -> bool:
 
 def available() -> list[str]:
     """Every agent that there is without a training of one's own; shipped ones only where their packages are installed."""
-    learned = all(find_spec(package) for package in ("torch", "safetensors"))
-    return [*AGENTS, *(sorted(path.name for path in ZOO.glob("*") if shipped(path.name)) if learned else ())]
+    return [*AGENTS, *(sorted(path.name for path in ZOO.glob("*") if shipped(path.name)) if learning() else ())]
+
+
+def learning() -> bool:
+    """Whether the packages that trained agents need are installed."""
+    return all(find_spec(package) for package in ("torch", "safetensors"))
 
 
 def _load(name: str) -> Agent:

@@ -206,7 +206,7 @@ class Demo:
 
     def run(self) -> None:
         """Prints the table and writes the pictures."""
-        from trilith.agent import AGENTS, available, load_agent, trained_for
+        from trilith.agent import AGENTS, available, learning, load_agent, trained_for
         from trilith.agents.config import SearchConfig
         from trilith.evaluate import play
         from trilith.files import make_folder
@@ -221,7 +221,7 @@ class Demo:
         agents = self.agents
         if agents is None:
             agents = tuple(name for name in SHOWN if name in available())
-            if len(agents) < len(SHOWN):
+            if not learning():
                 print('trained agents need the extra "learn": pip install "trilith[learn]"', file=sys.stderr)
         loaded = {Path(name).name: (name, load_agent(name)) for name in agents}
         for label, (name, _) in list(loaded.items()):
@@ -300,15 +300,22 @@ class SearchOptions:
     root: Literal["bound", "halving"] = SearchConfig.root
     """Search: how actions are chosen at the root, by the upper confidence bound or by sequential halving."""
 
+    considered: int = SearchConfig.considered
+    """Search: actions that halving begins with."""
+
     def config(self, budget: int) -> SearchConfig:
         """With a budget."""
-        return SearchConfig(budget, self.c, self.stages, self.root)
+        return SearchConfig(budget, self.c, self.stages, self.root, self.considered)
 
     def marks(self, config: SearchConfig) -> str:
         """What a file's name says of a search."""
         usual = SearchConfig()
         parts = [f"-budget{config.budget}"]
-        parts += [f"-{name}{getattr(config, name)}" for name in ("c", "stages", "root") if getattr(config, name) != getattr(usual, name)]
+        parts += [
+            f"-{name}{getattr(config, name)}"
+            for name in ("c", "stages", "root", "considered")
+            if getattr(config, name) != getattr(usual, name)
+        ]
         return "".join(parts) if config.budget else ""
 
 
@@ -359,10 +366,13 @@ class Evaluate:
             Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, search, self.worst)  # type: ignore[arg-type]
             for search in searches
         ]
+        runs = []
         for evaluation in todo:
             marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "") + self.search.marks(evaluation.search)
             name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
-            self._one(Run(evaluation, self.out or Path("results") / name, self.record))
+            runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
+        for run in runs:  # what any of them cannot do has been told by now
+            self._one(run)
 
     def _one(self, run: Run) -> None:
         rewards = [episode["reward"] for episode in run.episodes()]
@@ -586,7 +596,10 @@ def _caption(task: str, agent: str, total: float, most: float, reason: str | Non
 
 
 def _result_table(result: dict[str, Any]) -> Table:
-    table = table_of(f"{result['agent']}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", "")
+    search = f", search {result['search']['budget']}" if result["search"] else ""
+    table = table_of(
+        f"{result['agent']}{search}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", ""
+    )
     interval = f" ± {result['interval']:.3f}" if result["interval"] is not None else ""
     table.add_row("mean reward (95 % interval)", f"{result['reward']:.3f}{interval}")
     table.add_row("share of the most there is to earn", f"{result['share']:.1%}")

@@ -72,7 +72,7 @@ class Evaluation:
 
     def load(self) -> Agent:
         """The agent. Raises ValueError naming what there is, or what it cannot do."""
-        agent = load_agent(self.agent, self.search)
+        agent = load_agent(self.agent, self.search, self.forfeit)
         if not trained_for(self.agent, self.task):
             raise ValueError(f"the agent {self.agent} was not trained for {self.task}")
         return agent
@@ -170,6 +170,8 @@ class Run:
 
     def _finished(self) -> dict[str, Any]:
         found = read_json(self.out)
+        if isinstance(found, dict):
+            found = {"search": None, "weights": None} | found  # results from before there were any
         if not isinstance(found, dict) or not {"by_level", "worst", *self._identity} <= found.keys():
             raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
         for key, value in self._identity.items():

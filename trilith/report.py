@@ -31,7 +31,7 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
 
 
 _FIELDS = {
-    "agent", "task", "level", "split", "seed", "forfeit", "search", "version", "episodes",
+    "agent", "task", "level", "split", "seed", "forfeit", "version", "episodes",
     "reward", "interval", "share", "solved", "blocks", "glue", "reasons", "by_level",
 }  # fmt: skip
 """What a result has that a report is made of."""
@@ -48,6 +48,7 @@ def load_results(folder: Path) -> list[Result]:
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
     for result in results:
+        result.setdefault("search", None)  # results from before there was any
         result["plain"] = Path(result["agent"]).name
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
@@ -67,7 +68,7 @@ def _searched(search: dict[str, Any] | None) -> str:
 def _unusual(search: dict[str, Any]) -> list[str]:
     """What is not as usual in a search, its budget aside."""
     usual = asdict(SearchConfig())
-    return [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual[name]]
+    return [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual.get(name)]
 
 
 def write_report(folder: Path, out: Path) -> Path:
@@ -123,7 +124,7 @@ def _reward_table(results: list[Result]) -> str:
         "| agent | " + " | ".join(f"{task.title} all | hardest" for task in TASKS.values()) + " |",
         "|---|" + "--:|--:|" * len(TASKS),
     ]
-    for agent in sorted({agent for agent, _, _ in cells}):
+    for agent in [name for name in _colours(results) if any(name == each for each, _, _ in cells)]:
         row = []
         for task in TASKS:
             for which in ("all", "hardest"):
@@ -186,8 +187,9 @@ _COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#
 def _colours(results: list[Result]) -> dict[str, str]:
     """Agents in a fixed order, each with its colour."""
     order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
-    names = sorted({str(result["agent"]) for result in results}, key=lambda name: (order.get(name, len(order)), name))
-    return {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(names)}
+    names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
+    names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}
+    return {name: _COLOURS[k % len(_COLOURS)] for k, (*_, name) in enumerate(sorted(names))}
 
 
 def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
@@ -239,28 +241,28 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
         for result in cell if which == "hardest" else ():
             other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
             found[result["plain"]][other][_budget(result)].append(result["reward"])
-    drawn = False
+    if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
+        return False
     for plain, kinds in sorted(found.items()):
-        for other, budgets in sorted(kinds.items()):
-            label = plain + other
+        for number, (other, budgets) in enumerate(sorted(kinds.items())):
             if plain == "legal":
-                for k, (budget, rewards) in enumerate(sorted(budgets.items())):
-                    if budget:
-                        style = (":", "--", "-.", "-")[k % 4]
-                        panel.axhline(median(rewards), color="grey", linestyle=style, linewidth=1, label=f"raw search {budget}{other}")
+                for budget, rewards in sorted(budgets.items()):
+                    if budget:  # the more simulations, the fuller the line, in every panel alike
+                        gap = max(4 - len(str(budget)), 0)
+                        line = (0, (4, gap)) if gap else "-"
+                        panel.axhline(median(rewards), color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
                 continue
             if other and 0 in kinds[""]:
                 budgets[0] = kinds[""][0]
             if len(budgets) > 1:
-                points = sorted(budgets.items())
-                panel.plot([b for b, _ in points], [median(r) for _, r in points], "o-", markersize=4, label=label)
-                drawn = True
-    if drawn:
-        panel.set_xscale("symlog", linthresh=1, linscale=0.3)
-        panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
-        panel.set_xlabel("simulations a decision")
-        panel.set_ylabel("mean reward")
-    return drawn
+                points, style = sorted(budgets.items()), ("o-", "s--", "^:", "D-.")[number % 4]
+                middle = [median(rewards) for _, rewards in points]
+                panel.plot([b for b, _ in points], middle, style, color=colours[plain], markersize=4, label=plain + other)
+    panel.set_xscale("symlog", linthresh=1, linscale=0.3)
+    panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
+    panel.set_xlabel("simulations a decision")
+    panel.set_ylabel("mean reward")
+    return True
 
 
 def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:

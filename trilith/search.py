@@ -100,7 +100,7 @@ Path = list[tuple[Node[S], int]]
 
 def search(world: World[S], roots: Sequence[Node[S]], rngs: Sequence[np.random.Generator], config: SearchConfig) -> None:
     """Grows the tree of each root by `budget` simulations."""
-    halvings = [_Halving(root, config) if config.root == "halving" else None for root in roots]
+    halvings = [_Halving(root, rng, config) if config.root == "halving" else None for root, rng in zip(roots, rngs, strict=True)]
     for i in range(config.budget):
         paths = [_descend(root, rng, config, h.choose(i) if h else None) for root, rng, h in zip(roots, rngs, halvings, strict=True)]
         _expand(world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
@@ -187,8 +187,8 @@ class _Halving:
     It is for roots that are new: all of their visits are its own.
     """
 
-    def __init__(self, root: Node[S], config: SearchConfig) -> None:
-        self.root = root
+    def __init__(self, root: Node[S], rng: np.random.Generator, config: SearchConfig) -> None:
+        self.root, self.rng = root, rng
         considered = min(config.considered, len(root.values), max(config.budget, 1))
         self.wanted = considered_visits(considered, config.budget)
 
@@ -197,7 +197,7 @@ class _Halving:
         if not len(self.root.values):
             return None
         taken = self.root.counts - 1
-        return int(np.where(taken == self.wanted[simulation], self.root.values, -np.inf).argmax())
+        return _pick(np.where(taken == self.wanted[simulation], self.root.values, -np.inf), self.rng)
 
 
 def considered_visits(considered: int, budget: int) -> list[int]:

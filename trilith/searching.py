@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -12,9 +11,6 @@ from trilith.agents.config import SearchConfig
 from trilith.episode import State, step
 from trilith.scene import Placement
 from trilith.search import Node, Prior, decide, plant, principal_line, search
-
-KEPT = 256
-"""Trees kept for the next decision of their episodes."""
 
 
 @runtime_checkable
@@ -46,9 +42,10 @@ class SearchAgent:
     that two that happen to look alike share nothing, and who asks with a new generator gets a new tree.
     """
 
-    def __init__(self, agent: Valuer, config: SearchConfig) -> None:
-        self.agent, self.config = agent, config
-        self._kept: OrderedDict[int, tuple[np.random.Generator, Node[State]]] = OrderedDict()
+    def __init__(self, agent: Valuer, config: SearchConfig, forfeit: bool = False) -> None:
+        self.agent, self.config, self.forfeit = agent, config, forfeit
+        self._kept: dict[int, tuple[np.random.Generator, Node[State]]] = {}
+        """By the id of an episode's generator: that generator, so that no other can have its id, and the tree."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The placement of the highest value after the search, in each state; None where the agent allows none."""
@@ -63,6 +60,7 @@ class SearchAgent:
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
         """The searched tree of each state."""
         roots = [self._taken_up(state, rng) for state, rng in zip(states, rngs, strict=True)]
+        self._kept.clear()  # who plays several episodes asks for all of them at once, so the others have ended
         new = iter(plant(self, [state for state, root in zip(states, roots, strict=True) if root is None]))
         grown = [next(new) if root is None else root for root in roots]
         search(self, grown, rngs, self.config)
@@ -103,7 +101,7 @@ class SearchAgent:
 
     def step(self, state: State, name: int) -> tuple[State, float, bool]:
         """By the rules."""
-        after = step(state, self.agent.placement(state, name))
+        after = step(state, self.agent.placement(state, name), self.forfeit)
         return after.state, after.reward, after.state.ended is not None
 
     def _placement(self, node: Node[State], action: int) -> Placement | None:
@@ -113,13 +111,11 @@ class SearchAgent:
 
     def _taken_up(self, state: State, rng: np.random.Generator) -> Node[State] | None:
         """What is known of a state from the decision before it."""
-        _, root = self._kept.pop(id(rng), (rng, None))
+        _, root = self._kept.get(id(rng), (rng, None))
         return root if root is not None and root.state == state else None
 
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
         """Keeps what is known of the state that an action leads to, which the episode of a generator takes next."""
         child = root.children.get(action, (0.0, None))[1] if action is not None else None
         if child is not None and self.config.root == "bound":  # halving begins with a new root
-            self._kept[id(rng)] = rng, child  # with the generator itself, so that no other can have its id
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._kept[id(rng)] = rng, child

@@ -17,7 +17,7 @@ def episode(number: int, steps: int) -> Episode:
     records["pose"][:, 0, 0] = number
     records["pose"][:, 0, 1] = np.arange(steps)
     actions = np.tile(np.arange(steps, dtype=np.int32)[:, None], (1, 4))
-    tried = np.full((steps, 3, 4), -1, np.int16)
+    tried = np.full((steps, 3, 4), -1, np.int32)
     tried[:, 0] = actions
     found = np.tile(np.arange(steps, dtype=np.float32)[:, None], (1, 3))
     rewards = 10.0 ** np.arange(steps, dtype=np.float32)

@@ -189,6 +189,13 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
     assert steps == sorted(steps)
 
 
+def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs a search"):
+        Run(tiny(tmp_path / "a", replace(AGENT, amortise=0.5)))
+    with pytest.raises(ValueError, match="demonstrates relative actions"):
+        Run(tiny(tmp_path / "b", replace(SHOWN, actions="absolute", mask="edges")))
+
+
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     def refused(what: str, *arguments: Any, **options: Any) -> None:
         with pytest.raises(ValueError, match=what) as error:

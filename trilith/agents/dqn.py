@@ -21,7 +21,7 @@ from trilith.agents.replay import Replay, Sample, joined, mirrored
 from trilith.episode import State
 from trilith.files import read_json, whole, write_json
 from trilith.nets.attention import AttentionNet
-from trilith.nets.batch import Layout, Records
+from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
 from trilith.scene import SLOTS, Bools, Ints, Placement, Role, Scene
@@ -38,8 +38,6 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     if config.actions == "absolute":
         if config.mask == "legal":
             raise ValueError("the mask legal is for relative actions: choose mask none or edges for absolute ones")
-        if config.first_demonstrations or config.demonstrations:
-            raise ValueError("the planner demonstrates relative actions: choose no demonstrations, first ones neither, for absolute ones")
         return Layout.of(rules, DiscreteAbsolute(*(config.grid or rules.grid)), False, beyond)
     codec = DiscreteRelative(config.offsets) if config.actions == "relative" else DiscreteRelativeXY(config.offsets)
     return Layout.of(rules, codec, config.mask == "legal", beyond)
@@ -72,7 +70,7 @@ class Choice(NamedTuple):
     """The value of that action."""
     best: float
     """The value of the best one."""
-    tried: NDArray[np.int16] = np.zeros((0, 4), np.int16)
+    tried: NDArray[np.int32] = np.zeros((0, 4), np.int32)
     """(K, 4): actions that a search tried."""
     found: NDArray[np.float32] = np.zeros(0, np.float32)
     """(K,): the values it found."""
@@ -227,14 +225,17 @@ class DQNAgent:
         return [self.layout.decode(scene, c.action.tolist()) if c else None for scene, c in zip(scenes, choices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions that the mask allows; of blocks of one width only those of the first."""
+        """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all."""
         with torch.no_grad():
             batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]))
             values, masks = self.net.q(batch).numpy(), self.net.mask(batch).numpy()
         found = []
         for state, value, mask in zip(states, values, masks, strict=True):
             if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
-                mask = mask & first_of_width(state)[:, None, None]
+                first = first_of_width(state)
+                best = np.where(mask, value, -np.inf)
+                value = np.stack([best[kind == KIND_OF_SLOT].max(axis=0) for kind in KIND_OF_SLOT])
+                mask = mask & first[:, None, None]
             sender, receiver, output = mask.nonzero()
             edges = sender * self._receivers + receiver
             found.append(Prior(value[sender, receiver, output], edges, edges * self.net.outputs + output))

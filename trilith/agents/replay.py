@@ -24,8 +24,8 @@ class Episode(NamedTuple):
     rewards: NDArray[np.float32]
     """(L,)"""
     errors: NDArray[np.float32]
-    """(L,): how far off the actor's network was in each step, from its own values a step later."""
-    tried: NDArray[np.int16]
+    """(L,): how far off the actor's values, searched ones if it searches, were in each step, from those a step later."""
+    tried: NDArray[np.int32]
     """(L, K, 4): actions that a search tried in each state, -1 where there are less than K; K is 0 without search."""
     found: NDArray[np.float32]
     """(L, K): the values it found."""
@@ -70,7 +70,7 @@ class Replay:
         self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
         if tried:
-            self.dtype = np.dtype([*self.dtype.descr, ("tried", "i2", (tried, 4)), ("found", "f4", (tried,))])
+            self.dtype = np.dtype([*self.dtype.descr, ("tried", "i4", (tried, 4)), ("found", "f4", (tried,))])
         self.capacity = max(int(megabytes * 1e6) // self.dtype.itemsize, 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0

@@ -87,7 +87,10 @@ def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
 
 
 def _demonstrate(layout: Layout, first: State) -> Episode | None:
-    """The episode that the planner builds, as actions of the layout; None if it would build nothing."""
+    """The episode that the planner builds, as the nearest actions of the layout.
+
+    None if it would build nothing, or if these are not near enough and what it builds breaks: its own grid is the default one.
+    """
     state, steps = first, []
     for placement in PLANS[first.task](first):
         action = layout.encode(state.scene, placement)
@@ -96,7 +99,7 @@ def _demonstrate(layout: Layout, first: State) -> Episode | None:
         state = after.state
         if state.ended:
             break
-    return _episode(layout, first, steps) if steps else None
+    return _episode(layout, first, steps) if steps and state.ended in (None, "complete", "max_steps") else None
 
 
 class _Step(NamedTuple):
@@ -130,7 +133,7 @@ def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
         most = sorted(root.children, key=lambda each: -root.counts[each])[: order.search.budget]
         named = [agent.action(root.state, int(root.names[each])) for each in [action, *most]]
         found = root.values[most].astype(np.float32)
-        return Choice(np.array(named[0]), root.values[action], root.values.max(), np.array(named[1:], np.int16).reshape(-1, 4), found)
+        return Choice(np.array(named[0]), root.values[action], root.values.max(), np.array(named[1:], np.int32).reshape(-1, 4), found)
 
     def chooser(which: Sequence[int], states: Sequence[State], _: Records, random: Bools, __: np.random.Generator) -> list[Choice | None]:
         own = [rngs[i] for i in which]
@@ -170,7 +173,7 @@ def _episode(layout: Layout, first: State, steps: list[_Step]) -> Episode:
     rules = first.rules
     later = [each.choice.best for each in steps[1:]] + [0.0]  # what followed was worth; nothing at the end
     most = max((len(each.choice.found) for each in steps), default=0)
-    tried, found = np.full((len(steps), most, 4), -1, np.int16), np.zeros((len(steps), most), np.float32)
+    tried, found = np.full((len(steps), most, 4), -1, np.int32), np.zeros((len(steps), most), np.float32)
     for k, each in enumerate(steps):
         tried[k, : len(each.choice.tried)], found[k, : len(each.choice.found)] = each.choice.tried, each.choice.found
     return Episode(

@@ -80,6 +80,10 @@ class Run:
 
     def __init__(self, config: TrainConfig) -> None:
         self.config, agent = config, config.agent
+        if agent.actions == "absolute" and (agent.first_demonstrations or agent.demonstrations):
+            raise ValueError("the planner demonstrates relative actions: for absolute ones choose no demonstrations, nor first ones")
+        if agent.amortise and not agent.search.budget:
+            raise ValueError(f"amortise {agent.amortise} needs a search to learn from: choose a budget, or amortise 0")
         torch.set_num_threads(config.threads)
         task = get_task(config.task)
         layout = make_layout(agent, config.task, beyond=False)

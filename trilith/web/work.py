@@ -22,7 +22,7 @@ FILM_PIXELS = 400
 Spec = tuple[str, int]
 """An agent: what `load_agent` calls it, and how many simulations it makes before a decision."""
 
-_agents: dict[Spec, Agent] = {}
+_agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
 
 
@@ -37,14 +37,14 @@ def prepare() -> None:
             place(state, placed, False)
 
 
-def _agent(spec: Spec) -> Agent:
-    if spec not in _agents:
+def _agent(spec: Spec, forfeit: bool = False) -> Agent:
+    if (spec, forfeit) not in _agents:
         name, budget = spec
         try:
-            _agents[spec] = load_agent(name, SearchConfig(budget))
+            _agents[spec, forfeit] = load_agent(name, SearchConfig(budget), forfeit)
         except ImportError as error:
             raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
-    return _agents[spec]
+    return _agents[spec, forfeit]
 
 
 def _generator(seed: int, state: State) -> np.random.Generator:
@@ -90,7 +90,7 @@ def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
 
 def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
     """One placement of an agent's choosing."""
-    [placed] = _agent(spec).act([state], [_generator(seed, state)])
+    [placed] = _agent(spec, forfeit).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
     return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
