@@ -70,7 +70,7 @@ class DQNConfig:
     """Of Adam."""
     warmup: int = 500
     """Learner steps over which the learning rate rises from 0."""
-    decay_steps: int = 90_000
+    decay_steps: int = 60_000
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
@@ -103,7 +103,7 @@ class DQNConfig:
     """Size of the replay in megabytes."""
     first_demonstrations: int = 64
     """Episodes of the planner to learn from, before anything else is played."""
-    demonstrations: float = 0.02
+    demonstrations: float = 0.04
     """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do."""
     demonstration_share: float = 0.25
     """Share of demonstrations in a batch."""
