@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,14 +74,14 @@ def test_search_finds_what_its_greedy_prior_misses(stages: int, root: str) -> No
     world = Trap(actions=3)
     [greedy] = plant(world, [()])
     assert decide(greedy, np.random.default_rng(0), SearchConfig(0)) == 0
-    config = SearchConfig(40, stages=stages, root=root)  # type: ignore[arg-type]
+    config = SearchConfig(40, 2.0, stages, root)  # type: ignore[arg-type]
     for seed in range(10):
         assert decide(searched(world, config, seed), np.random.default_rng(seed), config) == 2
 
 
 @pytest.mark.parametrize("stages", [1, 2])
 def test_with_enough_simulations_the_best_first_action_is_found(stages: int) -> None:
-    config = SearchConfig(3000, stages=stages)  # type: ignore[arg-type]
+    config = SearchConfig(3000, 2.0, stages, "bound")  # type: ignore[arg-type]
     missed = 0
     for seed in range(8):
         world = Toy(seed, length=2)
@@ -94,7 +95,7 @@ def test_with_enough_simulations_the_best_first_action_is_found(stages: int) -> 
 
 
 def test_values_and_counts_are_those_of_the_formula() -> None:
-    world, config = Trap(actions=3, discount=0.5), SearchConfig(2, c=0.0)
+    world, config = Trap(actions=3, discount=0.5), SearchConfig(2, 0.0, root="bound")
     root = searched(world, config)
     # First action 0: 1 at an end it is not, so 1 + 0.5 * 0. Its value stays 1, so it is taken again: (0, x) earns 0.
     assert root.counts.tolist() == [3, 1, 1]
@@ -111,7 +112,7 @@ def test_values_and_counts_are_those_of_the_formula() -> None:
 
 
 def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
-    world, config = Trap(actions=3, discount=0.5), SearchConfig(1)
+    world, config = Trap(actions=3, discount=0.5), SearchConfig(1, 2.0, root="bound")
     [root] = plant(world, [()])
     for _ in range(12):
         search(world, [root], [np.random.default_rng(1)], config)
@@ -156,14 +157,14 @@ def test_two_stages_and_one_agree_where_edges_do_not_matter(seed: int, budget: i
     trees = []
     for stages in (1, 2):
         world = Toy(seed, edges=1 if one else 6)
-        root = searched(world, SearchConfig(budget, c, stages), seed)  # type: ignore[arg-type]
+        root = searched(world, SearchConfig(budget, c, stages, "bound"), seed)  # type: ignore[arg-type]
         trees.append((root.counts.tolist(), root.values.tolist(), root.value, dict(world.made)))
     assert trees[0] == trees[1]
 
 
 @given(seed=st.integers(0, 10**6), stages=st.sampled_from([1, 2]), root=st.sampled_from(["bound", "halving"]))
 def test_side_by_side_equals_one_by_one(seed: int, stages: int, root: str) -> None:
-    config = SearchConfig(30, stages=stages, root=root)  # type: ignore[arg-type]
+    config = SearchConfig(30, 2.0, stages, root)  # type: ignore[arg-type]
     states: list[Word] = [(), (1,), (2, 3), ()]
     together = plant(Toy(seed), states)
     search(Toy(seed), together, [np.random.default_rng([seed, k]) for k in range(4)], config)
@@ -176,7 +177,7 @@ def test_side_by_side_equals_one_by_one(seed: int, stages: int, root: str) -> No
 
 
 def test_nothing_is_simulated_twice() -> None:
-    world, config = Toy(3), SearchConfig(400)
+    world, config = Toy(3), SearchConfig(400, 2.0, root="bound")
     root = searched(world, config)
     assert root.visits == 400
     assert max(world.made.values()) == 1
@@ -219,8 +220,9 @@ def starts(count: int, task: str = "covering_hard") -> list[State]:
 
 
 @pytest.mark.parametrize("agent", [LegalAgent, Table])
-def test_episodes_side_by_side_equal_episodes_one_by_one(agent: type[LegalAgent]) -> None:
-    first, config = starts(3), SearchConfig(12)
+@pytest.mark.parametrize("root", ["bound", "halving"])
+def test_episodes_side_by_side_equal_episodes_one_by_one(agent: type[LegalAgent], root: Any) -> None:
+    first, config = starts(3), SearchConfig(12, 2.0, root=root)
     together = play(SearchAgent(agent(), config), first, [np.random.default_rng(k) for k in range(3)])
     for k in range(3):
         [alone] = play(SearchAgent(agent(), config), [first[k]], [np.random.default_rng(k)])
@@ -230,7 +232,7 @@ def test_episodes_side_by_side_equal_episodes_one_by_one(agent: type[LegalAgent]
 
 def test_a_tree_is_kept_for_the_same_episode_only() -> None:
     [state], rng = starts(1, "silhouette"), np.random.default_rng(0)
-    agent = SearchAgent(LegalAgent(), SearchConfig(300, c=0.3))
+    agent = SearchAgent(LegalAgent(), SearchConfig(300, 0.3, root="bound"))
     [root] = agent.search([state], [rng])
     assert root.visits == 300
     [placement] = agent.act([state], [rng])
@@ -252,7 +254,7 @@ def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
     state = replace(state, total=1.5)  # as if something had been earned, which any placement that settles loses again
     rewards = []
     for forfeit in (False, True):
-        [root] = SearchAgent(LegalAgent(), SearchConfig(60, c=50.0), forfeit).search([state], [np.random.default_rng(0)])
+        [root] = SearchAgent(LegalAgent(), SearchConfig(60, 50.0, root="bound"), forfeit).search([state], [np.random.default_rng(0)])
         rewards.append({reward for reward, _ in root.children.values()})
     assert 0.0 in rewards[0], "an obstacle was hit, and what was earned is kept"
     assert 0.0 not in rewards[1]
@@ -261,7 +263,7 @@ def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
 
 def test_raw_halving_considers_any_actions() -> None:
     [state] = starts(1)
-    agent = SearchAgent(LegalAgent(), SearchConfig(4, root="halving"))
+    agent = SearchAgent(LegalAgent(), SearchConfig(4))
     tried = [tuple(agent.search([state], [np.random.default_rng(seed)])[0].children) for seed in range(4)]
     assert len(set(tried)) == 4, "ties are broken by the generator"
 
@@ -281,7 +283,7 @@ def test_no_placement_is_simulated_twice_in_an_episode(monkeypatch: pytest.Monke
 
 def test_ideas_are_what_was_tried_best_first_with_how_it_goes_on() -> None:
     [state] = starts(1)
-    agent = SearchAgent(Table(), SearchConfig(60, c=0.3))
+    agent = SearchAgent(Table(), SearchConfig(60, 0.3, root="bound"))
     ideas = agent.ideas(state, np.random.default_rng(0), 5)
     assert len(ideas) == 5
     values = [value for _, value, _, _ in ideas]
@@ -308,7 +310,7 @@ def test_only_the_first_block_of_a_width_is_considered() -> None:
 def test_raw_search_builds_better_than_chance() -> None:
     first = starts(6, "silhouette")
     rewards = []
-    for agent in (load_agent("legal"), load_agent("legal", SearchConfig(60))):
+    for agent in (load_agent("legal"), load_agent("legal", SearchConfig(60, 2.0, root="bound"))):
         ends = play(agent, first, [np.random.default_rng(k) for k in range(6)])
         rewards.append(np.mean([end.total for _, end in ends]))
     assert rewards[1] > rewards[0] + 0.5

@@ -184,11 +184,13 @@ def _pick(scores: Floats, rng: np.random.Generator) -> int:
 class _Halving:
     """Sequential halving at a root (Danihelka et al. 2022, without noise): the best few share the simulations, then the better half.
 
-    It is for roots that are new: all of their visits are its own.
+    Visits of a root are counted anew, so that one that is kept from the decision before is halved like any other.
     """
 
     def __init__(self, root: Node[S], rng: np.random.Generator, config: SearchConfig) -> None:
         self.root, self.rng = root, rng
+        root.counts[:] = 1
+        root.edge_counts[:] = np.diff(root.first)
         considered = min(config.considered, len(root.values), max(config.budget, 1))
         self.wanted = considered_visits(considered, config.budget)
 

@@ -117,5 +117,5 @@ class SearchAgent:
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
         """Keeps what is known of the state that an action leads to, which the episode of a generator takes next."""
         child = root.children.get(action, (0.0, None))[1] if action is not None else None
-        if child is not None and self.config.root == "bound":  # halving begins with a new root
+        if child is not None:
             self._kept[id(rng)] = rng, child

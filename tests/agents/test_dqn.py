@@ -166,7 +166,7 @@ def test_searching_agents_do_better_by_what_they_try() -> None:
     config = DQNConfig(net=SMALL)
     agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
     first = [start("silhouette", 0, np.random.default_rng(i)) for i in range(4)]
-    ends = play(SearchAgent(agent, SearchConfig(150, c=0.1)), first, [np.random.default_rng(i) for i in range(4)])
+    ends = play(SearchAgent(agent, SearchConfig(150, root="bound")), first, [np.random.default_rng(i) for i in range(4)])
     plain = play(agent, first, [np.random.default_rng(i) for i in range(4)])
     assert sum(end.total for _, end in ends) > sum(end.total for _, end in plain)
 

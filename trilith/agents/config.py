@@ -37,17 +37,17 @@ class NetConfig:
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How to search."""
+    """How to search. The defaults are ours, see docs/planning.md; the paper's are c = 2 and root = bound."""
 
     budget: int = 0
     """Simulations a decision; 0: no search."""
-    c: float = 2.0
+    c: float = 0.1
     """Weight of the bonus for what has been tried little."""
     stages: Literal[1, 2] = 2
     """2: first the edge is chosen by its best action, then the action among those of the edge; 1: any action at once."""
-    root: Literal["bound", "halving"] = "bound"
+    root: Literal["bound", "halving"] = "halving"
     """How actions are chosen at the root: by the upper confidence bound, or by sequential halving of the `considered` best."""
-    considered: int = 4
+    considered: int = 8
     """Halving: actions that the first simulations are shared among."""
 
 
@@ -158,7 +158,7 @@ PAPER = DQNConfig(
 )
 """The paper's agent GN-DQN."""
 
-SAVE = replace(FAST, search=SearchConfig(budget=10, c=0.3), amortise=0.1, ratio=0.2)
+SAVE = replace(FAST, search=SearchConfig(budget=10), amortise=0.1, ratio=0.2)
 """`fast`, but actors search and the network learns what they find (Hamrick et al. 2020)."""
 
 RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER, "save": SAVE}
