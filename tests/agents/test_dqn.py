@@ -10,7 +10,8 @@ from nets.scenes import states
 
 from trilith.actions import legal
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, from_json, to_json
-from trilith.agents.dqn import DQNAgent, DQNLearner, choose, load, make_layout, make_net, observe, save_weights, shortfall, surprise
+from trilith.agents.dqn import DQNAgent, choose, load, make_layout, make_net, observe, save_weights
+from trilith.agents.learner import DQNLearner, shortfall, surprise
 from trilith.agents.replay import Episode, Replay
 from trilith.episode import start, step
 from trilith.evaluate import play
@@ -46,7 +47,7 @@ def two_steps(config: DQNConfig, tried: int = 0) -> tuple[Replay, Records, dict[
         for sticky in (0, 1):
             done = np.array([[*actions[name][1][:3], sticky] for name in names], dtype=np.int32)
             earned = np.array(rewards, dtype=np.float32)
-            replay.add(Episode(records[: len(names)], done, earned, earned, *searched(done, earned), 0, 1.0))
+            replay.add(Episode(records[: len(names)], done, earned, *searched(done, earned), 0, 1.0))
     value = {"end": 0.5, "on": DISCOUNT, "good": 1.0, "bad": -1.0}
     return replay, records, {name: (*actions[name], value[name]) for name in actions}
 
@@ -81,14 +82,14 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
     """In the first state one action is worth 0.5 and one 0.9. Shown, or found by a search to be worth more, the lesser one wins."""
     torch.set_num_threads(1)
     net = replace(SMALL, network=network, recurrent=1)
-    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1, priority=0)
+    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1)
     shown = replace(base, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
     amortised = replace(base, amortise=5.0)
     for config in (base, shown, amortised):
         replay, records, known = two_steps(config, tried=1)
         lesser = np.array([known["end"][1]], np.int32)
         found = searched(lesser, np.array([2.0]))
-        episode = Episode(records[:1], lesser, np.array([0.5], np.float32), np.ones(1, np.float32), *found, 0, 1.0)
+        episode = Episode(records[:1], lesser, np.array([0.5], np.float32), *found, 0, 1.0)
         demos = Replay(replay.layout, 1, DISCOUNT, tried=1)
         demos.add(episode)
         for _ in range(6):  # as often as the better one is seen

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trilith.actions import DiscreteRelative
-from trilith.agents.replay import SMALLEST, Episode, Replay
+from trilith.agents.replay import Episode, Replay
 from trilith.nets.batch import Layout
 from trilith.tasks import get_task
 
@@ -21,7 +21,7 @@ def episode(number: int, steps: int) -> Episode:
     tried[:, 0] = actions
     found = np.tile(np.arange(steps, dtype=np.float32)[:, None], (1, 3))
     rewards = 10.0 ** np.arange(steps, dtype=np.float32)
-    return Episode(records, actions, rewards, np.ones(steps, np.float32), tried, found, 0, 1.0)
+    return Episode(records, actions, rewards, tried, found, 0, 1.0)
 
 
 @pytest.mark.parametrize("n_step", [1, 3, 7])
@@ -61,23 +61,6 @@ def test_it_comes_back_from_its_arrays() -> None:
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="does not fit"):
         other.load({"ring": np.zeros(7, np.uint8), "added": np.array(7)})
-
-
-def test_steps_are_drawn_by_their_priority() -> None:
-    replay = Replay(LAYOUT, 0, 0.9, exponent=1.0)
-    for number in range(10):
-        replay.add(episode(number, 1))
-    errors = np.arange(10, dtype=np.float32) - SMALLEST
-    errors[0] = 0.0
-    replay.prioritise(np.arange(10), errors)
-    sample = replay.sample(np.random.default_rng(0), 4500, 1, correction=1.0)
-    drawn = np.bincount(sample.places, minlength=10)
-    np.testing.assert_allclose(drawn[1:], 100 * np.arange(1, 10), rtol=0.02)
-    assert drawn[0] <= 2
-    seen = np.bincount(sample.places, sample.weights, minlength=10)[1:]  # fully corrected, all steps count alike
-    np.testing.assert_allclose(seen / seen.mean(), 1, rtol=0.03)
-    replay.add(episode(10, 1))
-    assert replay.priority[10] == pytest.approx(1 + SMALLEST)  # as its error says
 
 
 def test_what_was_searched_goes_with_a_step() -> None:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from trilith.agents.config import DQNConfig, NetConfig, SearchConfig
+from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, to_json
 from trilith.agents.dqn import load, make_layout, make_net
+from trilith.files import write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, collect
 from trilith.training.config import TrainConfig, recipe_config
@@ -85,6 +86,7 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
 
 def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
     config = tiny(tmp_path, steps=40)
+    write_json(config.out / "config.json", to_json(config))
     run = Run(config)
     run.go(screen=False)
     longest = config.episodes * 7
@@ -222,10 +224,17 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_vanishes_ends_the_run_with_a_message(tmp_path: Path) -> None:
-    run = Run(tiny(tmp_path / "run", log_seconds=0.2, checkpoint_seconds=0.5))
-    threading.Timer(2, shutil.rmtree, (tmp_path / "run",), {"ignore_errors": True}).start()
+    config = tiny(tmp_path / "run", log_seconds=0.2, checkpoint_seconds=0.5)
+    write_json(config.out / "config.json", to_json(config))
+
+    def vanish() -> None:
+        (config.out / "config.json").unlink()
+        while config.out.exists():  # a file may be written while others are removed
+            shutil.rmtree(config.out, ignore_errors=True)
+
+    threading.Timer(2, vanish).start()
     with pytest.raises(ValueError, match="cannot write to"):
-        run.go(screen=False)
+        Run(config).go(screen=False)
 
 
 def test_a_full_disk_is_told_and_the_old_checkpoint_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

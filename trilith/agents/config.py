@@ -95,10 +95,6 @@ class DQNConfig:
     epsilon: float = 0.3
     """Random actions an episode, about: at step n an action is random with probability ε / max(L - n, 1), where L is a running
     mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
-    priority: float = 0.0
-    """Transitions are drawn with probability ∝ |error| to this power; 0 draws all alike."""
-    priority_correction: float = 0.4
-    """How much of the bias of drawing by priority is taken out again, from 0 to 1."""
     replay_mb: float = 200.0
     """Size of the replay in megabytes."""
     first_demonstrations: int = 64

@@ -1,4 +1,4 @@
-"""Deep Q-learning with values on the edges of a scene (paper §4.4 and §D): recipes, the learning rule, and an agent from weights."""
+"""Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, and a network from a config or from weights."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
-from torch.nn import functional as F
 
 from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, legal
 from trilith.agent import first_of_width, weights_file
 from trilith.agents.config import DQNConfig, from_json, to_json
-from trilith.agents.replay import Replay, Sample, joined, mirrored
 from trilith.episode import State
 from trilith.files import read_json, whole, write_json
 from trilith.nets.attention import AttentionNet
@@ -66,10 +63,6 @@ class Choice(NamedTuple):
 
     action: Ints
     """(4,): sender, receiver, offset, sticky."""
-    taken: float
-    """The value of that action."""
-    best: float
-    """The value of the best one."""
     tried: NDArray[np.int32] = np.zeros((0, 4), np.int32)
     """(K, 4): actions that a search tried."""
     found: NDArray[np.float32] = np.zeros(0, np.float32)
@@ -87,124 +80,7 @@ def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator)
             allowed = torch.isfinite(values[i]).nonzero()[:, 0]
             flat[i] = allowed[int(rng.integers(len(allowed)))]
         actions = net.actions(batch, flat).numpy()
-        taken = values.gather(1, flat[:, None])[:, 0]
-        return [Choice(*each) if any_ else None for any_, *each in zip(some, actions, taken.tolist(), best.tolist(), strict=True)]
-
-
-class DQNLearner:
-    """The learning network, its target and its optimiser, and one step of learning."""
-
-    def __init__(self, config: DQNConfig, layout: Layout, seed: int) -> None:
-        self.config, self.layout = config, layout
-        torch.manual_seed(seed)
-        self.net, self.target = make_net(config, layout), make_net(config, layout)
-        self.target.load_state_dict(self.net.state_dict())
-        self.target.requires_grad_(False)
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=True)
-        self.steps = 0
-
-    @property
-    def acting(self) -> QNet:
-        """The network to evaluate and to keep."""
-        return self.target if self.config.act_with_target and self.config.target_rate else self.net
-
-    def learn(self, replay: Replay, rng: np.random.Generator, shown: Replay | None = None) -> dict[str, float]:
-        """One learner step on transitions of the replay and of demonstrations `shown`, if any; returns figures for the log."""
-        config = self.config
-        demos = round(config.demonstration_share * config.batch) if shown else 0
-        own = sample = replay.sample(rng, config.batch - demos, config.n_step, config.priority_correction)
-        if shown and demos:
-            added = shown.sample(rng, demos, config.n_step)
-            sample = joined(added, own)
-        rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
-        if config.decay_steps:
-            rate *= 0.55 + 0.45 * float(np.cos(np.pi * min(self.steps / config.decay_steps, 1.0)))
-        self.optimiser.param_groups[0]["lr"] = rate
-
-        mirror, actions = None, sample.actions
-        if config.mirror:
-            mirror, actions = mirrored(self.layout, sample.records, actions, rng)
-        wanted = self._targets(sample)
-        # Of most transitions one value is all that is needed; of demonstrated and searched ones it is those of all actions.
-        whole = config.batch if config.amortise else demos
-        parts = []
-        if whole:
-            batch = self.layout.unpack(sample.records[:whole], None if mirror is None else mirror[:whole])
-            every = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
-            taken = self.net.flat(batch, torch.from_numpy(actions[:whole]))
-            parts.append(every.gather(1, taken[:, None])[:, 0])
-        if whole < config.batch:
-            batch = self.layout.unpack(sample.records[whole:], None if mirror is None else mirror[whole:])
-            parts.append(self.net.q_at(batch, torch.from_numpy(actions[whole:])))
-        values = torch.cat(parts)
-        loss = (F.huber_loss(values, wanted, reduction="none") * torch.from_numpy(sample.weights).float()).mean()
-        if demos:
-            loss = loss + config.margin_weight * shortfall(every[:demos], taken[:demos], config.margin).sum() / config.batch
-        if config.amortise:
-            tried = sample.tried
-            if mirror is not None:
-                b, k = tried.shape[:2]
-                tried = self.layout.mirror_actions(tried.reshape(-1, 4), np.repeat(mirror, k)).reshape(b, k, 4)
-            places = torch.stack([self.net.flat(batch, torch.from_numpy(tried[:, k])) for k in range(tried.shape[1])], dim=1)
-            places = places.masked_fill(torch.from_numpy(tried[:, :, 0] < 0), -1)
-            loss = loss + config.amortise * surprise(every, places, torch.from_numpy(sample.found), config.temperature).sum() / config.batch
-        self.optimiser.zero_grad()
-        loss.backward()
-        if config.clip:
-            torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
-        self.optimiser.step()
-        self.steps += 1
-        if config.priority:
-            replay.prioritise(own.places, (values.detach() - wanted).numpy()[demos:])
-        self._move_target()
-        return {"loss": float(loss.detach()), "value": float(values.detach().mean())}
-
-    def _targets(self, sample: Sample) -> Tensor:
-        """(B,): rewards and, where the episode went on, the discounted value of what followed."""
-        wanted = torch.from_numpy(sample.returns).float()
-        goes_on = np.flatnonzero(sample.discounts)
-        if not len(goes_on):
-            return wanted
-        with torch.no_grad():
-            batch = self.layout.unpack(sample.following[goes_on])
-            best, value = (self.net if self.config.double else self.target).best(batch)
-            some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
-            if self.config.double:
-                value = self.target.q_at(batch, best.clamp(min=0))
-            wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
-        return wanted
-
-    def _move_target(self) -> None:
-        config = self.config
-        with torch.no_grad():
-            if config.target_rate:
-                # Early on the average covers only the steps there have been, so that the target does not lag behind.
-                rate = max(config.target_rate, 1 / (self.steps + 1))
-                torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
-            elif self.steps % config.target_period == 0:
-                self.target.load_state_dict(self.net.state_dict())
-
-
-def shortfall(values: Tensor, shown: Tensor, margin: float) -> Tensor:
-    """(B,): by how much the values of demonstrated actions fail to exceed all others by a margin (Hester et al. 2018).
-
-    `values` (B, A) are -inf where there is no action, `shown` (B,) says which was demonstrated.
-    """
-    own = values.gather(1, shown[:, None])
-    return (values + margin).scatter(1, shown[:, None], own).max(dim=1).values - own[:, 0]
-
-
-def surprise(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -> Tensor:
-    """(B,): cross-entropy between what searches found and what the network says, both as a softmax; 0 where nothing was searched.
-
-    `values` (B, A) are -inf where there is no action, `tried` (B, K) says which actions were tried, -1 for none, and `found` (B, K)
-    what they turned out to be worth. Of what was not tried the network's own value stands, as it does in a search.
-    """
-    wanted = values.detach().clone()
-    which, k = (tried >= 0).nonzero().unbind(1)
-    wanted[which, tried[which, k]] = found[which, k]
-    said = (values / temperature).log_softmax(dim=1).masked_fill(torch.isinf(values), 0.0)
-    return -((wanted / temperature).softmax(dim=1) * said).sum(dim=1) * (tried >= 0).any(dim=1)
+        return [Choice(action) if any_ else None for any_, action in zip(some, actions, strict=True)]
 
 
 class DQNAgent:
@@ -258,11 +134,17 @@ class DQNAgent:
         return [(placement, value) for placement, value in found if placement is not None]
 
 
+NEEDED = ("net", "actions", "offsets", "grid", "mask", "discount")
+"""Fields of a config that an agent is made of; the others say how it has learnt, and may change from version to version."""
+
+
 def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:
     """Writes a network's weights to `path` and, beside it as JSON, what is needed to use them and a `card` about them."""
     with whole(path) as aside:
         save_file({name: value.contiguous() for name, value in net.state_dict().items()}, aside)
-    write_json(path.with_suffix(".json"), {"task": task, "agent": to_json(config), **card})
+    everything = to_json(config)
+    agent = {name: everything.pop(name) for name in NEEDED}
+    write_json(path.with_suffix(".json"), {"task": task, "agent": agent, "learning": everything, **card})
 
 
 def load(path: str | Path) -> DQNAgent:
@@ -273,7 +155,7 @@ def load(path: str | Path) -> DQNAgent:
     path = weights_file(Path(path))
     data = read_json(path.with_suffix(".json"))
     try:
-        config = from_json(DQNConfig, data["agent"])
+        config = from_json(DQNConfig, {name: data["agent"][name] for name in NEEDED})
         net = make_net(config, make_layout(config, data["task"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error}") from None

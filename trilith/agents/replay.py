@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.nets.batch import Layout, Records
-from trilith.scene import Bools, Floats, Ints
-
-SMALLEST = 0.01
-"""Added to the error of a step, so that even one that is known perfectly is drawn at times."""
+from trilith.scene import Floats, Ints
 
 
 class Episode(NamedTuple):
@@ -23,8 +20,6 @@ class Episode(NamedTuple):
     """(L, 4): sender, receiver, offset, sticky."""
     rewards: NDArray[np.float32]
     """(L,)"""
-    errors: NDArray[np.float32]
-    """(L,): how far off the actor's values, searched ones if it searches, were in each step, from those a step later."""
     tried: NDArray[np.int32]
     """(L, K, 4): actions that a search tried in each state, -1 where there are less than K; K is 0 without search."""
     found: NDArray[np.float32]
@@ -51,22 +46,16 @@ class Sample(NamedTuple):
     """(B, K, 4): actions that a search tried, -1 where there are less than K."""
     found: NDArray[np.float32]
     """(B, K): the values it found."""
-    places: Ints
-    """(B,): where in the ring they are."""
-    weights: Floats
-    """(B,): what each counts for in the loss, to correct for how often it is drawn; at most 1."""
 
 
 class Replay:
     """A ring of steps. Episodes are written whole, so the state that follows a step is in the next place of the ring."""
 
-    def __init__(self, layout: Layout, megabytes: float, discount: float, exponent: float = 0.0, tried: int = 0) -> None:
+    def __init__(self, layout: Layout, megabytes: float, discount: float, tried: int = 0) -> None:
         self.layout = layout
         self.tried = tried
         """Searched actions that are kept of a step."""
         self.discount = discount
-        self.exponent = exponent
-        """Steps are drawn with probability ∝ |error| to this power; 0 draws all alike."""
         self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
         if tried:
@@ -75,8 +64,6 @@ class Replay:
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
         """Steps ever added; the next goes to place `added % capacity`."""
-        self.priority = np.zeros(self.capacity, np.float32)
-        """(capacity,): how likely each step is to be drawn, up to a factor."""
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
@@ -93,18 +80,11 @@ class Replay:
             rows["tried"][:, :k], rows["found"][:, :k] = episode.tried[:, :k], episode.found[:, :k]
         places = (self.added + np.arange(steps)) % self.capacity
         self.ring[places] = rows
-        self.prioritise(places, episode.errors)
         self.added += steps
 
-    def sample(self, rng: np.random.Generator, size: int, n_step: int, correction: float = 0.0) -> Sample:
-        """Transitions drawn by priority, with replacement. `correction` is how much of the bias of that the weights take out."""
-        if not self.exponent:
-            at, weights = rng.integers(len(self), size=size), np.ones(size)
-        else:
-            sums = np.cumsum(self.priority[: len(self)], dtype=np.float64)
-            at = np.searchsorted(sums, (np.arange(size) + rng.random(size)) / size * sums[-1], side="right").clip(max=len(self) - 1)
-            weights = np.maximum(self.priority[at], 1e-12) ** -correction
-            weights /= weights.max()
+    def sample(self, rng: np.random.Generator, size: int, n_step: int) -> Sample:
+        """Transitions over up to `n_step` steps, all alike likely, with replacement."""
+        at = rng.integers(len(self), size=size)
         steps, discount = self.ring[at], self.discount
         left = steps["left"].astype(np.int64)
         returns = np.zeros(size)
@@ -116,16 +96,12 @@ class Replay:
         discounts = np.where(goes_on, discount**n_step, 0.0)
         tried = steps["tried"].astype(np.int64) if self.tried else np.zeros((size, 0, 4), np.int64)
         found = steps["found"].copy() if self.tried else np.zeros((size, 0), np.float32)
-        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, tried, found, at, weights)
-
-    def prioritise(self, places: Ints, errors: NDArray[np.float32]) -> None:
-        """Makes the steps at `places` (B,) as likely to be drawn as their errors (B,) are large."""
-        self.priority[places] = (np.abs(errors) + SMALLEST) ** self.exponent
+        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, tried, found)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What a checkpoint keeps, as plain arrays."""
         n = len(self)
-        return {"ring": self.ring[:n].view(np.uint8), "priority": self.priority[:n], "added": np.array(self.added)}
+        return {"ring": self.ring[:n].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
         """Takes back what `state` gave. Raises ValueError if it is not of this layout."""
@@ -134,16 +110,10 @@ class Replay:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")
         rows = np.ascontiguousarray(raw).view(self.dtype)
         self.added = int(state["added"].item())
-        self.ring[: len(rows)], self.priority[: len(rows)] = rows, state["priority"]
+        self.ring[: len(rows)] = rows
 
 
 def joined(first: Sample, second: Sample) -> Sample:
     """Two samples as one."""
     parts: Any = zip(first, second, strict=True)
     return Sample(*(np.concatenate(part) for part in parts))
-
-
-def mirrored(layout: Layout, records: Records, actions: Ints, rng: np.random.Generator) -> tuple[Bools, Ints]:
-    """Which of the records (B,) to mirror, half of them, and their actions (B, 4) as they then are."""
-    mirror = rng.random(len(records)) < 0.5
-    return mirror, layout.mirror_actions(actions, mirror)

@@ -95,7 +95,7 @@ def _demonstrate(layout: Layout, first: State) -> Episode | None:
     for placement in PLANS[first.task](first):
         action = layout.encode(state.scene, placement)
         after = step(state, layout.decode(state.scene, action))
-        steps.append(_Step(observe(layout, [state.scene])[0], after.reward, Choice(np.array(action), 0.0, 0.0)))
+        steps.append(_Step(observe(layout, [state.scene])[0], after.reward, Choice(np.array(action))))
         state = after.state
         if state.ended:
             break
@@ -133,7 +133,7 @@ def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
         most = sorted(root.children, key=lambda each: -root.counts[each])[: order.search.budget]
         named = [agent.action(root.state, int(root.names[each])) for each in [action, *most]]
         found = root.values[most].astype(np.float32)
-        return Choice(np.array(named[0]), root.values[action], root.values.max(), np.array(named[1:], np.int32).reshape(-1, 4), found)
+        return Choice(np.array(named[0]), np.array(named[1:], np.int32).reshape(-1, 4), found)
 
     def chooser(which: Sequence[int], states: Sequence[State], _: Records, random: Bools, __: np.random.Generator) -> list[Choice | None]:
         own = [rngs[i] for i in which]
@@ -171,7 +171,6 @@ def _play(
 
 def _episode(layout: Layout, first: State, steps: list[_Step]) -> Episode:
     rules = first.rules
-    later = [each.choice.best for each in steps[1:]] + [0.0]  # what followed was worth; nothing at the end
     most = max((len(each.choice.found) for each in steps), default=0)
     tried, found = np.full((len(steps), most, 4), -1, np.int32), np.zeros((len(steps), most), np.float32)
     for k, each in enumerate(steps):
@@ -180,7 +179,6 @@ def _episode(layout: Layout, first: State, steps: list[_Step]) -> Episode:
         records=np.array([each.record for each in steps], dtype=layout.dtype),
         actions=np.array([each.choice.action for each in steps], dtype=np.int32).reshape(-1, 4),
         rewards=np.array([each.reward for each in steps], dtype=np.float32),
-        errors=np.array([s.reward + value - s.choice.taken for s, value in zip(steps, later, strict=True)], dtype=np.float32),
         tried=tried,
         found=found,
         level=rules.levels.index(int(first.level)) if first.level in rules.levels else -1,

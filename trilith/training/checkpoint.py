@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from trilith.agents.dqn import DQNLearner
+from trilith.agents.learner import DQNLearner
 from trilith.files import whole
 
 NAME = "checkpoint.safetensors"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
 from collections import deque
 from dataclasses import replace
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import numpy as np
 import torch
 
 from trilith.agents.config import from_json, to_json
-from trilith.agents.dqn import DQNLearner, make_layout, save_weights
+from trilith.agents.dqn import make_layout, save_weights
+from trilith.agents.learner import DQNLearner
 from trilith.agents.replay import Replay
 from trilith.files import read_json, write_json
 from trilith.tasks import get_task
@@ -89,8 +92,8 @@ class Run:
         layout = make_layout(agent, config.task, beyond=False)
         self.learner = DQNLearner(agent, layout, config.seed)
         tried = agent.search.budget if agent.amortise else 0
-        self.replay = Replay(layout, agent.replay_mb, agent.discount, agent.priority, tried)
-        self.shown = Replay(layout, agent.replay_mb, agent.discount, tried=tried)
+        self.replay = Replay(layout, agent.replay_mb, agent.discount, tried)
+        self.shown = Replay(layout, agent.replay_mb, agent.discount, tried)
         """Demonstrations."""
         self.ordered = 0
         """Episodes of them that were ordered."""
@@ -242,7 +245,13 @@ class Run:
             self.best = means["hardest"] + means["all"]
             self._save_weights("best")
 
+    def _there(self) -> None:
+        """Raises FileNotFoundError if the folder of the run has vanished: writing would make a new one, with but a part of the run."""
+        if not (self.config.out / CONFIG).exists():
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.config.out))
+
     def _save_weights(self, name: str) -> None:
+        self._there()
         config = self.config
         card = {"recipe": config.recipe, "seed": config.seed, "learner_steps": self.learner.steps, "valid": self.last_valid}
         save_weights(config.out / f"{name}.safetensors", config.agent, config.task, self.learner.acting, card)
@@ -296,12 +305,12 @@ class Run:
         }
         arrays = checkpoint.learner_arrays(self.learner) | {f"replay.{name}": a for name, a in self.replay.state().items()}
         arrays |= {f"shown.{name}": a for name, a in self.shown.state().items()}
+        self._there()
         try:
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
             self._save_weights("last")
         except OSError as error:
-            if not self.config.out.is_dir():
-                raise
+            self._there()
             log.say(f"cannot write a checkpoint ({error.strerror}); the one before it is still there, training goes on")
 
     def load(self) -> None:

@@ -1,0 +1,147 @@
+"""One step of deep Q-learning, with what demonstrations and searches add to its loss."""
+
+from __future__ import annotations
+
+from math import cos, pi
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from trilith.agents.config import DQNConfig
+from trilith.agents.dqn import make_net
+from trilith.agents.replay import Replay, Sample, joined
+from trilith.nets.batch import Layout
+from trilith.nets.qnet import QNet
+from trilith.scene import Bools, Ints
+
+
+class Valued(NamedTuple):
+    """What the learning network says of the states of a sample."""
+
+    taken: Tensor
+    """(B,): the values of what was done in them."""
+    every: Tensor
+    """(W, A): the values of all actions in the first W, -inf where there is none."""
+    done: Tensor
+    """(W,): which of these was done."""
+    tried: Tensor
+    """(W, K): which of these a search tried; -1 for none."""
+
+
+class DQNLearner:
+    """The learning network, its target and its optimiser, and one step of learning."""
+
+    def __init__(self, config: DQNConfig, layout: Layout, seed: int) -> None:
+        self.config, self.layout = config, layout
+        torch.manual_seed(seed)
+        self.net, self.target = make_net(config, layout), make_net(config, layout)
+        self.target.load_state_dict(self.net.state_dict())
+        self.target.requires_grad_(False)
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=True)
+        self.steps = 0
+
+    @property
+    def acting(self) -> QNet:
+        """The network to evaluate and to keep."""
+        return self.target if self.config.act_with_target and self.config.target_rate else self.net
+
+    def learn(self, replay: Replay, rng: np.random.Generator, shown: Replay | None = None) -> dict[str, float]:
+        """One learner step on transitions of the replay and of demonstrations `shown`, if any; returns figures for the log."""
+        config = self.config
+        demos = round(config.demonstration_share * config.batch) if shown else 0
+        sample = replay.sample(rng, config.batch - demos, config.n_step)
+        if shown and demos:
+            sample = joined(shown.sample(rng, demos, config.n_step), sample)
+        mirror = rng.random(config.batch) < 0.5 if config.mirror else np.zeros(config.batch, dtype=bool)
+        wanted = self._targets(sample)
+        # Of most transitions the value of one action is all that is needed; of demonstrated and searched ones those of all are.
+        values = self._values(sample, mirror, config.batch if config.amortise else demos)
+        loss = F.huber_loss(values.taken, wanted)
+        if demos:
+            loss = loss + config.margin_weight * shortfall(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
+        if config.amortise:
+            found = torch.from_numpy(sample.found)
+            loss = loss + config.amortise * surprise(values.every, values.tried, found, config.temperature).mean()
+        self._descend(loss)
+        return {"loss": float(loss.detach()), "value": float(values.taken.detach().mean())}
+
+    def _values(self, sample: Sample, mirror: Bools, whole: int) -> Valued:
+        """What the learning network says of a sample, some of it mirrored, and of the first `whole` of it in full."""
+        parts, every, done, tried = [], torch.zeros(0, 0), torch.zeros(0), torch.zeros(0, 0)
+        actions = torch.from_numpy(self.layout.mirror_actions(sample.actions, mirror) if mirror.any() else sample.actions)
+        if whole:
+            batch = self.layout.unpack(sample.records[:whole], mirror[:whole])
+            every = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
+            done = self.net.flat(batch, actions[:whole])
+            columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
+            places = [self.net.flat(batch, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
+            tried = torch.stack(places, dim=1) if places else torch.full((whole, 0), -1)
+            parts.append(every.gather(1, done[:, None])[:, 0])
+        if whole < len(mirror):
+            batch = self.layout.unpack(sample.records[whole:], mirror[whole:])
+            parts.append(self.net.q_at(batch, actions[whole:]))
+        return Valued(torch.cat(parts), every, done, tried)
+
+    def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
+        return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions)
+
+    def _targets(self, sample: Sample) -> Tensor:
+        """(B,): rewards and, where the episode went on, the discounted value of what followed."""
+        wanted = torch.from_numpy(sample.returns).float()
+        goes_on = np.flatnonzero(sample.discounts)
+        if not len(goes_on):
+            return wanted
+        with torch.no_grad():
+            batch = self.layout.unpack(sample.following[goes_on])
+            best, value = (self.net if self.config.double else self.target).best(batch)
+            some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
+            if self.config.double:
+                value = self.target.q_at(batch, best.clamp(min=0))
+            wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
+        return wanted
+
+    def _descend(self, loss: Tensor) -> None:
+        """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
+        config = self.config
+        rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
+        if config.decay_steps:
+            rate *= 0.55 + 0.45 * cos(pi * min(self.steps / config.decay_steps, 1.0))
+        self.optimiser.param_groups[0]["lr"] = rate
+        self.optimiser.zero_grad()
+        loss.backward()
+        if config.clip:
+            torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
+        self.optimiser.step()
+        self.steps += 1
+        with torch.no_grad():
+            if config.target_rate:
+                # Early on the average covers only the steps there have been, so that the target does not lag behind.
+                rate = max(config.target_rate, 1 / (self.steps + 1))
+                torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
+            elif self.steps % config.target_period == 0:
+                self.target.load_state_dict(self.net.state_dict())
+
+
+def shortfall(values: Tensor, shown: Tensor, margin: float) -> Tensor:
+    """(B,): by how much the values of demonstrated actions fail to exceed all others by a margin (Hester et al. 2018).
+
+    `values` (B, A) are -inf where there is no action, `shown` (B,) says which was demonstrated.
+    """
+    own = values.gather(1, shown[:, None])
+    return (values + margin).scatter(1, shown[:, None], own).max(dim=1).values - own[:, 0]
+
+
+def surprise(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -> Tensor:
+    """(B,): cross-entropy between what searches found and what the network says, both as a softmax; 0 where nothing was searched.
+
+    `values` (B, A) are -inf where there is no action, `tried` (B, K) says which actions were tried, -1 for none, and `found` (B, K)
+    what they turned out to be worth. Of what was not tried the network's own value stands, as it does in a search.
+    """
+    wanted = values.detach().clone()
+    which, k = (tried >= 0).nonzero().unbind(1)
+    wanted[which, tried[which, k]] = found[which, k]
+    said = (values / temperature).log_softmax(dim=1).masked_fill(torch.isinf(values), 0.0)
+    return -((wanted / temperature).softmax(dim=1) * said).sum(dim=1) * (tried >= 0).any(dim=1)
