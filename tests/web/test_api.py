@@ -146,9 +146,10 @@ def test_an_agent_that_has_ideas_is_asked_for_its_own() -> None:
             line = (Placement(1, 0.0, 2.0),)
             return [Idea(Placement(0, 0.0, 1.0), 2.5, 40, line), (Placement(3, 1.0, 1.0, True), 1.25), (Placement(4, 1.0, 1.0), 1.0)]
 
-    work._agents["searcher"] = Searcher()
-    answer = json.loads(work.ideas(start("covering", 0, np.random.default_rng(0)), "searcher", 0, 2))
-    del work._agents["searcher"]
+    spec = ("searcher", 0)
+    work._agents[spec, False] = Searcher()
+    answer = json.loads(work.ideas(start("covering", 0, np.random.default_rng(0)), spec, 0, 2))
+    del work._agents[spec, False]
     assert answer["source"] == "agent"
     first, second = answer["ideas"]
     assert (first["placement"], first["value"], first["visits"], first["line"]) == ([0, 0, 1, False], 2.5, 40, [[1, 0, 2, False]])
@@ -160,10 +161,25 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
     for run in runs:
         run.mkdir(parents=True)
     one, two = map(str, runs)
-    assert list(create_app(agents=["planner", one]).state.site.agents.items())[-1] == ("best", one)
-    assert list(create_app(agents=[one, two]).state.site.agents)[-2:] == [one, two]
+    assert create_app(agents=["planner", one]).state.site.agents["best"] == (one, 0)
+    assert list(create_app(agents=[one, two], budget=0).state.site.agents)[-2:] == [one, two]
+    assert create_app(agents=[one], budget=7).state.site.agents["best + search"] == (one, 7)
     with pytest.raises(ValueError, match="no agent 'nobody'"):
         create_app(agents=["nobody"])
+
+
+def test_a_trained_agent_tells_its_values_and_its_search_what_it_tried(client: Client) -> None:
+    [first] = begin(client, "covering_hard", 1)
+    plain = client.post("ideas", {"state": first["state"], "agent": "fast", "count": 3}).json()
+    assert plain["source"] == "agent"
+    values = [idea["value"] for idea in plain["ideas"]]
+    assert values == sorted(values, reverse=True)
+    searched = client.post("ideas", {"state": first["state"], "agent": "fast + search", "count": 3}).json()
+    assert searched["ideas"][0]["visits"] >= 5
+    assert any(idea["line"] for idea in searched["ideas"])
+    wrong = client.post("act", {"state": begin(client, "covering", 0)[0]["state"], "agent": "fast"})
+    assert 400 <= wrong.status < 500
+    assert b"not trained for covering" in wrong.body
 
 
 def test_a_film_is_a_gif(client: Client) -> None:
