@@ -265,13 +265,14 @@ def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
         assert train(config, screen=False)["hardest"] <= 7
 
 
-def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path) -> None:
+def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trilith.training.plot import plot
 
     train(tiny(tmp_path / "runs", steps=6, seeds=2), screen=False)
     runs = [tmp_path / "runs" / f"seed{seed}" for seed in (0, 1)]
     assert all(load(run) for run in runs)
-    plot(runs, tmp_path / "curves.png")
+    monkeypatch.chdir(tmp_path)
+    plot([runs[0], Path("runs/seed1")], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="not a run"):
         plot([tmp_path], tmp_path / "curves.png")

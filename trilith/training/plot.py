@@ -41,8 +41,8 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
     """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture."""
     if not runs:
         raise ValueError("no runs to plot")
-    curves = {run: curve(run, across) for run in runs}
-    common = Path(*_common([run.parts for run in runs]))
+    curves = {run.absolute(): curve(run, across) for run in runs}
+    common = Path(*_common([run.parts for run in curves]))
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharex=True, layout="constrained")
     for axis, level in zip(axes, ("hardest", "all"), strict=True):
         for run, points in curves.items():
