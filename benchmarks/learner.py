@@ -51,7 +51,7 @@ class Options:
     seconds: float = 3.0
     """Time for each figure."""
     loop_seconds: float = 30.0
-    """Time for each recipe's whole loop, two actors and a learner; 0 leaves it out."""
+    """Time for each recipe's whole loop, learner and actors in processes of their own; 0 leaves it out."""
 
 
 def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
@@ -158,7 +158,7 @@ def main(options: Options) -> None:
 
 
 def whole_loop(recipe: str, options: Options) -> None:
-    """Learner and actor steps/s of a recipe with two actors, and how busy that keeps two cores."""
+    """Learner and actor steps/s of a recipe with as many actors as it is trained with, and how busy that keeps two cores."""
     config = recipe_config(recipe)
     agent: DQNConfig = replace(config.agent, min_replay=200)
     with tempfile.TemporaryDirectory() as folder:

@@ -118,6 +118,18 @@ def test_a_demonstration_earns_what_the_planner_earns() -> None:
     assert all(len(episode.actions) <= 3 for episode in played.episodes)
 
 
+def test_actor_processes_demonstrate_where_they_would_have_to_wait(tmp_path: Path) -> None:
+    for actors, agent, waits in ((1, SHOWN, False), (0, SHOWN, True), (1, AGENT, True)):
+        run = Run(replace(tiny(tmp_path, agent), actors=actors))
+        run.ordered = 100  # as many as there should be
+        order = run._next_order(wanted=False)
+        assert (order is None) == waits
+        assert order is None or order.demonstrate
+        wanted = run._next_order(wanted=True)
+        assert wanted is not None
+        assert not wanted.demonstrate
+
+
 def test_an_order_gives_the_same_episodes_in_any_process() -> None:
     net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
     order = Order((0, 1), 6, (0.5, 0.5), 0.5, (4.0, 4.0))

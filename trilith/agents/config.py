@@ -99,8 +99,9 @@ class DQNConfig:
     """Size of the replay in megabytes."""
     first_demonstrations: int = 64
     """Episodes of the planner to learn from, before anything else is played."""
-    demonstrations: float = 0.04
-    """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do."""
+    demonstrations: float = 0.02
+    """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do. Actor
+    processes that would have to wait for the learner make more of them instead, unless this is 0."""
     demonstration_share: float = 0.25
     """Share of demonstrations in a batch."""
     margin: float = 0.3

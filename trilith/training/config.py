@@ -23,8 +23,9 @@ class TrainConfig:
     """Stop after this many minutes of training, those before a resume included."""
     steps: int | None = None
     """Stop after this many learner steps. Schedules count learner steps, so this says the same on every machine."""
-    actors: int = 2
-    """Actor processes beside the learner; 0 plays in the learner's own process, deterministically."""
+    actors: int = 1
+    """Actor processes beside the learner: with one fewer than there are cores all are busy. 0 plays in the learner's own process,
+    deterministically."""
     seed: int = 0
     """Of everything random."""
     seeds: int = 1

@@ -183,7 +183,9 @@ class Run:
         agent = config.agent
         show = self.ordered < agent.first_demonstrations + agent.demonstrations * step
         if not wanted and not show:
-            return None
+            if not (config.actors and agent.demonstrations):
+                return None
+            show = True  # better than to wait for the learner
         self.orders += 1
         self.ordered += DEMONSTRATIONS * show
         levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
