@@ -108,6 +108,9 @@ class DQNConfig:
     """By how much the value of a demonstrated action should exceed that of any other."""
     margin_weight: float = 1.0
     """What falling short of the margin counts for beside the error of a value."""
+    margin_steps: int = 0
+    """Learner steps over which that weight falls to nothing, after which demonstrations are transitions like any other; 0 keeps it.
+    Of several actions that are as good the planner takes one, and the margin holds the others down."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
     amortise: float = 0.0

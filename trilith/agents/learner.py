@@ -58,10 +58,11 @@ class DQNLearner:
         mirror = rng.random(config.batch) < 0.5 if config.mirror else np.zeros(config.batch, dtype=bool)
         wanted = self._targets(sample)
         # Of most transitions the value of one action is all that is needed; of demonstrated and searched ones those of all are.
-        values = self._values(sample, mirror, config.batch if config.amortise else demos)
+        weight = config.margin_weight * (max(1 - self.steps / config.margin_steps, 0.0) if config.margin_steps else 1.0)
+        values = self._values(sample, mirror, config.batch if config.amortise else demos if weight else 0)
         loss = F.huber_loss(values.taken, wanted)
-        if demos:
-            loss = loss + config.margin_weight * shortfall(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
+        if demos and weight:
+            loss = loss + weight * shortfall(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
         if config.amortise:
             found = torch.from_numpy(sample.found)
             loss = loss + config.amortise * surprise(values.every, values.tried, found, config.temperature).mean()
