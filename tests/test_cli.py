@@ -18,7 +18,7 @@ from trilith.files import write_json
 from trilith.render import picture
 from trilith.tasks import TASKS
 
-COMMANDS = ("tasks", "scene", "film", "demo", "scenes", "evaluate", "report", "web")
+COMMANDS = ("tasks", "agents", "scene", "film", "demo", "scenes", "evaluate", "report", "web")
 HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.physics")
 
 
@@ -135,6 +135,19 @@ def test_a_recording_becomes_a_film(tmp_path, capsys, recording, kind):
     assert names(tmp_path) == ["episode.json", f"film{kind}"]
 
 
+def test_shipped_agents_are_listed_with_what_they_earn(capsys):
+    run("agents")
+    said = capsys.readouterr().out
+    assert "planner" in said
+    assert len([line for line in said.splitlines() if "covering_hard" in line]) == 2, "without and with search"
+
+
+def test_what_a_search_thinks_is_drawn(tmp_path):
+    run("scene", "covering_hard", "--agent", "fast", "--budget", 20, "--steps", 1, "--out", tmp_path / "thoughts.png")
+    height, width, _ = iio.imread(tmp_path / "thoughts.png").shape
+    assert width > height > 400
+
+
 def test_a_demonstration_has_a_table_a_sheet_and_a_film_of_each_task(tmp_path, capsys):
     run("demo", "--agents", "random", "legal", "--scenes", 1, "--out", tmp_path / "demo")
     shown = capsys.readouterr()
@@ -214,11 +227,22 @@ BAD = {
     "evaluate legal --task covering --out folder": "cannot read folder: Is a directory",
     "evaluate legal --task covering --out file/x.json": "cannot write file: file is not a folder",
     "evaluate legal --task covering --record file": "cannot write file: file is not a folder",
+    "evaluate planner --task covering --budget 0,10": "the agent 'planner' does not value actions, so it cannot search",
+    "evaluate legal --task covering --budget ten": "budget 'ten': must be a number of simulations, or several as 0,10,50",
+    "evaluate legal --task covering --budget 0,5 --out x.json": "--out and --record are for one budget, not for 0,5",
+    "evaluate legal --task covering --budget 5 --c nan": "c nan: must be a number from 0 on",
+    "evaluate legal --task covering --budget 5 --considered 0": "0 considered actions: must be 1 or more",
+    "evaluate fast --task covering": "the agent fast was not trained for covering",
+    "scene covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
+    "scene covering --agent fast": "the agent fast was not trained for covering",
+    "scene covering_hard --agent fast --budget 0": "budget 0: must be 1 or more",
+    "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
+    "demo --budget -1": "budget -1: must be 0 or more",
     "report nowhere": "nowhere is not a folder with results",
     "report folder": "folder has no result of trilith evaluate",
     "report .": "cut.json is not JSON",
     "tower": "Unrecognized options: tower",
-    "": "Expected one of {tasks, scene, film, demo, web, evaluate, report, train, plot, scenes}",
+    "": "Expected one of {tasks, agents, scene, film, demo, web, evaluate, report, train, plot, scenes}",
 }
 
 

@@ -74,6 +74,33 @@ class Tasks:
 
 
 @dataclass
+class Agents:
+    """List the agents that need no training of your own, and what the trained ones cost and earn.
+
+    Example: trilith agents
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        from trilith.agent import AGENTS, ZOO, shipped
+        from trilith.files import read_json
+
+        print(f"Without training: {', '.join(AGENTS)}")
+        table = table_of("trained", "task", "recipe", "minutes", "processes", "search", "all", "hardest", "of these solved")
+        for folder in sorted(path.name for path in ZOO.glob("*")):
+            for task, weights in shipped(folder).items():
+                card = read_json(weights.with_suffix(".json"))
+                figures = {(each["level"], each["budget"]): each for each in card["test"]}
+                for budget in sorted({budget for _, budget in figures}):
+                    every, hardest = figures["all", budget], figures["hardest", budget]
+                    cost = (card["recipe"], f"{card['cost']['minutes']:g}", str(card["cost"]["processes"]))
+                    rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
+                    table.add_row(folder, task, *cost, str(budget or "–"), *rewards)
+        show(table)
+        print("Mean reward over 1,000 test scenes; search: simulations before each placement.")
+
+
+@dataclass
 class Scene:
     """Draw a scene as a picture, or what an agent's search thinks of it.
 
@@ -512,6 +539,7 @@ class Plot:
 
 COMMANDS = {
     "tasks": Tasks,
+    "agents": Agents,
     "scene": Scene,
     "film": Film,
     "demo": Demo,

@@ -50,6 +50,14 @@ class SearchConfig:
     considered: int = 8
     """Halving: actions that the first simulations are shared among."""
 
+    def __post_init__(self) -> None:
+        if self.budget < 0:
+            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        if not 0 <= self.c < float("inf"):
+            raise ValueError(f"c {self.c}: must be a number from 0 on")
+        if self.considered < 1:
+            raise ValueError(f"{self.considered} considered actions: must be 1 or more")
+
 
 @dataclass(frozen=True)
 class DQNConfig:
