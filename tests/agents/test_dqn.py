@@ -8,7 +8,7 @@ import pytest
 import torch
 from nets.scenes import states
 
-from trilith.actions import legal
+from trilith.actions import DiscreteRelative, legal
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, from_json, to_json
 from trilith.agents.dqn import DQNAgent, choose, load, make_layout, make_net, observe, save_weights
 from trilith.agents.learner import DQNLearner, shortfall, surprise
@@ -100,6 +100,33 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
         for _ in range(150):
             learner.learn(replay, rng, demos if config in (shown, forgotten) else None)
         assert greedy(learner, records)[0] == known["on" if config in (base, forgotten) else "end"][1][1:3]
+
+
+def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
+    """A network whose values are all the same: it goes on where they are above 0, and stops where they are below."""
+    for network, mask in (("attention", "legal"), ("graph", "edges")):
+        config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask)  # type: ignore[arg-type]
+        net = make_net(config, make_layout(config, "covering_hard"))
+        found = [state for state in states("covering_hard", 12) if legal(state.scene, DiscreteRelative()).any()]
+        rngs = [np.random.default_rng(i) for i in range(len(found))]
+        last = [module for module in net.modules() if isinstance(module, torch.nn.Linear) and module.out_features == net.outputs][-1]
+        for value in (0.5, -0.5):
+            with torch.no_grad():
+                last.weight.zero_()
+                last.bias.fill_(value)
+            assert all((placement is None) == (value < 0) for placement in DQNAgent(net).act(found, rngs))
+            assert None not in DQNAgent(net, stops=False).act(found, rngs)
+            searcher = SearchAgent(DQNAgent(net), SearchConfig(3))
+            for root in plant(searcher, found):
+                assert root.best == pytest.approx(max(value, 0.0))
+                assert searcher.step(root.state, int(root.names[-1]))[1:] == (0.0, True), "to stop ends it and earns nothing"
+        if mask == "legal":
+            replay, _, _ = two_steps(config)
+            learner = DQNLearner(config, replay.layout, seed=0)
+            learner.net.load_state_dict(net.state_dict())
+            learner.target.load_state_dict(net.state_dict())
+            sample = replay.sample(np.random.default_rng(0), 40, 1)
+            assert learner._targets(sample).numpy() == pytest.approx(sample.returns), "what follows is never worth less than 0"
 
 
 def test_surprise_is_the_cross_entropy_with_what_was_found() -> None:

@@ -74,6 +74,9 @@ class DQNConfig:
     mask: Mask = "legal"
     """What may be chosen, in acting, exploring and the bootstrap maximum alike: anything (an invalid choice ends the
     episode), edges from an available block to an object, or of these only placements that overlap nothing."""
+    stop: bool = True
+    """Whether to end an episode, by an invalid edge, where every action is expected to lose: so nothing is ever worth less than 0.
+    With the mask `none` that is an action among others."""
     learning_rate: float = 5e-4
     """Of Adam."""
     warmup: int = 500
@@ -142,6 +145,7 @@ PAPER = DQNConfig(
     actions="relative",
     offsets=15,
     mask="none",
+    stop=False,
     learning_rate=1e-4,
     batch=16,
     ratio=4.0,

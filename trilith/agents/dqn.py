@@ -42,6 +42,12 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
     """The network of a config, with fresh weights from torch's generator."""
+    net = _make_net(config, layout)
+    net.stops = config.stop
+    return net
+
+
+def _make_net(config: DQNConfig, layout: Layout) -> QNet:
     net = config.net
     if net.network == "graph":
         return GraphNet(layout, config.mask, net.width, net.recurrent, net.connectivity, relative=config.actions != "absolute")
@@ -69,39 +75,50 @@ class Choice(NamedTuple):
     """(K,): the values it found."""
 
 
-def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator) -> list[Choice | None]:
-    """(B,): the best action in each state, or any that the mask allows where `random` (B,) is True; None where it allows none."""
+def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator, stops: bool = False) -> list[Choice | None]:
+    """(B,): the best action in each state, or any that the mask allows where `random` (B,) is True.
+
+    None where it allows none, and, for one who `stops` then, where the best is expected to lose.
+    """
     with torch.no_grad():
         batch = net.layout.unpack(records)
         values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
         best, flat = values.max(dim=1)
         some = torch.isfinite(best).numpy()
+        worth = some & ((best >= 0).numpy() | random) if stops else some
         for i in np.flatnonzero(random & some).tolist():
             allowed = torch.isfinite(values[i]).nonzero()[:, 0]
             flat[i] = allowed[int(rng.integers(len(allowed)))]
         actions = net.actions(batch, flat).numpy()
-        return [Choice(action) if any_ else None for any_, action in zip(some, actions, strict=True)]
+        return [Choice(action) if go else None for go, action in zip(worth, actions, strict=True)]
 
 
 class DQNAgent:
     """Builds by taking the action of the highest value."""
 
-    def __init__(self, net: QNet, discount: float = DQNConfig.discount) -> None:
+    def __init__(self, net: QNet, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
         self.net, self.layout, self.discount = net, net.layout, discount
+        self.stops = net.stops if stops is None else stops
+        """Whether it ends an episode where all values are below 0."""
         self._receivers = net.layout.rows + SLOTS
         """More than there can be: what edges are counted with in the names of actions."""
+        self._stop = self._receivers * self._receivers * net.outputs
+        """The name of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state; None where the mask allows none, or the network prefers an invalid edge."""
+        """The best placement in each state; None where the mask allows none, all would lose, or the best is an invalid edge."""
         if not states:
             return []
         scenes = [state.scene for state in states]
         greedy = np.zeros(len(scenes), dtype=bool)
-        choices = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0))
+        choices = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0), self.stops)
         return [self.layout.decode(scene, c.action.tolist()) if c else None for scene, c in zip(scenes, choices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all."""
+        """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.
+
+        To stop, if the agent does that, is an action of value 0 with an edge of its own.
+        """
         with torch.no_grad():
             batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]))
             values, masks = self.net.q(batch).numpy(), self.net.mask(batch).numpy()
@@ -114,7 +131,11 @@ class DQNAgent:
                 mask = mask & first[:, None, None]
             sender, receiver, output = mask.nonzero()
             edges = sender * self._receivers + receiver
-            found.append(Prior(value[sender, receiver, output], edges, edges * self.net.outputs + output))
+            values, names = value[sender, receiver, output], edges * self.net.outputs + output
+            if self.stops and len(names):
+                edges = np.append(edges, self._stop // self.net.outputs)
+                values, names = np.append(values, 0.0), np.append(names, self._stop)
+            found.append(Prior(values, edges, names))
         return found
 
     def action(self, state: State, name: int) -> tuple[int, int, int, int]:
@@ -123,8 +144,8 @@ class DQNAgent:
         return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
 
     def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action of `priors`."""
-        return self.layout.decode(state.scene, self.action(state, name))
+        """The placement of an action of `priors`; None for stopping."""
+        return None if name == self._stop else self.layout.decode(state.scene, self.action(state, name))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
@@ -134,7 +155,7 @@ class DQNAgent:
         return [(placement, value) for placement, value in found if placement is not None]
 
 
-NEEDED = ("net", "actions", "offsets", "grid", "mask", "discount")
+NEEDED = ("net", "actions", "offsets", "grid", "mask", "stop", "discount")
 """Fields of a config that an agent is made of; the others say how it has learnt, and may change from version to version."""
 
 
@@ -155,7 +176,8 @@ def load(path: str | Path) -> DQNAgent:
     path = weights_file(Path(path))
     data = read_json(path.with_suffix(".json"))
     try:
-        config = from_json(DQNConfig, {name: data["agent"][name] for name in NEEDED})
+        given = {"stop": False} | data["agent"]  # the first agents could not
+        config = from_json(DQNConfig, {name: given[name] for name in NEEDED})
         net = make_net(config, make_layout(config, data["task"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error}") from None

@@ -101,6 +101,8 @@ class DQNLearner:
             some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
             if self.config.double:
                 value = self.target.q_at(batch, best.clamp(min=0))
+            if self.config.stop:
+                value = value.clamp(min=0)
             wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
         return wanted
 

@@ -21,6 +21,8 @@ class QNet(nn.Module, ABC):
         self.layout = layout
         self.mask_rule: Mask = mask
         self.outputs = 2 * layout.offsets
+        self.stops = False
+        """Whether its agent ends the episode where all values are below 0."""
 
     @abstractmethod
     def q(self, batch: Batch) -> Tensor:

@@ -76,7 +76,7 @@ def collect(net: QNet, task: str, order: Order) -> Played:
 
 def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:
     """The return of each episode, without exploring."""
-    episodes = _play(net.layout, _by_value(net), starts, 0.0, [1.0] * len(starts), np.random.default_rng(0))
+    episodes = _play(net.layout, _by_value(net, net.stops), starts, 0.0, [1.0] * len(starts), np.random.default_rng(0))
     return [float(e.rewards.sum()) for e in episodes]
 
 
@@ -114,14 +114,14 @@ Chooser = Callable[[Sequence[int], Sequence[State], Records, Bools, np.random.Ge
 """What to do, given the numbers of some episodes, their states, the records of these, where to explore, and a generator."""
 
 
-def _by_value(net: QNet) -> Chooser:
-    """By the values of a network."""
-    return lambda _, __, records, random, rng: choose(net, records, random, rng)
+def _by_value(net: QNet, stops: bool = False) -> Chooser:
+    """By the values of a network. To stop would end what there is to learn from, so only who is evaluated does."""
+    return lambda _, __, records, random, rng: choose(net, records, random, rng, stops)
 
 
 def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
     """By tree search over the values of a network; what was found there goes with the choice."""
-    agent = DQNAgent(net, order.discount)
+    agent = DQNAgent(net, order.discount, stops=False)
     searcher = SearchAgent(agent, order.search)
     rngs = [np.random.default_rng((*order.seed, 1, i)) for i in range(len(starts))]
 
