@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "trilith.cli"]
@@ -20,9 +21,11 @@ def trilith(*arguments: object, cwd: Path, **options) -> subprocess.CompletedPro
 
 
 def launch(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
-    """Starts a command in a process group of its own, as a terminal does."""
+    """Starts a command in a process group of its own, as a terminal does, heeding Ctrl-C even if these tests do not: a shell's `&`."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=cwd, env=ENVIRONMENT, start_new_session=True, **pipes)
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    line = [*COMMAND, *map(str, arguments)]
+    return subprocess.Popen(line, cwd=cwd, env=ENVIRONMENT, start_new_session=True, preexec_fn=heed, **pipes)
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -68,7 +68,7 @@ def test_every_command_explains_itself_with_an_example(command, capsys):
 
 def test_the_examples_are_commands_that_can_be_given(capsys, monkeypatch):
     given = []
-    for command in (cli.Tasks, cli.Scene, cli.Film, cli.Demo, cli.Scenes, cli.Evaluate, cli.Report, cli.Web):
+    for command in (cli.Tasks, cli.Agents, cli.Scene, cli.Film, cli.Demo, cli.Scenes, cli.Evaluate, cli.Report, cli.Web):
         monkeypatch.setattr(command, "run", lambda self: given.append(type(self).__name__.lower()))
         example = command.__doc__.split("Example: trilith ")[1].strip()
         run(*example.split())
