@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numba
 
@@ -20,18 +20,26 @@ SOURCES = [
     *(_ROOT / f"{name}.py" for name in ("compiled", "geometry", "scene", "actions")),
     *sorted(_ROOT.glob("tasks/*.py")),
     *(_ROOT / "observe" / f"{name}.py" for name in ("objects", "graph")),
+    *(_ROOT / "nets" / f"{name}.py" for name in ("attend", "describe")),
 ]
 """Files with compiled functions, and with the constants that those have built in."""
 STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
 
 
-def compiled(function: F) -> F:
+@overload
+def compiled(function: F, *, reorder: bool = False) -> F: ...
+@overload
+def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F]: ...
+def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
     """`function` as machine code, made when it is first called and kept on disk for every later process.
 
-    No reordering of floating-point operations is allowed, so results are those of the plain Python form (`.py_func`).
+    No reordering of floating-point operations is allowed, so results are those of the plain Python form (`.py_func`); with
+    `reorder` it is, for sums that the processor can then make several at a time. The rules never need that, networks do.
     Pass scenes' own arrays, which are read-only: for arrays that are not, a second form would be compiled.
     """
-    dispatcher: Any = numba.njit(cache=True)(function)
+    if function is None:
+        return lambda given: compiled(given, reorder=reorder)
+    dispatcher: Any = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
     # What is on disk counts as fresh while the function's own file is unchanged. But functions build in others, and
     # constants, from other files: let it be stale as soon as any of them changes.
     dispatcher._cache._cache_file._source_stamp = STAMP

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from nets.plain_attention import plain_q
 from nets.scenes import states
 
 from trilith.actions import DiscreteRelative
@@ -40,6 +41,33 @@ def shuffled(layout: Layout, records: Records, order: np.ndarray) -> Records:
         bits[:, :k, :k] = bits[:, order][:, :, order]
         other[name] = np.packbits(bits.reshape(len(records), -1), axis=1)
     return other
+
+
+@pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
+@pytest.mark.parametrize("sizes", [{}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "decoder": 20}])
+def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
+    layout = Layout.of(get_task(task), DiscreteRelative(), True)
+    net = AttentionNet(layout, "legal", **sizes)
+    batch = layout.unpack(observe(layout, [s.scene for s in states(task, 12)]))
+    assert len(set(batch.present.sum(dim=1).tolist())) > 1
+    mask = net.mask(batch)
+    values, expected = net.q(batch)[mask], plain_q(net, batch)[mask]
+    torch.testing.assert_close(values, expected, **CLOSE)
+    pull = torch.randn(len(values))
+    found = torch.autograd.grad(values @ pull, list(net.parameters()))
+    wanted = torch.autograd.grad(expected @ pull, list(net.parameters()))
+    for (name, _), one, other in zip(net.named_parameters(), found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * float(other.abs().max()), msg=name)
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_values_of_some_scenes_and_of_one_action_each_come_together(net: str) -> None:
+    q, records = setup("covering_hard", net)
+    batch = q.layout.unpack(records)
+    actions = q.best(batch)[0].clamp(min=0)
+    every, taken = q.q_both(batch, actions, 4)
+    torch.testing.assert_close(every, q.q(batch)[:4], **CLOSE)
+    torch.testing.assert_close(taken, q.q_at(batch, actions), **CLOSE)
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -71,20 +71,17 @@ class DQNLearner:
 
     def _values(self, sample: Sample, mirror: Bools, whole: int) -> Valued:
         """What the learning network says of a sample, some of it mirrored, and of the first `whole` of it in full."""
-        parts, every, done, tried = [], torch.zeros(0, 0), torch.zeros(0), torch.zeros(0, 0)
-        actions = torch.from_numpy(self.layout.mirror_actions(sample.actions, mirror) if mirror.any() else sample.actions)
-        if whole:
-            batch = self.layout.unpack(sample.records[:whole], mirror[:whole])
-            every = self.net.q(batch).masked_fill(~self.net.mask(batch), -torch.inf).flatten(1)
-            done = self.net.flat(batch, actions[:whole])
-            columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
-            places = [self.net.flat(batch, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
-            tried = torch.stack(places, dim=1) if places else torch.full((whole, 0), -1)
-            parts.append(every.gather(1, done[:, None])[:, 0])
-        if whole < len(mirror):
-            batch = self.layout.unpack(sample.records[whole:], mirror[whole:])
-            parts.append(self.net.q_at(batch, actions[whole:]))
-        return Valued(torch.cat(parts), every, done, tried)
+        batch = self.layout.unpack(sample.records, mirror)
+        actions = self._mirrored(sample.actions, mirror)
+        if not whole:
+            return Valued(self.net.q_at(batch, actions), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0, 0))
+        every, taken = self.net.q_both(batch, actions, whole)
+        every = every.masked_fill(~self.net.mask(batch)[:whole], -torch.inf).flatten(1)
+        head = batch.head(whole)
+        columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
+        places = [self.net.flat(head, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
+        tried = torch.stack(places, dim=1) if places else torch.full((whole, 0), -1)
+        return Valued(taken, every, self.net.flat(head, actions[:whole]), tried)
 
     def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
         return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions)

@@ -13,19 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.agents.config import Mask
+from trilith.nets.attend import attend
 from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Layout
+from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, describe
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output, unravel
-from trilith.scene import SLOTS, Bools, Role
-
-_SCALE = 4.0
-"""Lengths are divided by this, so that features are about 1."""
-_SHARP = 4.0
-"""Relative lengths also come as tanh(4 · length), which tells touching from nearly touching."""
-_MAX_WIDTH = 7.0
-"""The floor is 28 wide; a feature of 7 says as much."""
-_LENGTHS = 8
-_PAIR_FEATURES = 2 * _LENGTHS + 2
-_NODE_FEATURES = 11 + len(Role)
+from trilith.scene import SLOTS, Bools
 
 
 class AttentionNet(QNet):
@@ -37,9 +29,9 @@ class AttentionNet(QNet):
         super().__init__(layout, mask)
         if mask == "none":
             raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
-        self.node = nn.Linear(_NODE_FEATURES + KINDS, width)
-        self.pair = nn.Linear(_PAIR_FEATURES, pair)
-        self.bias = nn.Linear(pair, layers * heads)
+        self.node = nn.Linear(NODE_FEATURES, width)
+        self.pair = nn.Linear(PAIR_FEATURES, pair)
+        self.bias = nn.Linear(pair, layers * heads, bias=False)
         self.heads = heads
         self.layers = nn.ModuleList(_Layer(width, heads, pair) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
@@ -55,54 +47,54 @@ class AttentionNet(QNet):
         self.kind_widths: Tensor
         self.kind_of_slot: Tensor
 
-    def encode(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; and where objects are.
-
-        The n objects of all scenes are one row each, so that nothing is computed for padding but attention itself. Also
-        returns the place (n,) of each among the B · R of the padded batch, and the row (B · R,) of each of these places.
-        """
-        b, r = batch.present.shape
-        place = batch.present.flatten().nonzero()[:, 0]
-        row = place.new_zeros(b * r).index_copy_(0, place, torch.arange(len(place)))
-        nodes, relations = features(batch)
-        tokens = self.node(nodes.flatten(0, 1).index_select(0, place))
+    def encode(self, batch: Batch) -> Tensor:
+        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
+        objects, relations = describe(batch)
+        tokens = self.node(objects)
         pairs = F.relu(self.pair(relations))
-        absent = torch.zeros(batch.present.shape).masked_fill_(~batch.present, -torch.inf)
-        biases = (self.bias(pairs) + absent[:, None, :, None]).permute(3, 0, 1, 2)  # (layers · heads, B, R, R)
-        for layer, bias in zip(self.layers, biases.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, bias.transpose(0, 1), place, row)
+        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
+            tokens = layer(tokens, pairs, weight, batch)
         tokens = self.norm(tokens)
-        scene = place // r
-        pooled = tokens.new_zeros(b, tokens.shape[1]).index_add(0, scene, tokens) / batch.present.sum(dim=1, keepdim=True)
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, scene), place, row
+        count = torch.from_numpy(np.diff(batch.first))
+        scene = torch.arange(len(batch)).repeat_interleave(count)
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, scene, tokens) / count[:, None]
+        return self.reference(tokens) + self.pooled(pooled).index_select(0, scene)
 
     def _kinds(self, batch: Batch) -> Tensor:
         """(B, 3, decoder): what the decoder needs to know of each kind of block."""
         left = batch.left[..., None] / 3
-        widths = (self.kind_widths / _SCALE)[None, :, None].expand(len(batch), -1, -1)
+        widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         return self.kind(torch.cat([torch.eye(KINDS).expand(len(batch), -1, -1), left, widths], dim=-1))
 
-    def _decode(self, references: Tensor, kinds: Tensor, block_width: Tensor, reference_width: Tensor) -> Tensor:
-        """(..., outputs): values of pairs, from what is known of both (..., decoder) and how their widths (...) compare."""
-        more = (block_width - reference_width.clamp(max=_MAX_WIDTH)) / _SCALE
-        pairs = references + kinds + self.fit(torch.stack([more, more.abs()], dim=-1))
+    def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
+        block, base = self.kind_widths[kind], batch.size[scene, ref, 0]
+        more = (block - base.clamp(max=MAX_WIDTH)) / SCALE
+        pairs = references.index_select(0, torch.from_numpy(batch.first)[scene] + ref) + self._kinds(batch)[scene, kind]
+        pairs = pairs + self.fit(torch.stack([more, more.abs()], dim=-1))
         return self.out(F.relu(self.hidden(F.relu(pairs))))
 
+    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
+        """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""
+        choices = self.mask(batch)[:whole].any(dim=-1)
+        values = self._decode(batch, references, *choices.nonzero().unbind(1))
+        place = choices.flatten().nonzero()[:, 0]
+        return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
+
     def q(self, batch: Batch) -> Tensor:
-        b, r = batch.present.shape
-        references, place, _ = self.encode(batch)
-        kinds = self._kinds(batch).index_select(0, place // r)
-        width = batch.size[..., 0].flatten().index_select(0, place)
-        values = self._decode(references[:, None], kinds, self.kind_widths, width[:, None])
-        return values.new_zeros(b * r, KINDS, self.outputs).index_copy(0, place, values).view(b, r, KINDS, -1).transpose(1, 2)
+        return self._every(batch, self.encode(batch), len(batch))
+
+    def _at(self, batch: Batch, references: Tensor, actions: Tensor) -> Tensor:
+        kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
+        values = self._decode(batch, references, torch.arange(len(batch)), kind, ref)
+        return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
 
     def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
-        each, r = torch.arange(len(batch)), batch.present.shape[1]
-        kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        references, _, row = self.encode(batch)
-        chosen = references.index_select(0, row[each * r + ref])
-        values = self._decode(chosen, self._kinds(batch)[each, kind], self.kind_widths[kind], batch.size[each, ref, 0])
-        return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
+        return self._at(batch, self.encode(batch), actions)
+
+    def q_both(self, batch: Batch, actions: Tensor, whole: int) -> tuple[Tensor, Tensor]:
+        references = self.encode(batch)
+        return self._every(batch, references, whole), self._at(batch, references, actions)
 
     def mask(self, batch: Batch) -> Tensor:
         edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
@@ -136,64 +128,8 @@ class _Layer(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, tokens: Tensor, pairs: Tensor, bias: Tensor, place: Tensor, row: Tensor) -> Tensor:
-        """(n, width) from the same, `pairs` (B, R, R, pair), and `bias` (B, heads, R, R): -inf towards padding.
-
-        `place` (n,) and `row` (B · R,) lead from packed to padded and back; what padding itself attends to is dropped.
-        """
-        b, r = pairs.shape[:2]
-        padded = self.qkv(self.norm(tokens)).index_select(0, row)
-        q, k, v = padded.view(b, r, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        scores = torch.add(bias, q @ k.transpose(2, 3), alpha=q.shape[-1] ** -0.5)
-        weights = scores.softmax(dim=-1)
-        seen = (weights @ v).transpose(1, 2).reshape(b * r, -1)
-        beside = (weights.transpose(1, 2) @ pairs).reshape(b * r, -1)
-        tokens = tokens + self.gather(torch.cat([seen, beside], dim=-1).index_select(0, place))
+    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+        """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
+        qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
+        tokens = tokens + self.gather(attend(qkv, pairs, weight, batch.first, batch.first_pair))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
-
-
-def features(batch: Batch) -> tuple[Tensor, Tensor]:
-    """`node_features` and `pair_features`, computed once a batch: the learning and the target network both ask for them."""
-    if "features" not in batch.memo:
-        batch.memo["features"] = node_features(batch), pair_features(batch)
-    nodes, pairs = batch.memo["features"]
-    return nodes, pairs
-
-
-def node_features(batch: Batch) -> Tensor:
-    """(B, R, 19): each object by itself, and how many blocks of each kind are left."""
-    x, y, angle = batch.pose.unbind(-1)
-    w = batch.size[..., 0].clamp(max=_MAX_WIDTH)
-    columns = [x / 7, y / _SCALE, angle.cos() - 1, angle.sin(), w / _SCALE, batch.size[..., 1], (x - w / 2) / 7, (x + w / 2) / 7]
-    columns += [batch.sticky, batch.velocity[..., :2].square().sum(-1).clamp(max=1), batch.velocity[..., 2].clamp(-1, 1)]
-    role = F.one_hot(batch.role, len(Role)).to(x.dtype)
-    left = (batch.left / 3)[:, None].expand(-1, x.shape[1], -1)
-    return torch.cat([torch.stack(columns, dim=-1), role, left], dim=-1)
-
-
-def pair_features(batch: Batch) -> Tensor:
-    """(B, R, R, 18): how each two objects lie to each other; symmetric things once, distances also sharpened."""
-    x, y, angle = batch.pose.unbind(-1)
-    cos, sin = angle.cos().abs(), angle.sin().abs()
-    w, h = batch.size.unbind(-1)
-    across, up = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
-    left, right, bottom, top = x - across, x + across, y - up, y + up
-
-    def between(a: Tensor, b: Tensor) -> Tensor:
-        return a[:, :, None] - b[:, None, :]
-
-    lengths = torch.stack(
-        [
-            between(x, x),
-            between(y, y),
-            between(left, left),
-            between(right, right),
-            between(left, right),
-            between(right, left),
-            between(bottom, top),
-            between(top, bottom),
-        ],
-        dim=-1,
-    )
-    links = torch.stack([batch.touch, batch.glue], dim=-1)
-    return torch.cat([lengths.clamp(-2 * _MAX_WIDTH, 2 * _MAX_WIDTH) / _SCALE, (lengths * _SHARP).tanh(), links], dim=-1)

@@ -10,7 +10,7 @@ the offset the cell of the grid.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -61,7 +61,7 @@ class Layout:
         """One record. Bits of matrices are packed; velocities are all but zero, so half precision is plenty."""
         n = self.rows
         square = (n * n + 7) // 8
-        fields: list[tuple[Any, ...]] = [
+        columns: list[tuple[Any, ...]] = [
             ("count", "u1"),
             ("available", "u1"),
             ("pose", "f4", (n, 3)),
@@ -73,8 +73,8 @@ class Layout:
             ("glue", "u1", (square,)),
         ]
         if self.stores_legal:
-            fields.append(("legal", "u1", ((KINDS * n * self.offsets + 7) // 8,)))
-        return np.dtype(fields)
+            columns.append(("legal", "u1", ((KINDS * n * self.offsets + 7) // 8,)))
+        return np.dtype(columns)
 
     def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None) -> Records:
         """(B,) records of scenes; `legals` are their masks from `actions.legal`, needed if the layout stores them."""
@@ -215,6 +215,22 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.present)
+
+    def head(self, count: int) -> Batch:
+        """The first `count` scenes."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "memo"}
+        parts: dict[str, Any] = {name: None if value is None else value[:count] for name, value in values.items()}
+        return Batch(**parts)
+
+    @cached_property
+    def first(self) -> Ints:
+        """(B + 1,): which row each scene begins at where all objects are rows one after another, and how many rows there are."""
+        return np.concatenate([[0], np.cumsum(self.present.sum(dim=1).numpy())])
+
+    @cached_property
+    def first_pair(self) -> Ints:
+        """(B + 1,): the same where all pairs of objects of a scene are."""
+        return np.concatenate([[0], np.cumsum(np.diff(self.first) ** 2)])
 
     @cached_property
     def left(self) -> Tensor:

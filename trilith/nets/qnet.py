@@ -32,6 +32,10 @@ class QNet(nn.Module, ABC):
     def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
         """(B,): the values of one action (B, 4) in each scene, without the work for all others."""
 
+    def q_both(self, batch: Batch, actions: Tensor, whole: int) -> tuple[Tensor, Tensor]:
+        """`q` of the first `whole` scenes and `q_at` of all, which some networks have cheaper together."""
+        return self.q(batch.head(whole)), self.q_at(batch, actions)
+
     @abstractmethod
     def mask(self, batch: Batch) -> Tensor:
         """(B, S, M, 2 · offsets) bool: which actions may be chosen."""
