@@ -18,6 +18,7 @@ import torch
 
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, to_json
 from trilith.agents.dqn import load, make_layout, make_net
+from trilith.episode import State, step
 from trilith.files import write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, collect
@@ -91,6 +92,29 @@ def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
     run.go(screen=False)
     longest = config.episodes * 7
     assert AGENT.min_replay + 40 / AGENT.ratio <= run.actor_steps <= AGENT.min_replay + 41 / AGENT.ratio + longest
+
+
+@pytest.mark.parametrize("actions", ["relative", "relative_xy", "absolute"])
+def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends, taken = [], set()
+
+    def spy(state: State, placement: Any) -> Any:
+        after = step(state, placement)
+        ends.append(after.state.ended)
+        return after
+
+    monkeypatch.setattr("trilith.training.actor.step", spy)
+    config = replace(recipe_config("paper").agent, actions=actions, offsets=7)
+    net = make_net(config, make_layout(config, "covering_hard"))
+    for episode in collect(net, "covering_hard", Order((0, 1), 12, (0.0, 1.0), 0.0, (7.0, 7.0), by_chance=True)).episodes:
+        taken |= {tuple(action) for action in episode.actions.tolist()}
+    assert len(ends) > 20
+    assert not {"bad_choice", "invalid_edge", "spawn_collision"} & set(ends), set(ends)
+    assert {action[3] for action in taken} == {0, 1}
+    assert len(taken) > 0.9 * len(ends)
+    ends.clear()
+    collect(net, "covering_hard", Order((0, 1), 12, (0.0, 1.0), 3.0, (7.0, 7.0), by_chance=True))
+    assert {"invalid_edge", "bad_choice", "spawn_collision"} & set(ends)  # exploring, with the mask none
 
 
 def test_an_actor_that_searches_tells_what_it_found() -> None:

@@ -129,7 +129,8 @@ class DQNConfig:
     temperature: float = 0.1
     """What values are divided by before they are compared so."""
     min_replay: int = 2000
-    """Steps in the replay before learning starts."""
+    """Steps in the replay before learning starts, by chance: placements that overlap nothing, and about one action an episode of all
+    that the mask allows."""
     curriculum_steps: int = 10_000
     """Learner steps over which levels are raised from the first to the last."""
     hardest_share: float = 0.5
@@ -165,7 +166,7 @@ PAPER = DQNConfig(
     clip=10.0,
     mirror=False,
     replay_mb=200.0,
-    min_replay=1000,
+    min_replay=20_000,
     hardest_share=0.0,
 )
 """The paper's agent GN-DQN."""

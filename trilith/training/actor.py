@@ -12,15 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trilith.actions import DiscreteRelative, legal
 from trilith.agents.config import SearchConfig
 from trilith.agents.dqn import Choice, DQNAgent, choose, observe
 from trilith.agents.replay import Episode
 from trilith.builders.planner import PLANS
 from trilith.episode import State, start, step
 from trilith.frozen import frozen
-from trilith.nets.batch import Layout, Records
+from trilith.geometry import overlaps_any
+from trilith.nets.batch import Layout, Records, reference_rows
 from trilith.nets.qnet import QNet
-from trilith.scene import Bools
+from trilith.scene import SLOTS, Bools, Role, Scene
 from trilith.search import Node, decide
 from trilith.searching import SearchAgent
 from trilith.tasks import get_task
@@ -44,6 +46,8 @@ class Order(NamedTuple):
     """What a reward one step later counts for in a search."""
     demonstrate: bool = False
     """Let the planner build instead of the network."""
+    by_chance: bool = False
+    """Let a builder place whatever overlaps nothing instead of the network; where it explores, whatever the mask allows."""
     valid: str | None = None
     """Play the validation scenes of this level instead ("all" or "hardest"), `episodes` of them, without exploring."""
 
@@ -69,7 +73,10 @@ def collect(net: QNet, task: str, order: Order) -> Played:
         episodes = [episode for first in starts if (episode := _demonstrate(net.layout, first))]
         return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
     lengths = [order.lengths[level] for level in levels]
-    choice = _by_search(net, order, starts) if order.search.budget else _by_value(net)
+    if order.by_chance:
+        choice = _by_chance(net)
+    else:
+        choice = _by_search(net, order, starts) if order.search.budget else _by_value(net)
     episodes = [e for e in _play(net.layout, choice, starts, order.epsilon, lengths, rng) if len(e.actions)]
     return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
 
@@ -117,6 +124,40 @@ Chooser = Callable[[Sequence[int], Sequence[State], Records, Bools, np.random.Ge
 def _by_value(net: QNet, stops: bool = False) -> Chooser:
     """By the values of a network. To stop would end what there is to learn from, so only who is evaluated does."""
     return lambda _, __, records, random, rng: choose(net, records, random, rng, stops)
+
+
+def _by_chance(net: QNet) -> Chooser:
+    """Any placement that overlaps nothing, sticky or not; where to explore, any that the mask allows."""
+    layout = net.layout
+
+    def chosen(scene: Scene, rng: np.random.Generator) -> Choice | None:
+        sticky, codec = int(rng.integers(2)), layout.codec
+        if isinstance(codec, DiscreteRelative):
+            refs = reference_rows(scene)
+            free = np.argwhere(legal(scene, codec)[:, refs].reshape(SLOTS, len(refs), -1))
+            if not len(free):
+                return None
+            slot, ref, offset = free[rng.integers(len(free))].tolist()
+            return Choice(np.array([slot, SLOTS + ref, offset, sticky]))
+        for flat in rng.permutation(SLOTS * layout.offsets).tolist():
+            slot, offset = divmod(flat, layout.offsets)
+            there = layout.decode(scene, (slot, 0, offset, sticky))
+            if there and scene.role[slot] == Role.AVAILABLE:
+                w, h = scene.size[slot]
+                if not overlaps_any(there.x, there.y, w, h, scene.pose, scene.size, scene.solid):
+                    return Choice(np.array([slot, 0, offset, sticky]))
+        return None
+
+    def chooser(
+        _: Sequence[int], states: Sequence[State], records: Records, random: Bools, rng: np.random.Generator
+    ) -> list[Choice | None]:
+        choices = [None if explore else chosen(state.scene, rng) for state, explore in zip(states, random.tolist(), strict=True)]
+        if random.any():
+            for i, choice in zip(np.flatnonzero(random).tolist(), choose(net, records[random], random[random], rng), strict=True):
+                choices[i] = choice
+        return choices
+
+    return chooser
 
 
 def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:

@@ -190,9 +190,10 @@ class Run:
         self.ordered += DEMONSTRATIONS * show
         levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
         episodes = DEMONSTRATIONS if show else config.episodes
-        return Order(
-            (config.seed, self.orders), episodes, levels, agent.epsilon, tuple(self.lengths), agent.search, agent.discount, demonstrate=show
-        )
+        first = self.actor_steps < agent.min_replay
+        epsilon = 1.0 if first else agent.epsilon
+        seed = config.seed, self.orders
+        return Order(seed, episodes, levels, epsilon, tuple(self.lengths), agent.search, agent.discount, show, by_chance=first)
 
     def _valid_order(self, level: str) -> Order:
         self._valid.setdefault(self.evaluated, {})[level] = []

@@ -1,0 +1,99 @@
+"""What there is: tasks, agents, frozen scenes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trilith.console import show, table_of
+
+
+@dataclass
+class Tasks:
+    """List the tasks, their levels, what there is to earn and how many actions each action space has.
+
+    Example: trilith tasks
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        import numpy as np
+
+        from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+        from trilith.episode import start
+        from trilith.tasks import TASKS
+
+        spaces = ("absolute grid", "relative", "relative (x, y)")
+        columns = ("task", "levels", "and, to generalise", "most to earn\nall", "\nhardest", "sticky\nblock", "objects")
+        table = table_of(*columns, *(f"actions\n{space}" for space in spaces))
+        for task in TASKS.values():
+            rng = np.random.default_rng(0)
+            most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(200)])) for level in task.levels]
+            objects = task.objects_for("hardest")
+            sizes = [DiscreteAbsolute(*task.grid).shape, DiscreteRelative().shape(objects), DiscreteRelativeXY().shape(objects)]
+            table.add_row(
+                task.name,
+                f"{task.levels[0]} to {task.levels[-1]}",
+                "\n".join(task.generalisation) or "–",
+                f"{np.dot(task.mix, most):.1f}",
+                f"{most[-1]:.1f}",
+                f"costs {task.sticky_cost:g}" if task.sticky_cost else "free",
+                f"≤ {objects}",
+                *(f"{int(np.prod(size)):,}" for size in sizes),
+            )
+        show(table)
+        print("Objects and actions are counted for the hardest level at the end of its longest episode; most actions are not legal.")
+        print("The continuous action spaces have 4 numbers (absolute) and 5 (relative).")
+
+
+@dataclass
+class Agents:
+    """List the agents that need no training of your own, and what the trained ones cost and earn.
+
+    Example: trilith agents
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        from trilith.agent import AGENTS, ZOO, shipped
+        from trilith.files import read_json
+
+        print(f"Without training: {', '.join(AGENTS)}")
+        table = table_of("trained", "task", "recipe", "minutes", "processes", "search", "all", "hardest", "of these solved")
+        for folder in sorted(path.name for path in ZOO.glob("*")):
+            for task, weights in shipped(folder).items():
+                card = read_json(weights.with_suffix(".json"))
+                figures = {(each["level"], each["budget"]): each for each in card["test"]}
+                for budget in sorted({budget for _, budget in figures}):
+                    every, hardest = figures["all", budget], figures["hardest", budget]
+                    cost = (card["recipe"], f"{card['cost']['minutes']:g}", str(card["cost"]["processes"]))
+                    rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
+                    table.add_row(folder, task, *cost, str(budget or "–"), *rewards)
+        show(table)
+        print("Mean reward over 1,000 test scenes; search: simulations before each placement.")
+
+
+@dataclass
+class Scenes:
+    """Check that the frozen test scenes are what they were, all of them.
+
+    Example: trilith scenes
+    """
+
+    freeze: bool = False
+    """Write the checksums of a new version of the scenes (raise frozen.VERSION first)."""
+
+    def run(self) -> None:
+        """Prints a line per set."""
+        from trilith import frozen
+
+        if self.freeze:
+            for name in frozen.freeze():
+                print(f"{name} frozen")
+            return
+        changed = []
+        for name, same in frozen.check():
+            print(f"{name} {'ok' if same else 'CHANGED'}")
+            if not same:
+                changed.append(name)
+        if changed:
+            raise ValueError(f"{len(changed)} sets changed, the first {changed[0]}: raise frozen.VERSION and run trilith scenes --freeze")

@@ -1,0 +1,42 @@
+"""The page in the browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+
+@dataclass
+class Web:
+    """Open a page in the browser to build by hand and to watch agents.
+
+    Example: trilith web --port 8000
+    """
+
+    path: Positional[Path | None] = None
+    """A recorded episode or a result file to open."""
+    host: str = "127.0.0.1"
+    """Address to listen on; others than this machine can reach the page only if this says so."""
+    port: int = 8000
+    """Port to listen on."""
+    browser: bool = True
+    """Open the browser."""
+    agents: tuple[str, ...] = ()
+    """Further agents to offer: folders of training runs, or files of weights."""
+    budget: int = 50
+    """Simulations a decision of trained agents that search; 0 offers none that do."""
+
+    def run(self) -> None:
+        """Serves until interrupted."""
+        try:
+            import starlette  # noqa: F401
+            import uvicorn  # noqa: F401
+        except ImportError:
+            raise ValueError('the page needs more packages: pip install "trilith[web]"') from None
+        from trilith.web import serve
+
+        if self.budget < 0:
+            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        serve(self.host, self.port, self.browser, self.path, self.agents, self.budget)
