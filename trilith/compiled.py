@@ -1,4 +1,4 @@
-"""Loops over a handful of rectangles, compiled.
+"""Loops over a handful of objects, compiled.
 
 A scene has a few dozen objects. At that size an array operation takes longer to set up than to run, and the rules ask for
 dozens of them at every step; written as plain loops and compiled they cost next to nothing, and read like the rules they state.
@@ -35,7 +35,7 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
 
     No reordering of floating-point operations is allowed, so results are those of the plain Python form (`.py_func`); with
     `reorder` it is, for sums that the processor can then make several at a time. The rules never need that, networks do.
-    Pass scenes' own arrays, which are read-only: for arrays that are not, a second form would be compiled.
+    Of a scene pass its own arrays, which are read-only: for arrays that are not, a second form would be compiled.
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)

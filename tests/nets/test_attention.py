@@ -60,6 +60,23 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * float(other.abs().max()), msg=name)
 
 
+def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
+    net, records = setup("covering_hard", "attention")
+    records = records[:2].copy()
+    records["count"][0] = 1
+    records["legal"] = 0
+    for some in (records[:1], records):
+        batch = net.layout.unpack(some)
+        values = net.q(batch)
+        assert not values.any()
+        assert torch.isinf(net.best(batch)[1]).all()
+        actions = torch.tensor([[0, 7, 3, 1]]).expand(len(some), -1)
+        taken = net.q_at(batch, actions)
+        torch.testing.assert_close(taken, plain_q(net, batch)[:, KIND_OF_SLOT[0], 0, 7], **CLOSE)
+        (values.sum() + taken.sum()).backward()
+        assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+
+
 @pytest.mark.parametrize("net", NETS)
 def test_values_of_some_scenes_and_of_one_action_each_come_together(net: str) -> None:
     q, records = setup("covering_hard", net)

@@ -117,6 +117,25 @@ def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any
     assert {"invalid_edge", "bad_choice", "spawn_collision"} & set(ends)  # exploring, with the mask none
 
 
+def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path) -> None:
+    config = tiny(
+        tmp_path, replace(recipe_config("paper").agent, net=NetConfig(network="graph", width=4, recurrent=1), min_replay=200), steps=1
+    )
+    write_json(config.out / "config.json", to_json(config))
+    run = Run(config)
+    before = list(run.lengths)
+    run._take(collect(run.learner.net, config.task, order := run._next_order(True)), None)  # type: ignore[arg-type]
+    assert order.by_chance
+    assert order.epsilon == 1
+    assert run.actor_steps > 0
+    assert run.lengths == before
+    run.actor_steps = 200
+    run._take(collect(run.learner.net, config.task, order := run._next_order(True)), None)  # type: ignore[arg-type]
+    assert not order.by_chance
+    assert order.epsilon == config.agent.epsilon
+    assert run.lengths != before
+
+
 def test_an_actor_that_searches_tells_what_it_found() -> None:
     net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
     order = Order((0, 1), 4, (0.0, 1.0, *[0.0] * 6), 0.5, (4.0,) * 8, SearchConfig(7))

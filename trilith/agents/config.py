@@ -159,14 +159,13 @@ PAPER = DQNConfig(
     n_step=1,
     first_demonstrations=0,
     demonstrations=0.0,
-    double=False,
-    target_rate=0.0,
-    target_period=1000,
-    act_with_target=False,
+    double=True,
+    target_rate=0.005,
+    act_with_target=True,
     clip=10.0,
     mirror=False,
     replay_mb=200.0,
-    min_replay=20_000,
+    min_replay=200_000,
     hardest_share=0.0,
 )
 """The paper's agent GN-DQN."""

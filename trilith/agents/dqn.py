@@ -182,7 +182,9 @@ def load(path: str | Path) -> DQNAgent:
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error}") from None
     try:
-        net.load_state_dict(load_file(path))
+        weights = load_file(path)
+        weights.pop("bias.bias", None)  # the first agents added it to all scores of a head alike, which changes nothing
+        net.load_state_dict(weights)
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise ValueError(f"cannot use the weights {path}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"cannot use the weights {path}: {' '.join(str(error).split())}") from None
     return DQNAgent(net.eval(), config.discount)

@@ -76,8 +76,8 @@ class DQNLearner:
         if not whole:
             return Valued(self.net.q_at(batch, actions), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0, 0))
         every, taken = self.net.q_both(batch, actions, whole)
-        every = every.masked_fill(~self.net.mask(batch)[:whole], -torch.inf).flatten(1)
-        head = batch.head(whole)
+        head = batch[:whole]
+        every = every.masked_fill(~self.net.mask(head), -torch.inf).flatten(1)
         columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
         places = [self.net.flat(head, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
         tried = torch.stack(places, dim=1) if places else torch.full((whole, 0), -1)

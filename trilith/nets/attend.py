@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from trilith.compiled import compiled
 from trilith.scene import Ints
@@ -35,8 +36,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, pairs: Tensor, weight: Tensor, first: Ints, first_pair: Ints) -> Tensor:
         n, _, heads, d = qkv.shape
-        out = torch.zeros(n, heads * (d + pairs.shape[1]))
-        shares = torch.empty(len(pairs), heads)
+        out, shares = qkv.new_zeros(n, heads * (d + pairs.shape[1])), qkv.new_empty(len(pairs), heads)
         given = [each.detach().contiguous() for each in (qkv, pairs, weight)]
         qkv_, pairs_, weight_ = (each.numpy() for each in given)
         _forward(qkv_, pairs_, weight_, first, first_pair, out.numpy(), shares.numpy())
@@ -45,6 +45,7 @@ class _Attend(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         qkv, pairs, weight, shares = ctx.saved_tensors
         back = torch.zeros_like(qkv), torch.zeros_like(pairs), torch.zeros_like(weight)

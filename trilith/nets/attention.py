@@ -76,7 +76,7 @@ class AttentionNet(QNet):
 
     def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
         """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""
-        choices = self.mask(batch)[:whole].any(dim=-1)
+        choices = self.mask(batch[:whole]).any(dim=-1)
         values = self._decode(batch, references, *choices.nonzero().unbind(1))
         place = choices.flatten().nonzero()[:, 0]
         return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)

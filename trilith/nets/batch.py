@@ -216,10 +216,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.present)
 
-    def head(self, count: int) -> Batch:
-        """The first `count` scenes."""
+    def __getitem__(self, which: slice) -> Batch:
+        """Some of the scenes, with the padding they have here."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "memo"}
-        parts: dict[str, Any] = {name: None if value is None else value[:count] for name, value in values.items()}
+        parts: dict[str, Any] = {name: None if value is None else value[which] for name, value in values.items()}
         return Batch(**parts)
 
     @cached_property

@@ -34,7 +34,11 @@ class QNet(nn.Module, ABC):
 
     def q_both(self, batch: Batch, actions: Tensor, whole: int) -> tuple[Tensor, Tensor]:
         """`q` of the first `whole` scenes and `q_at` of all, which some networks have cheaper together."""
-        return self.q(batch.head(whole)), self.q_at(batch, actions)
+        every = self.q(batch[:whole])
+        taken = every.flatten(1).gather(1, self.flat(batch[:whole], actions[:whole])[:, None])[:, 0]
+        if whole < len(batch):
+            taken = torch.cat([taken, self.q_at(batch[whole:], actions[whole:])])
+        return every, taken
 
     @abstractmethod
     def mask(self, batch: Batch) -> Tensor:

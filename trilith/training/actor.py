@@ -17,9 +17,8 @@ from trilith.agents.config import SearchConfig
 from trilith.agents.dqn import Choice, DQNAgent, choose, observe
 from trilith.agents.replay import Episode
 from trilith.builders.planner import PLANS
-from trilith.episode import State, start, step
+from trilith.episode import State, collides, start, step
 from trilith.frozen import frozen
-from trilith.geometry import overlaps_any
 from trilith.nets.batch import Layout, Records, reference_rows
 from trilith.nets.qnet import QNet
 from trilith.scene import SLOTS, Bools, Role, Scene
@@ -141,10 +140,9 @@ def _by_chance(net: QNet) -> Chooser:
             return Choice(np.array([slot, SLOTS + ref, offset, sticky]))
         for flat in rng.permutation(SLOTS * layout.offsets).tolist():
             slot, offset = divmod(flat, layout.offsets)
-            there = layout.decode(scene, (slot, 0, offset, sticky))
-            if there and scene.role[slot] == Role.AVAILABLE:
-                w, h = scene.size[slot]
-                if not overlaps_any(there.x, there.y, w, h, scene.pose, scene.size, scene.solid):
+            if scene.role[slot] == Role.AVAILABLE:
+                there = layout.decode(scene, (slot, 0, offset, sticky))
+                if there and not collides(scene, there, scene.solid):
                     return Choice(np.array([slot, 0, offset, sticky]))
         return None
 

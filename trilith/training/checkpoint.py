@@ -64,4 +64,4 @@ def load_learner(learner: DQNLearner, arrays: dict[str, NDArray[Any]]) -> None:
             state.setdefault(int(index), {})[slot] = value
         learner.optimiser.load_state_dict({**learner.optimiser.state_dict(), "state": state})
     except (RuntimeError, ValueError, KeyError) as error:
-        raise ValueError(f"the checkpoint is of another network: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"the checkpoint is of another network: {' '.join(str(error).split())}") from None

@@ -36,6 +36,8 @@ AHEAD = 50
 """Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
 DEMONSTRATIONS = 2
 """Episodes of one order for demonstrations: they take as long as some fifty of a network's."""
+FIRST_EPSILON = 1.0
+"""Random actions an episode before learning starts, where the others are placements that overlap nothing."""
 LENGTH_RATE = 0.02
 """Share of a new episode in the running mean of episode lengths."""
 
@@ -111,6 +113,11 @@ class Run:
         self.last_valid: dict[str, Any] = {}
         self.recent: deque[float] = deque(maxlen=RECENT)
         self._valid: dict[int, dict[str, list[float]]] = {}
+
+    @property
+    def epsilon(self) -> float:
+        """Random actions an episode, about, at this moment."""
+        return FIRST_EPSILON if self.actor_steps < self.config.agent.min_replay else self.config.agent.epsilon
 
     # ---- the loop
 
@@ -190,10 +197,9 @@ class Run:
         self.ordered += DEMONSTRATIONS * show
         levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
         episodes = DEMONSTRATIONS if show else config.episodes
-        first = self.actor_steps < agent.min_replay
-        epsilon = 1.0 if first else agent.epsilon
-        seed = config.seed, self.orders
-        return Order(seed, episodes, levels, epsilon, tuple(self.lengths), agent.search, agent.discount, show, by_chance=first)
+        by_chance = self.actor_steps < agent.min_replay
+        seed, lengths = (config.seed, self.orders), tuple(self.lengths)
+        return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, by_chance)
 
     def _valid_order(self, level: str) -> Order:
         self._valid.setdefault(self.evaluated, {})[level] = []
@@ -231,7 +237,8 @@ class Run:
             self.replay.add(episode)
             steps, reward = len(episode.actions), float(episode.rewards.sum())
             self.actor_steps += steps
-            self.lengths[episode.level] += LENGTH_RATE * (steps - self.lengths[episode.level])
+            if not played.order.by_chance:  # those end where they explore, which says nothing of how long episodes are
+                self.lengths[episode.level] += LENGTH_RATE * (steps - self.lengths[episode.level])
             self.curriculum.report(episode.level, reward, episode.best)
             self.recent.append(reward)
 
@@ -272,7 +279,7 @@ class Run:
                 "actor_steps": self.actor_steps,
                 "level": top,
                 "reward": reward,
-                "epsilon": config.agent.epsilon / max(self.lengths[top], 1),
+                "epsilon": self.epsilon / max(self.lengths[top], 1),
                 "episode_length": self.lengths[top],
                 "learner_steps_per_second": rates[0],
                 "actor_steps_per_second": rates[1],
@@ -286,7 +293,7 @@ class Run:
             left.append((config.steps - step) / rates[0])
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
         log.show(
-            f"{config.task} step {step} · level {top} · reward {reward:.2f} · ε {config.agent.epsilon / max(self.lengths[top], 1):.3f} · "
+            f"{config.task} step {step} · level {top} · reward {reward:.2f} · ε {self.epsilon / max(self.lengths[top], 1):.3f} · "
             f"loss {figures['loss']:.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
         )
 

@@ -27,7 +27,7 @@ _agents: dict[tuple[Spec, bool], Agent] = {}
 
 
 def prepare() -> None:
-    """Has everything compiled before the first visitor asks: one placement and one look around in each task."""
+    """Has the rules compiled before the first visitor asks: one placement and one look around in each task."""
     agent = LegalAgent()
     for name in TASKS:
         rng = np.random.default_rng(0)
