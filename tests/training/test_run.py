@@ -75,6 +75,10 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
         assert valid == sorted(set(valid))
         assert valid[-1] == 24
         assert load(out).discount == AGENT.discount
+    # Evaluations at the same steps are the same, whatever others there were at the ends of the parts.
+    whole, parts = ({line["step"]: {**line, "minutes": 0} for line in log(tmp_path / name, "valid")} for name in ("whole", "parts"))
+    assert list(parts) == [5, 7, 10, 13, 15, 20, 24]
+    assert {step: parts[step] for step in whole} == whole
     assert facts["ordered"] == (6 if agent is SHOWN else 0)  # three at first, one for ten learner steps, two at once
     assert (arrays["shown.ring"].size > 0) == (agent is SHOWN)
 

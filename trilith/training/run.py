@@ -182,8 +182,9 @@ class Run:
         """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
         config, step = self.config, self.learner.steps
         pending = self._valid.get(self.evaluated)
-        if config.evaluate_scenes and step - self.evaluated >= config.evaluate_every:
-            self.evaluated = step - step % config.evaluate_every
+        due = step - step % config.evaluate_every
+        if config.evaluate_scenes and due > self.evaluated:
+            self.evaluated = due
             return self._valid_order("hardest")
         if pending is not None and "all" not in pending:
             return self._valid_order("all")
