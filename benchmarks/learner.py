@@ -160,7 +160,7 @@ def main(options: Options) -> None:
 def whole_loop(recipe: str, options: Options) -> None:
     """Learner and actor steps/s of a recipe with as many actors as it is trained with, and how busy that keeps two cores."""
     config = recipe_config(recipe)
-    agent: DQNConfig = replace(config.agent, min_replay=200)
+    agent: DQNConfig = replace(config.agent, min_replay=200, first_demonstrations=min(config.agent.first_demonstrations, 2))
     with tempfile.TemporaryDirectory() as folder:
         config = replace(
             config, task=options.task, out=Path(folder) / "run", minutes=options.loop_seconds / 60, evaluate_scenes=0, agent=agent
