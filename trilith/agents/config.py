@@ -152,7 +152,7 @@ PAPER = DQNConfig(
     ratio=4.0,
     epsilon=0.3,
     curriculum_steps=40_000,
-    # Not printed, ours: those of the DQN it cites, or the plainest choice.
+    # Not printed, ours: the plainest choice, or what lets something be seen within an hour (docs/learning.md).
     warmup=0,
     decay_steps=0,
     discount=0.99,

@@ -131,11 +131,11 @@ class DQNAgent:
                 mask = mask & first[:, None, None]
             sender, receiver, output = mask.nonzero()
             edges = sender * self._receivers + receiver
-            values, names = value[sender, receiver, output], edges * self.net.outputs + output
+            expected, names = value[sender, receiver, output], edges * self.net.outputs + output
             if self.stops and len(names):
                 edges = np.append(edges, self._stop // self.net.outputs)
-                values, names = np.append(values, 0.0), np.append(names, self._stop)
-            found.append(Prior(values, edges, names))
+                expected, names = np.append(expected, 0.0), np.append(names, self._stop)
+            found.append(Prior(expected, edges, names))
         return found
 
     def action(self, state: State, name: int) -> tuple[int, int, int, int]:

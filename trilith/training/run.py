@@ -115,9 +115,14 @@ class Run:
         self._valid: dict[int, dict[str, list[float]]] = {}
 
     @property
+    def by_chance(self) -> bool:
+        """Whether episodes are still played by chance, to have something to learn from."""
+        return self.actor_steps < self.config.agent.min_replay
+
+    @property
     def epsilon(self) -> float:
         """Random actions an episode, about, at this moment."""
-        return FIRST_EPSILON if self.actor_steps < self.config.agent.min_replay else self.config.agent.epsilon
+        return FIRST_EPSILON if self.by_chance else self.config.agent.epsilon
 
     # ---- the loop
 
@@ -198,9 +203,8 @@ class Run:
         self.ordered += DEMONSTRATIONS * show
         levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
         episodes = DEMONSTRATIONS if show else config.episodes
-        by_chance = self.actor_steps < agent.min_replay
         seed, lengths = (config.seed, self.orders), tuple(self.lengths)
-        return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, by_chance)
+        return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, self.by_chance)
 
     def _valid_order(self, level: str) -> Order:
         self._valid.setdefault(self.evaluated, {})[level] = []
