@@ -9,9 +9,11 @@ are the best of several rounds that take turns, so that what else the machine do
 from __future__ import annotations
 
 import json
-import resource
+import multiprocessing
+import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -165,9 +167,9 @@ def whole_loop(recipe: str, options: Options) -> None:
         config = replace(
             config, task=options.task, out=Path(folder) / "run", minutes=options.loop_seconds / 60, evaluate_scenes=0, agent=agent
         )
-        start, used = time.perf_counter(), cpu_seconds()
-        train(replace(config, log_seconds=options.loop_seconds / 4), screen=False)
-        busy = (cpu_seconds() - used) / (time.perf_counter() - start)
+        meter = Meter(config.out / "log.jsonl")
+        meter.start()
+        train(replace(config, log_seconds=options.loop_seconds / 6), screen=False)
         log = config.out / "log.jsonl"
         lines = log.read_text().splitlines() if log.exists() else []
     if not lines:
@@ -176,13 +178,42 @@ def whole_loop(recipe: str, options: Options) -> None:
     figures = json.loads(lines[-1])
     print(
         f"  whole loop of recipe {recipe:15} {figures['learner_steps_per_second']:8.1f} learner and "
-        f"{figures['actor_steps_per_second']:.0f} actor steps/s, {busy:.2f} cores busy"
+        f"{figures['actor_steps_per_second']:.0f} actor steps/s, {meter.busy():.2f} cores busy"
     )
 
 
+class Meter(threading.Thread):
+    """How many cores a run and its processes keep busy from the first line of its log on, which is after their start. Needs /proc."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(daemon=True)
+        self.log = log
+        self.read: list[tuple[float, float]] = []
+
+    def run(self) -> None:
+        """Reads clock and processor time twice a second for as long as there is a log."""
+        while not self.log.exists():
+            time.sleep(0.5)
+        while self.log.exists():
+            try:
+                self.read.append((time.perf_counter(), cpu_seconds()))
+            except FileNotFoundError:  # a process ended meanwhile: so does the run
+                return
+            time.sleep(0.5)
+
+    def busy(self) -> float:
+        """Cores, the last two seconds left out, in which actors are sent home."""
+        (start, before), (end, after) = self.read[0], self.read[-4]
+        return (after - before) / (end - start)
+
+
 def cpu_seconds() -> float:
-    """Processor time of this process and of its children that have ended."""
-    return sum(u.ru_utime + u.ru_stime for u in (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    """Processor time of this process and of its children."""
+    used = 0
+    for pid in ("self", *(str(child.pid) for child in multiprocessing.active_children())):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used += int(fields[11]) + int(fields[12])
+    return used / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -183,8 +183,9 @@ def test_an_order_gives_the_same_episodes_in_any_process() -> None:
     here = collect(net, "covering_hard", order)
     actors = Processes(AGENT, "covering_hard", 1)
     try:
+        free = actors.idle()
         actors.send(order, flat_weights(net))
-        assert actors.idle() == 0
+        assert actors.idle() == free - 1
         [there] = wait_for(actors)
         assert there.returns == here.returns
         for mine, theirs in zip(here.episodes, there.episodes, strict=True):
@@ -198,6 +199,26 @@ def test_an_order_gives_the_same_episodes_in_any_process() -> None:
         [again] = wait_for(actors)  # another actor takes over the order
         assert again.returns == here.returns
         assert len(actors.deaths) <= 1  # none if it had answered before it died
+    finally:
+        actors.close()
+
+
+def test_an_actor_takes_its_next_orders_while_it_plays_one() -> None:
+    """Orders and answers are larger than what a pipe holds, so each side would wait for the other if nobody read meanwhile."""
+    torch.manual_seed(0)
+    agent = DQNConfig()
+    net = make_net(agent, make_layout(agent, "covering_hard", beyond=False))
+    assert flat_weights(net).nbytes > 2**18
+    actors = Processes(agent, "covering_hard", 1)
+    try:
+        orders = [Order((0, i), 256, (0.5, 0.5), 0.5, (4.0, 4.0)) for i in range(actors.idle())]
+        assert len(orders) > 1
+        for order in orders:
+            actors.send(order, flat_weights(net))
+        assert actors.idle() == 0
+        played = [wait_for(actors)[0] for _ in orders]
+        assert sum(episode.records.nbytes for episode in played[0].episodes) > 2**18
+        assert [each.order.seed for each in played] == [order.seed for order in orders]
     finally:
         actors.close()
 

@@ -85,7 +85,7 @@ class DQNConfig:
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
-    ratio: float = 0.04
+    ratio: float = 0.1
     """Learner steps for each actor step, kept by both waiting for each other."""
     discount: float = 0.99
     """What a reward one step later counts for."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
 from typing import Protocol
 
 import numpy as np
@@ -33,6 +35,8 @@ def set_weights(net: QNet, weights: Weights) -> None:
         torch.nn.utils.vector_to_parameters(torch.from_numpy(weights), net.parameters())
 
 
+QUEUE = 2
+"""Orders that an actor has at a time: it goes on with the next while the learner is in the middle of a step."""
 MAX_DEATHS = 8
 """Actors that may die without one having answered in between; more are no accident."""
 
@@ -45,7 +49,7 @@ class Actors(Protocol):
         ...
 
     def send(self, order: Order, weights: Weights) -> None:
-        """Gives an order to an idle actor."""
+        """Gives an order to the actor that has the fewest."""
         ...
 
     def receive(self, timeout: float) -> list[Played]:
@@ -80,12 +84,12 @@ class Inline:
 
 
 class Processes:
-    """Actor processes, each with a pipe. One that dies is replaced, and its order given to another."""
+    """Actor processes, each with a pipe. One that dies is replaced, and its orders given to another."""
 
     def __init__(self, config: DQNConfig, task: str, count: int) -> None:
         self._config, self._task = config, task
         self._context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
-        self._actors: dict[Connection, tuple[BaseProcess, tuple[Order, Weights] | None]] = {}
+        self._actors: dict[Connection, tuple[BaseProcess, list[tuple[Order, Weights]]]] = {}
         self._again: list[tuple[Order, Weights]] = []
         self.deaths: list[str] = []
         """What to tell about actors that died, since last read."""
@@ -99,30 +103,26 @@ class Processes:
         process = self._context.Process(target=_actor_main, args=(there, self._config, self._task), daemon=True)
         process.start()
         there.close()
-        self._actors[here] = (process, None)
+        self._actors[here] = (process, [])
 
     def idle(self) -> int:
-        return sum(order is None for _, order in self._actors.values())
+        return sum(QUEUE - len(orders) for _, orders in self._actors.values())
 
     def send(self, order: Order, weights: Weights) -> None:
         self._give(order, weights)
 
     def _give(self, order: Order, weights: Weights) -> None:
-        for pipe, (process, busy) in self._actors.items():
-            if busy is None:
-                self._actors[pipe] = (process, (order, weights))
-                try:
-                    pipe.send((order, weights))
-                except OSError:
-                    self._bury(pipe)
-                return
-        self._again.append((order, weights))
+        pipe, (_, orders) = min(self._actors.items(), key=lambda actor: len(actor[1][1]))
+        orders.append((order, weights))
+        try:
+            pipe.send((order, weights))
+        except OSError:
+            self._bury(pipe)
 
     def receive(self, timeout: float) -> list[Played]:
         played = []
         for pipe in wait(list(self._actors), timeout):
             assert isinstance(pipe, Connection)
-            process, _ = self._actors[pipe]
             try:
                 answer = pipe.recv()
             except (EOFError, OSError):
@@ -132,18 +132,17 @@ class Processes:
                 raise ValueError(f"an actor failed: {answer}")  # the same order would fail again
             played.append(answer)
             self._in_a_row = 0
-            self._actors[pipe] = (process, None)
+            self._actors[pipe][1].pop(0)
         while self._again and self.idle():
             self._give(*self._again.pop())
         return played
 
     def _bury(self, pipe: Connection) -> None:
-        process, order = self._actors.pop(pipe)
+        process, orders = self._actors.pop(pipe)
         pipe.close()
         process.join(timeout=5)
         self.deaths.append(f"actor process {process.pid} died (exit code {process.exitcode}); started another one")
-        if order:
-            self._again.append(order)
+        self._again += orders
         self._in_a_row += 1
         if self._in_a_row > MAX_DEATHS:
             code = process.exitcode
@@ -165,11 +164,10 @@ def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the learner decides what it means
     torch.set_num_threads(1)
     net = make_net(config, make_layout(config, task, beyond=False))
-    while True:
-        try:
-            order, weights = pipe.recv()
-        except (EOFError, OSError):
-            return
+    orders: SimpleQueue[tuple[Order, Weights] | None] = SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, orders), daemon=True).start()
+    while given := orders.get():
+        order, weights = given
         set_weights(net, weights)
         try:
             answer: Played | str = collect(net, task, order)
@@ -179,3 +177,12 @@ def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
             pipe.send(answer)
         except OSError:
             return
+
+
+def _read(pipe: Connection, orders: SimpleQueue[tuple[Order, Weights] | None]) -> None:
+    """Takes orders from the pipe while others are played: if nobody read it, learner and actor could each wait for the other to."""
+    try:
+        while True:
+            orders.put(pipe.recv())
+    except (EOFError, OSError):
+        orders.put(None)

@@ -32,7 +32,7 @@ from trilith.training.log import Log, cut_log
 CONFIG = "config.json"
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
-AHEAD = 50
+AHEAD = 200
 """Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
 DEMONSTRATIONS = 2
 """Episodes of one order for demonstrations: they take as long as some fifty of a network's."""
