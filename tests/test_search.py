@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -182,6 +182,19 @@ def test_nothing_is_simulated_twice() -> None:
     assert root.visits == 400
     assert max(world.made.values()) == 1
     assert len(world.made) == size(root) < 400, "a simulation that ends where one ended before simulates nothing"
+
+
+@pytest.mark.parametrize("root", ["bound", "halving"])
+def test_one_simulation_can_talk_out_of_the_first_idea(root: Literal["bound", "halving"]) -> None:
+    class Trap(Toy):
+        def priors(self, states: Sequence[Word]) -> list[Prior]:
+            return [Prior(np.array([0.5, 0.4]), np.arange(2), np.arange(2)) for _ in states]
+
+        def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+            return (*state, name), 0.0, True
+
+    config = SearchConfig(1, root=root)
+    assert decide(searched(Trap(), config), np.random.default_rng(0), config) == 1
 
 
 def test_a_state_in_which_nothing_can_be_done_has_no_decision() -> None:

@@ -118,7 +118,7 @@ def decide(root: Node[S], rng: np.random.Generator, config: SearchConfig) -> int
     if not len(root.values):
         return None
     values = root.values
-    if config.root == "halving" and config.budget:  # what was left to the end, of which most is known
+    if config.root == "halving" and min(config.budget, config.considered) > 1:  # what was left to the end, of which most is known
         values = np.where(root.counts == root.counts.max(), values, -np.inf)
     top = np.flatnonzero(values == values.max())
     return int(top[_pick(root.counts[top], rng)])

@@ -87,11 +87,12 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
     amortised = replace(base, amortise=5.0)
     forgotten = replace(shown, margin_steps=60)
     for config in (base, shown, forgotten, amortised):
-        replay, records, known = two_steps(config, tried=1)
+        replay, records, known = two_steps(config, tried=3)
         lesser = np.array([known["end"][1]], np.int32)
-        found = searched(lesser, np.array([2.0]))
+        tried = np.array([[known["end"][1], known["on"][1], [*known["on"][1][:3], 1]]], np.int32)  # what is not tried stays as it is
+        found = tried, np.array([[2.0, 0.5, 0.5]], np.float32)
         episode = Episode(records[:1], lesser, np.array([0.5], np.float32), *found, 0, 1.0)
-        demos = Replay(replay.layout, 1, DISCOUNT, tried=1)
+        demos = Replay(replay.layout, 1, DISCOUNT, tried=3)
         demos.add(episode)
         for _ in range(6):  # as often as the better one is seen
             replay.add(episode)
@@ -130,17 +131,17 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
 
 
 def test_surprise_is_the_cross_entropy_with_what_was_found() -> None:
-    values = torch.tensor([[1.0, 2.0, -torch.inf, 0.0], [0.5, 0.0, 0.0, 0.0]], requires_grad=True)
-    tried, found = torch.tensor([[1, 3], [-1, -1]]), torch.tensor([[0.0, 3.0], [9.0, 9.0]])
-    first, second = surprise(values, tried, found, 0.5)
-    wanted = np.exp(np.array([1.0, 0.0, 3.0]) / 0.5)
-    said = np.exp(np.array([1.0, 2.0, 0.0]) / 0.5)
+    values = torch.tensor([[1.0, 2.0, -torch.inf, 0.0], [0.5, 0.0, 0.0, 0.0], [4.0, 0.0, 1.0, 2.0]], requires_grad=True)
+    tried, found = torch.tensor([[1, 3, -1], [-1, -1, -1], [1, 2, 3]]), torch.tensor([[0.0, 3.0, 9.0], [9.0, 9.0, 9.0], [0.0, 1.0, 2.0]])
+    first, second, third = surprise(values, tried, found, 0.5)
+    wanted, said = (np.exp(np.array(each) / 0.5) for each in ([0.0, 3.0], [2.0, 0.0]))
     assert float(first) == pytest.approx(-(wanted / wanted.sum() * np.log(said / said.sum())).sum(), rel=1e-5)
     assert float(second) == 0.0, "nothing was searched"
-    first.backward()
+    (first + third).backward()
     assert values.grad is not None
-    assert torch.isfinite(values.grad).all()
     assert values.grad[0, 3] < 0 < values.grad[0, 1], "what was found to be better is pushed up"
+    assert values.grad[0, [0, 2]].tolist() == [0.0, 0.0], "of what was not tried nothing is known"
+    assert values.grad[2].numpy() == pytest.approx(0.0, abs=1e-6), "it says what was found"
 
 
 def test_a_shortfall_is_what_is_missing_to_the_margin() -> None:

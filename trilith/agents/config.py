@@ -98,7 +98,7 @@ class DQNConfig:
     target_period: int = 1000
     """Learner steps between copies to the target network, if `target_rate` is 0."""
     act_with_target: bool = True
-    """Whether to evaluate and keep the target network, an average over the last learner steps, rather than the learning one."""
+    """Whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
     clip: float = 10.0
     """The norm that gradients are clipped to; 0: not clipped."""
     mirror: bool = True
@@ -171,7 +171,8 @@ PAPER = DQNConfig(
 """The paper's agent GN-DQN."""
 
 SAVE = replace(FAST, search=SearchConfig(budget=10), amortise=0.1, ratio=0.2)
-"""`fast`, but actors search and the network learns what they find (Hamrick et al. 2020)."""
+"""`fast`, but actors search and the network learns what they find (Hamrick et al. 2020). Their steps take ten times as long, so
+there are fewer of them for each of the learner's."""
 
 RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER, "save": SAVE}
 """Recipes by name."""

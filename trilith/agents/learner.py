@@ -138,10 +138,12 @@ def surprise(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -
     """(B,): cross-entropy between what searches found and what the network says, both as a softmax; 0 where nothing was searched.
 
     `values` (B, A) are -inf where there is no action, `tried` (B, K) says which actions were tried, -1 for none, and `found` (B, K)
-    what they turned out to be worth. Of what was not tried the network's own value stands, as it does in a search.
+    what they turned out to be worth. Only what was tried is compared: what was found is from another time than the network's
+    values, which rise as it learns, and beside the values of today all that was tried long ago would look bad.
     """
-    wanted = values.detach().clone()
-    which, k = (tried >= 0).nonzero().unbind(1)
-    wanted[which, tried[which, k]] = found[which, k]
-    said = (values / temperature).log_softmax(dim=1).masked_fill(torch.isinf(values), 0.0)
-    return -((wanted / temperature).softmax(dim=1) * said).sum(dim=1) * (tried >= 0).any(dim=1)
+    none = tried < 0
+    said = values.gather(1, tried.clamp(min=0)).masked_fill(none, -torch.inf)
+    wanted = found.masked_fill(none, -torch.inf)
+    searched = ~none.all(dim=1)
+    said, wanted = ((each[searched] / temperature).log_softmax(dim=1) for each in (said, wanted))
+    return values.new_zeros(len(values)).index_copy(0, searched.nonzero()[:, 0], -(wanted.exp() * said.nan_to_num(neginf=0.0)).sum(dim=1))

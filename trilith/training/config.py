@@ -15,7 +15,7 @@ class TrainConfig:
     task: str = "covering_hard"
     """silhouette, connecting, covering or covering_hard."""
     recipe: str = "fast"
-    """Where the defaults of the agent's options come from: fast (ours), save (the same, learning from search), or paper (its
+    """Where the defaults of the agent's options come from: fast (ours), save (actors search, and it learns what they find), or paper (its
     hyper-parameters as printed)."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. It must not hold another run."""
