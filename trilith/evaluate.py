@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from itertools import islice
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -31,6 +30,7 @@ from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS, Recording, State, step
 from trilith.files import make_folder, read_json, told, whole, write_json
 from trilith.frozen import SIZES, VERSION, Split, frozen, generator, set_name
+from trilith.processes import start_deaf
 from trilith.scene import Placement, Role
 from trilith.tasks import Level, get_task
 
@@ -306,12 +306,7 @@ def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
     context = multiprocessing.get_context("spawn")  # a fork would inherit threads' locks
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, evaluation), daemon=True)
-    resource_tracker.ensure_running()  # with the first process, else, which would undo the next line
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits it
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+    start_deaf(process)
     theirs.close()
     return ours, process
 

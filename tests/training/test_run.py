@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
+from trilith import tensors
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, to_json
 from trilith.agents.dqn import load, make_layout, make_net
 from trilith.episode import State, step
@@ -23,7 +25,7 @@ from trilith.files import write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, collect
 from trilith.training.config import TrainConfig, recipe_config
-from trilith.training.local import Processes, flat_weights
+from trilith.training.local import Inline, Processes, flat_weights
 from trilith.training.run import Run, resume, train
 
 AGENT = DQNConfig(
@@ -286,8 +288,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
 
     refused("cannot read", tmp_path / "nowhere")
     train(tiny(tmp_path / "run", steps=1), screen=False)
-    with pytest.raises(ValueError, match="holds a run already"):
-        train(tiny(tmp_path / "run", steps=1), screen=False)
+    with pytest.raises(ValueError, match="holds another run, with seed 0"):
+        train(tiny(tmp_path / "run", steps=1, seed=1), screen=False)
     path = tmp_path / "run" / checkpoint.NAME
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
@@ -317,16 +319,55 @@ def test_a_folder_that_vanishes_ends_the_run_with_a_message(tmp_path: Path) -> N
         Run(config).go(screen=False)
 
 
-def test_a_full_disk_is_told_and_the_old_checkpoint_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_command_goes_on_with_its_run(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "whole", steps=12), screen=False)
+    train(tiny(tmp_path / "parts", steps=7), screen=False)
+    train(tiny(tmp_path / "parts", steps=12), screen=False)
+    assert saved(tmp_path / "parts")[1] == saved(tmp_path / "whole")[1]
+    (tmp_path / "parts" / checkpoint.NAME).unlink()  # killed before its first
+    train(tiny(tmp_path / "parts", steps=12), screen=False)
+    assert saved(tmp_path / "parts")[1] == saved(tmp_path / "whole")[1]
+
+
+def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
+    """Learning goes on between the two halves of an evaluation and after it."""
+    run = Run(tiny(tmp_path, steps=9))
+    write_json(tmp_path / "config.json", to_json(run.config))
+    played: list[tuple[str, bytes]] = []
+    send = Inline.send
+
+    def spy(self: Inline, order: Order, weights: Any) -> None:
+        if order.valid and order.seed[0] == 5:
+            played.append((order.valid, weights.tobytes()))
+        send(self, order, weights)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Inline, "send", spy)
+        patch.setattr(run, "best", -100.0)
+        patch.setattr(Run, "_finish", lambda *_: None)
+        run.go(screen=False)
+    assert [level for level, _ in played] == ["hardest", "all"]
+    assert played[0][1] == played[1][1] == flat_weights(load(tmp_path / "best.safetensors").net).tobytes()
+    assert json.loads((tmp_path / "best.json").read_text())["learner_steps"] == 5
+    assert played[0][1] != flat_weights(load(tmp_path / "last.safetensors").net).tobytes()
+
+
+def test_a_full_disk_is_told_and_the_old_checkpoint_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     train(tiny(tmp_path, steps=2), screen=False)
     before = (tmp_path / checkpoint.NAME).read_bytes()
 
     def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(checkpoint, "save", full)
-    resume(tmp_path, steps=4, screen=False)
+    monkeypatch.setattr(tensors, "save_file", full)
+    capsys.readouterr()
+    resume(tmp_path, steps=12, screen=True)
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
+    assert log(tmp_path, "valid")[-1]["step"] == 12
+    told = capsys.readouterr().err.replace("\n", "")
+    assert all(f"cannot write {tmp_path / name}: I/O error: No space left" in told for name in (checkpoint.NAME, "last.safetensors"))
 
 
 def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:

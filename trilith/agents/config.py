@@ -13,6 +13,13 @@ Mask = Literal["none", "edges", "legal"]
 T = TypeVar("T")
 
 
+def check_least(config: Any, **least: int) -> None:
+    """Raises ValueError naming the first field of a config that is less than it may be."""
+    for name, lowest in least.items():
+        if not getattr(config, name) >= lowest:
+            raise ValueError(f"{name} {getattr(config, name)}: must be {lowest} or more")
+
+
 @dataclass(frozen=True)
 class NetConfig:
     """The network that values actions."""
@@ -51,12 +58,9 @@ class SearchConfig:
     """Halving: actions that the first simulations are shared among."""
 
     def __post_init__(self) -> None:
-        if self.budget < 0:
-            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        check_least(self, budget=0, considered=1)
         if not 0 <= self.c < float("inf"):
             raise ValueError(f"c {self.c}: must be a number from 0 on")
-        if self.considered < 1:
-            raise ValueError(f"{self.considered} considered actions: must be 1 or more")
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,12 @@ class DQNConfig:
     """Learner steps over which levels are raised from the first to the last."""
     hardest_share: float = 0.5
     """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+
+    def __post_init__(self) -> None:
+        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, curriculum_steps=0, first_demonstrations=0, demonstrations=0)
+        for name in ("ratio", "temperature", "replay_mb", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} {getattr(self, name)}: must be above 0")
 
 
 FAST = DQNConfig()

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, legal
 from trilith.agent import first_of_width, weights_file
 from trilith.agents.config import DQNConfig, from_json, to_json
 from trilith.episode import State
-from trilith.files import read_json, whole, write_json
+from trilith.files import read_json, write_json
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
 from trilith.nets.graph import GraphNet
@@ -24,6 +24,7 @@ from trilith.nets.qnet import QNet
 from trilith.scene import SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.search import Prior
 from trilith.tasks import get_task
+from trilith.tensors import save_tensors
 
 
 def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
@@ -161,8 +162,7 @@ NEEDED = ("net", "actions", "offsets", "grid", "mask", "stop", "discount")
 
 def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:
     """Writes a network's weights to `path` and, beside it as JSON, what is needed to use them and a `card` about them."""
-    with whole(path) as aside:
-        save_file({name: value.contiguous() for name, value in net.state_dict().items()}, aside)
+    save_tensors(path, {name: value.numpy() for name, value in net.state_dict().items()})
     everything = to_json(config)
     agent = {name: everything.pop(name) for name in NEEDED}
     write_json(path.with_suffix(".json"), {"task": task, "agent": agent, "learning": everything, **card})

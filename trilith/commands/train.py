@@ -13,7 +13,7 @@ from trilith.training.config import TrainConfig
 
 @dataclass
 class Train:
-    """Train an agent. Ctrl-C saves; stopped or killed, --resume goes on.
+    """Train an agent. Ctrl-C saves; stopped or killed, the same command goes on, or --resume.
 
     Example: trilith train --task covering_hard --recipe fast --minutes 60 --out runs/x
 

@@ -10,22 +10,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from trilith.agents.learner import DQNLearner
-from trilith.files import whole
+from trilith.tensors import save_tensors
 
 NAME = "checkpoint.safetensors"
 
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
     """Writes arrays and facts to a file that is either the old or the new one, whenever the power goes."""
-    with whole(path) as aside:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, aside, {"facts": json.dumps(facts)})
+    save_tensors(path, arrays, {"facts": json.dumps(facts)})
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

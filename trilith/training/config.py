@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trilith.agents.config import RECIPES, DQNConfig
+from trilith.agents.config import RECIPES, DQNConfig, check_least
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class TrainConfig:
     """Where the defaults of the agent's options come from: fast (ours), save (actors search, and it learns what they find), or paper (its
     hyper-parameters as printed)."""
     out: Path = Path("runs/run")
-    """Folder for weights, logs and checkpoints. It must not hold another run."""
+    """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
     minutes: float | None = None
     """Stop after this many minutes of training, those before a resume included."""
     steps: int | None = None
@@ -44,6 +44,9 @@ class TrainConfig:
     """Time between two lines of the log."""
     agent: DQNConfig = field(default_factory=DQNConfig)
     """The agent and how it learns."""
+
+    def __post_init__(self) -> None:
+        check_least(self, actors=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
 
 
 def recipe_config(recipe: str) -> TrainConfig:

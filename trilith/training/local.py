@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import threading
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from trilith.agents.config import DQNConfig
 from trilith.agents.dqn import make_layout, make_net
 from trilith.nets.qnet import QNet
+from trilith.processes import start_deaf
 from trilith.training.actor import Order, Played, collect
 
 Weights = NDArray[np.float32]
@@ -101,7 +101,7 @@ class Processes:
     def _start(self) -> None:
         here, there = self._context.Pipe()
         process = self._context.Process(target=_actor_main, args=(there, self._config, self._task), daemon=True)
-        process.start()
+        start_deaf(process)
         there.close()
         self._actors[here] = (process, [])
 
@@ -134,7 +134,7 @@ class Processes:
             self._in_a_row = 0
             self._actors[pipe][1].pop(0)
         while self._again and self.idle():
-            self._give(*self._again.pop())
+            self._give(*self._again.pop(0))
         return played
 
     def _bury(self, pipe: Connection) -> None:
@@ -142,7 +142,7 @@ class Processes:
         pipe.close()
         process.join(timeout=5)
         self.deaths.append(f"actor process {process.pid} died (exit code {process.exitcode}); started another one")
-        self._again += orders
+        self._again[:0] = orders  # first of all: if it was the first that killed it, that is soon seen
         self._in_a_row += 1
         if self._in_a_row > MAX_DEATHS:
             code = process.exitcode
@@ -161,7 +161,6 @@ class Processes:
 
 def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
     """An actor process: plays orders until the learner hangs up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the learner decides what it means
     torch.set_num_threads(1)
     net = make_net(config, make_layout(config, task, beyond=False))
     orders: SimpleQueue[tuple[Order, Weights] | None] = SimpleQueue()

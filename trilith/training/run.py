@@ -8,7 +8,10 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from errno import ENOENT
 from pathlib import Path
 from typing import Any
@@ -21,12 +24,13 @@ from trilith.agents.dqn import make_layout, save_weights
 from trilith.agents.learner import DQNLearner
 from trilith.agents.replay import Replay
 from trilith.files import read_json, write_json
+from trilith.nets.qnet import QNet
 from trilith.tasks import get_task
 from trilith.training import checkpoint
 from trilith.training.actor import Order, Played
 from trilith.training.config import TrainConfig
 from trilith.training.curriculum import Curriculum, Schedule
-from trilith.training.local import Actors, Inline, Processes, flat_weights
+from trilith.training.local import Actors, Inline, Processes, Weights, flat_weights, set_weights
 from trilith.training.log import Log, cut_log
 
 CONFIG = "config.json"
@@ -38,28 +42,49 @@ DEMONSTRATIONS = 2
 """Episodes of one order for demonstrations: they take as long as some fifty of a network's."""
 FIRST_EPSILON = 1.0
 """Random actions an episode before learning starts, where the others are placements that overlap nothing."""
+FREE: dict[str, Any] = {"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0}
+"""Fields of a config that may change when a run goes on, with any values."""
 LENGTH_RATE = 0.02
 """Share of a new episode in the running mean of episode lengths."""
 
 
 def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
-    """Trains from scratch and returns the last evaluation. Raises ValueError in one line if the run cannot start or go on.
+    """Trains and returns the last evaluation. Raises ValueError in one line if the run cannot start or go on.
 
-    With several seeds their runs come one after another, each in a folder of its own, and the result is that of the last.
+    If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
+    their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
-    if config.seeds > 1:
-        result: dict[str, Any] = {}
-        for seed in range(config.seed, config.seed + config.seeds):
-            one = replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}")
-            result = resume(one.out, screen=screen) if (one.out / checkpoint.NAME).exists() else train(one, screen)
-        return result
-    if (config.out / CONFIG).exists():
-        raise ValueError(f"{config.out} holds a run already: resume it, or choose another folder")
+    if config.seeds == 1:
+        return _begun(config).go(screen)
+    for seed in range(config.seed, config.seed + config.seeds):
+        run = _begun(replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}"))
+        result = run.go(screen)
+        if run.stopped:
+            break
+    return result
+
+
+def _begun(config: TrainConfig) -> Run:
+    """A new run, or the one that the folder holds from its last checkpoint on; ValueError if that is another one."""
+    run, path = Run(config), config.out / CONFIG
+    if path.exists():
+        there, here = (_flat(to_json(replace(each, **FREE))) for each in (from_json(TrainConfig, read_json(path)), config))
+        other = [f"{name} {value}" for name, value in there.items() if value != here.get(name)]
+        if other:
+            raise ValueError(f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
+        if (config.out / checkpoint.NAME).exists():
+            run.load()
     try:
-        write_json(config.out / CONFIG, to_json(config))
+        write_json(path, to_json(config))
     except OSError as error:
-        raise ValueError(f"cannot write to {config.out}: {error.strerror}") from None
-    return Run(config).go(screen)
+        raise ValueError(str(error)) from None
+    return run
+
+
+def _flat(data: dict[str, Any]) -> dict[str, Any]:
+    """All fields of nested dictionaries, by the last part of their names."""
+    parts = (_flat(value) if isinstance(value, dict) else {name: value} for name, value in data.items())
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def resume(
@@ -80,6 +105,25 @@ def resume(
     return run.go(screen)
 
 
+@dataclass
+class _Evaluation:
+    """An evaluation under way."""
+
+    weights: Weights
+    """Of the network that is evaluated."""
+    steps: int
+    """Learner steps it has had."""
+    returns: dict[str, list[float]] = field(default_factory=dict)
+    """Rewards of the episodes of "hardest" and "all"; empty until they are known."""
+
+
+def _tell_deaths(actors: Actors, log: Log) -> None:
+    """Tells which actors died since it was last told."""
+    for death in getattr(actors, "deaths", []):
+        log.say(death)
+    getattr(actors, "deaths", []).clear()
+
+
 class Run:
     """The state of a run, and its loop."""
 
@@ -89,6 +133,8 @@ class Run:
             raise ValueError("the planner demonstrates relative actions: for absolute ones choose no demonstrations, nor first ones")
         if agent.amortise and not agent.search.budget:
             raise ValueError(f"amortise {agent.amortise} needs a search to learn from: choose a budget, or amortise 0")
+        if agent.mirror and agent.actions == "absolute":
+            raise ValueError("absolute actions cannot be mirrored: choose no mirror")
         torch.set_num_threads(config.threads)
         task = get_task(config.task)
         layout = make_layout(agent, config.task, beyond=False)
@@ -112,7 +158,10 @@ class Run:
         self.best = -np.inf
         self.last_valid: dict[str, Any] = {}
         self.recent: deque[float] = deque(maxlen=RECENT)
-        self._valid: dict[int, dict[str, list[float]]] = {}
+        self._valid: dict[int, _Evaluation] = {}
+        """Evaluations under way, by the learner step that they were due at."""
+        self.stopped = False
+        """Whether it was told to stop before its time."""
 
     @property
     def by_chance(self) -> bool:
@@ -137,10 +186,14 @@ class Run:
             with Log(config.out, screen) as log:
                 self._loop(actors, log, stop)
                 self._save(log)
-                log.say(f"{'stopped' if stop.is_set() else 'done'} at learner step {self.learner.steps}: {config.out}")
+                if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
+                    self._finish(actors, log, stop)
+                    self._save(log)
+                self.stopped = stop.is_set()
+                log.say(f"{'stopped' if self.stopped else 'done'} at learner step {self.learner.steps}: {config.out}")
         except OSError as error:
-            where = error.filename or config.out
-            raise ValueError(f"cannot write to {where}: {error.strerror}; the last checkpoint is as it was") from None
+            why = f"cannot write to {error.filename or config.out}: {error.strerror}" if error.strerror else error
+            raise ValueError(f"{why}; the last checkpoint is as it was") from None
         finally:
             actors.close()
             for each, handler in before.items():
@@ -163,15 +216,13 @@ class Run:
                 break
             owed = agent.ratio * max(self.actor_steps - agent.min_replay, 0) - learner.steps
             while actors.idle() and (order := self._next_order(owed < ahead)):
-                actors.send(order, flat_weights(learner.acting))
+                actors.send(order, self._weights(order))
             if owed >= 1:
                 for name, value in learner.learn(self.replay, self.rng, self.shown if len(self.shown) else None).items():
                     figures[name] += 0.01 * (value - figures[name])
             for played in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
                 self._take(played, log)
-            for death in getattr(actors, "deaths", []):
-                log.say(death)
-            getattr(actors, "deaths", []).clear()
+            _tell_deaths(actors, log)
             if now - logged >= config.log_seconds:
                 rates = [(new - old) / (now - counted[0]) for new, old in zip((learner.steps, self.actor_steps), counted[1:], strict=True)]
                 self._log(log, figures, rates)
@@ -180,8 +231,6 @@ class Run:
                 self._save(log)
                 saved = time.monotonic()
         self.seconds = time.monotonic() - started
-        if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
-            self._finish(actors, log)
 
     def _next_order(self, wanted: bool) -> Order | None:
         """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
@@ -191,7 +240,7 @@ class Run:
         if config.evaluate_scenes and due > self.evaluated:
             self.evaluated = due
             return self._valid_order("hardest")
-        if pending is not None and "all" not in pending:
+        if pending is not None and "all" not in pending.returns:
             return self._valid_order("all")
         agent = config.agent
         show = self.ordered < agent.first_demonstrations + agent.demonstrations * step
@@ -207,20 +256,27 @@ class Run:
         return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, self.by_chance)
 
     def _valid_order(self, level: str) -> Order:
-        self._valid.setdefault(self.evaluated, {})[level] = []
+        if self.evaluated not in self._valid:
+            self._valid[self.evaluated] = _Evaluation(flat_weights(self.learner.acting), self.learner.steps)
+        self._valid[self.evaluated].returns[level] = []
         return Order((self.evaluated, 0), self.config.evaluate_scenes, (), 0.0, (), valid=level)
 
-    def _finish(self, actors: Actors, log: Log) -> None:
+    def _weights(self, order: Order) -> Weights:
+        """What an order is to be played with: an evaluation all by the same network, whatever has been learnt meanwhile."""
+        return self._valid[order.seed[0]].weights if order.valid else flat_weights(self.learner.acting)
+
+    def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         """Evaluates once more at the end, unless that has just been done; an evaluation under way is given up for it."""
         if not self.config.evaluate_scenes or (self.learner.steps == self.evaluated and not self._valid):
             return
         self._valid.clear()
         self.evaluated = self.learner.steps
-        weights = flat_weights(self.learner.acting)
         orders = [self._valid_order("hardest"), self._valid_order("all")]
-        while orders or self._valid:
+        while self._valid and not stop.is_set():
             while orders and actors.idle():
-                actors.send(orders.pop(), weights)
+                order = orders.pop()
+                actors.send(order, self._weights(order))
+            _tell_deaths(actors, log)
             for played in actors.receive(timeout=0.2):
                 if played.order.valid:
                     self._take(played, log)
@@ -228,11 +284,11 @@ class Run:
     def _take(self, played: Played, log: Log) -> None:
         """Remembers episodes, or what an evaluation gave."""
         if played.order.valid:
-            results = self._valid.get(played.order.seed[0])
-            if results is not None:
-                results[played.order.valid] = played.returns
-                if len(results) == 2 and all(results.values()):
-                    self._evaluated(played.order.seed[0], results, log)
+            evaluation = self._valid.get(played.order.seed[0])
+            if evaluation is not None:
+                evaluation.returns[played.order.valid] = played.returns
+                if len(evaluation.returns) == 2 and all(evaluation.returns.values()):
+                    self._evaluated(played.order.seed[0], evaluation, log)
             return
         if played.order.demonstrate:
             for episode in played.episodes:
@@ -249,27 +305,40 @@ class Run:
 
     # ---- care
 
-    def _evaluated(self, step: int, results: dict[str, list[float]], log: Log) -> None:
+    def _evaluated(self, step: int, evaluation: _Evaluation, log: Log) -> None:
         del self._valid[step]
-        means = {level: float(np.mean(returns)) for level, returns in results.items()}
+        means = {level: float(np.mean(returns)) for level, returns in evaluation.returns.items()}
         self.last_valid = {"minutes": self.seconds / 60, "actor_steps": self.actor_steps, **means}
         log.write("valid", step, self.last_valid)
         log.say(f"step {step}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
-        self._save_weights("last")
-        if means["hardest"] + means["all"] >= self.best:
-            self.best = means["hardest"] + means["all"]
-            self._save_weights("best")
+        reward = means["hardest"] + means["all"]
+        with self._kept(log):
+            self._save_weights("last", self.learner.acting, self.learner.steps)
+            if reward >= self.best:
+                net = deepcopy(self.learner.acting)
+                set_weights(net, evaluation.weights)
+                self._save_weights("best", net, evaluation.steps)
+                self.best = reward
 
     def _there(self) -> None:
         """Raises FileNotFoundError if the folder of the run has vanished: writing would make a new one, with but a part of the run."""
         if not (self.config.out / CONFIG).exists():
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.config.out))
 
-    def _save_weights(self, name: str) -> None:
+    @contextmanager
+    def _kept(self, log: Log) -> Iterator[None]:
+        """What cannot be written is told, and the run goes on: what was written before is still there."""
         self._there()
+        try:
+            yield
+        except OSError as error:
+            self._there()
+            log.say(f"{error}; what was there before still is, and training goes on")
+
+    def _save_weights(self, name: str, net: QNet, steps: int) -> None:
         config = self.config
-        card = {"recipe": config.recipe, "seed": config.seed, "learner_steps": self.learner.steps, "valid": self.last_valid}
-        save_weights(config.out / f"{name}.safetensors", config.agent, config.task, self.learner.acting, card)
+        card = {"recipe": config.recipe, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
+        save_weights(config.out / f"{name}.safetensors", config.agent, config.task, net, card)
 
     def _log(self, log: Log, figures: dict[str, float], rates: list[float]) -> None:
         config, step = self.config, self.learner.steps
@@ -303,7 +372,7 @@ class Run:
         )
 
     def _save(self, log: Log) -> None:
-        """Writes the full checkpoint. A full disk is told, and the run goes on: the checkpoint before it is still there."""
+        """Writes the full checkpoint."""
         facts = {
             "step": self.learner.steps,
             "orders": self.orders,
@@ -311,7 +380,7 @@ class Run:
             "ordered": self.ordered,
             "lengths": self.lengths,
             "seconds": self.seconds,
-            "evaluated": self.evaluated,
+            "evaluated": min((due - 1 for due in self._valid), default=self.evaluated),  # who goes on makes those under way anew
             "best": None if np.isinf(self.best) else self.best,
             "last_valid": self.last_valid,
             "recent": list(self.recent),
@@ -320,13 +389,9 @@ class Run:
         }
         arrays = checkpoint.learner_arrays(self.learner) | {f"replay.{name}": a for name, a in self.replay.state().items()}
         arrays |= {f"shown.{name}": a for name, a in self.shown.state().items()}
-        self._there()
-        try:
+        with self._kept(log):
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
-            self._save_weights("last")
-        except OSError as error:
-            self._there()
-            log.say(f"cannot write a checkpoint ({error.strerror}); the one before it is still there, training goes on")
+            self._save_weights("last", self.learner.acting, self.learner.steps)
 
     def load(self) -> None:
         """Takes back the last checkpoint. Raises ValueError in one line if there is none or it cannot be used."""
