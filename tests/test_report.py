@@ -88,6 +88,16 @@ def test_several_seeds_give_their_median_and_range(tmp_path):
     assert "| legal (seed 2) | covering | all" in text
 
 
+def test_seeds_of_one_training_are_one_agent_and_runs_of_one_name_are_not(tmp_path):
+    """As `trilith train --seeds` leaves them, and as people name folders."""
+    agents = {"runs/x/seed0": 1.0, "runs/x/seed1": 3.0, "runs/x/seed2": 2.0, "old/y": 4.0, "new/y": 5.0, "seed3": 6.0}
+    text = report(tmp_path, *({**result("legal", "covering", "all", reward), "agent": agent} for agent, reward in agents.items()))
+    rows = table(text)
+    found = {name: row[4] for name, row in rows.items() if not name.startswith(("*", "agent"))}
+    assert found == {"x": "2.00 (1.00–3.00)", "old/y": "4.00", "new/y": "5.00", "seed3": "6.00"}
+    assert "| x (trained with seed 2) | covering" in text
+
+
 def test_of_one_seed_the_largest_run_counts(tmp_path):
     text = report(tmp_path, *(result("legal", "covering", "all", scenes / 100, scenes=scenes) for scenes in (20, 300, 100)))
     assert table(text)["legal"][4] == "3.00"
@@ -147,6 +157,8 @@ def test_budgets_are_a_curve_for_each_agent_and_raw_searches_are_lines(tmp_path)
     panels = drawn(tmp_path / "report" / "budgets.png")
     ink = (panels[:, : int(panels.shape[1] * 0.8)] > 60).sum(axis=(1, 2))
     assert ink[3] > 1.5 * ink[:3].max()
+    text = report(tmp_path / "unusual", searched("runs/mine", 0, 2.0), searched("runs/mine", 20, 4.0, c=0.5))
+    assert "(budgets.png)" in text, "without search it is the same agent, however it searches"
 
 
 def test_why_episodes_ended_is_over_all_seeds(tmp_path):

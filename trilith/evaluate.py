@@ -227,6 +227,8 @@ class Run:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
                 write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode))
+            if self.evaluation.identity() != self._identity:
+                raise ValueError(f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again")
             self.result = summary(self.evaluation, episodes)
             write_json(self.out, self.result)
             self.journal.unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -47,11 +48,33 @@ def load_results(folder: Path) -> list[Result]:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
+    names = _names({_run_and_seed(result["agent"])[0] for result in results})
     for result in results:
         result.setdefault("search", None)  # results from before there was any
-        result["plain"] = Path(result["agent"]).name
+        run, trained = _run_and_seed(result["agent"])
+        result["plain"], result["seed"] = names[run], (trained, result["seed"])
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
+
+
+def _run_and_seed(agent: str) -> tuple[Path, int]:
+    """The run that an agent is of, or its name, and its seed: `trilith train --seeds` has a folder for each inside the run."""
+    path = Path(agent)
+    of_seed = re.fullmatch(r"seed(\d+)", path.name)
+    return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)
+
+
+def _names(agents: set[Path]) -> dict[Path, str]:
+    """The last part of each agent's path, or more of it where that would be the same for several."""
+    names, parts = dict[Path, str](), 1
+    while len(names) < len(agents):
+        ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())
+        for agent in agents - names.keys():
+            end = "/".join(agent.parts[-parts:])
+            if ends[end] == 1 or parts >= len(agent.parts):
+                names[agent] = end
+        parts += 1
+    return names
 
 
 def _budget(result: Result) -> int:
@@ -105,7 +128,7 @@ def _is_hardest(result: Result) -> bool:
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
     """Results by agent, task and "all" or "hardest": one per seed. Only test scenes count, and of one seed the largest run."""
-    largest: dict[tuple[str, str, str, int], Result] = {}
+    largest: dict[tuple[str, str, str, tuple[int, int]], Result] = {}
     for result in results:
         if result["split"] != "test" or result["forfeit"] or not (result["level"] == "all" or _is_hardest(result)):
             continue
@@ -148,7 +171,8 @@ def _paragraph(results: list[Result]) -> str:
 def _every_result(results: list[Result]) -> str:
     lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
     for r in results:
-        seed = (f" (seed {r['seed']})" if r["seed"] else "") + (" (forfeit)" if r["forfeit"] else "")
+        seeds = zip(("trained with seed", "seed"), r["seed"], strict=True)
+        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (forfeit)" if r["forfeit"] else "")
         interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
         lines.append(
             f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "
@@ -241,6 +265,9 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
         for result in cell if which == "hardest" else ():
             other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
             found[result["plain"]][other][_budget(result)].append(result["reward"])
+    for kinds in found.values():
+        for other in [each for each in kinds if each and 0 in kinds[""]]:
+            kinds[other][0] = kinds[""][0]  # without search it is all the same
     if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
         return False
     for plain, kinds in sorted(found.items()):
@@ -252,8 +279,6 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
                         line = (0, (4, gap)) if gap else "-"
                         panel.axhline(median(rewards), color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
                 continue
-            if other and 0 in kinds[""]:
-                budgets[0] = kinds[""][0]
             if len(budgets) > 1:
                 points, style = sorted(budgets.items()), ("o-", "s--", "^:", "D-.")[number % 4]
                 middle = [median(rewards) for _, rewards in points]
@@ -274,7 +299,7 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
     axis = {str(level): float(k) for k, level in enumerate(task.levels)}
     axis |= {name: len(task.levels) + 0.8 + 2.2 * k for k, name in enumerate(task.generalisation)}
     for agent, colour in colours.items():
-        largest: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)  # by level and seed: episodes and share
+        largest: dict[str, dict[tuple[int, int], tuple[int, float]]] = defaultdict(dict)  # by level and seed: episodes and share
         for result in results:
             for level, each in result["by_level"].items() if result["agent"] == agent else ():
                 if each["episodes"] > largest[level].get(result["seed"], (0, 0))[0]:

@@ -101,7 +101,7 @@ class Evaluate:
         runs = []
         for evaluation in todo:
             marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "") + self.search.marks(evaluation.search)
-            name = f"{Path(self.agent).name}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
+            name = f"{_file_name(self.agent)}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
             runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
         for run in runs:  # what any of them cannot do has been told by now
             self._one(run)
@@ -158,6 +158,12 @@ class Report:
         from trilith.report import write_report
 
         print(write_report(self.results, self.out))
+
+
+def _file_name(agent: str) -> str:
+    """What the name of a result begins with: the last part of an agent's path, and for one of several seeds that of its run too."""
+    path = Path(agent)
+    return f"{path.parent.name}-{path.name}" if path.parent.name and re.fullmatch(r"seed\d+", path.name) else path.name
 
 
 def _budgets(text: str) -> list[int]:
