@@ -202,7 +202,9 @@ class Meter(threading.Thread):
             time.sleep(0.5)
 
     def busy(self) -> float:
-        """Cores, the last two seconds left out, in which actors are sent home."""
+        """Cores, the last two seconds left out, in which actors are sent home; nan if there was no time to tell."""
+        if len(self.read) < 6:
+            return float("nan")
         (start, before), (end, after) = self.read[0], self.read[-4]
         return (after - before) / (end - start)
 
