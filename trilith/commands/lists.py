@@ -58,7 +58,7 @@ class Agents:
         from trilith.files import read_json
 
         print(f"Without training: {', '.join(AGENTS)}")
-        table = table_of("trained", "task", "recipe", "minutes", "processes", "search", "all", "hardest", "of these solved")
+        table = table_of("trained", "task", "recipe", "minutes", "processes", "search", "scenes", "all", "hardest", "solved")
         for folder in sorted(path.name for path in ZOO.glob("*")):
             for task, weights in shipped(folder).items():
                 card = read_json(weights.with_suffix(".json"))
@@ -67,9 +67,9 @@ class Agents:
                     every, hardest = figures["all", budget], figures["hardest", budget]
                     cost = (card["recipe"], f"{card['cost']['minutes']:g}", str(card["cost"]["processes"]))
                     rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
-                    table.add_row(folder, task, *cost, str(budget or "–"), *rewards)
+                    table.add_row(folder, task, *cost, str(budget or "–"), str(hardest["scenes"]), *rewards)
         show(table)
-        print("Mean reward over 1,000 test scenes; search: simulations before each placement.")
+        print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")
 
 
 @dataclass
