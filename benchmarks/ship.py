@@ -51,7 +51,8 @@ def measured(options: Options, task: str, level: str, budget: int) -> dict[str, 
         for episodes in run.run(workers=2):
             progress.add(len(episodes), "")
     result = run.finish()
-    return {"level": level, "budget": budget, "scenes": options.scenes, **{key: round(float(result[key]), 4) for key in ("reward", "interval", "solved")}}
+    figures = {key: round(float(result[key]), 4) for key in ("reward", "interval", "solved")}
+    return {"level": level, "budget": budget, "scenes": options.scenes, **figures}
 
 
 def main() -> None:
