@@ -327,6 +327,7 @@ def test_the_same_command_goes_on_with_its_run(tmp_path: Path) -> None:
     (tmp_path / "parts" / checkpoint.NAME).unlink()  # killed before its first
     train(tiny(tmp_path / "parts", steps=12), screen=False)
     assert saved(tmp_path / "parts")[1] == saved(tmp_path / "whole")[1]
+    assert [line["step"] for line in log(tmp_path / "parts", "valid")] == [5, 10, 12]
 
 
 def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:

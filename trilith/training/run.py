@@ -74,6 +74,8 @@ def _begun(config: TrainConfig) -> Run:
             raise ValueError(f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
+        else:  # killed before its first
+            cut_log(config.out, -1)
     try:
         write_json(path, to_json(config))
     except OSError as error:
