@@ -11,7 +11,7 @@ from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS
 from trilith.evaluate import Evaluation, Run
 from trilith.files import read_json, write_json
-from trilith.report import PAPER, load_results, write_report
+from trilith.report import PAPER, _colours, load_results, write_report
 from trilith.tasks import TASKS, get_task
 
 
@@ -157,7 +157,11 @@ def test_budgets_are_a_curve_for_each_agent_and_raw_searches_are_lines(tmp_path)
     panels = drawn(tmp_path / "report" / "budgets.png")
     ink = (panels[:, : int(panels.shape[1] * 0.8)] > 60).sum(axis=(1, 2))
     assert ink[3] > 1.5 * ink[:3].max()
-    text = report(tmp_path / "unusual", searched("runs/mine", 0, 2.0), searched("runs/mine", 20, 4.0, c=0.5))
+    many = [searched(agent, budget, 1.0) | {"plain": agent, "agent": f"{agent} {budget}"} for agent in "xy" for budget in range(9)]
+    colours = _colours(many)
+    assert colours["x"] != colours["y"], "agents differ, however many budgets they were given"
+    raw = searched("legal", 100, 0.5, c=2.0)  # never measured without search
+    text = report(tmp_path / "unusual", searched("runs/mine", 0, 2.0), searched("runs/mine", 20, 4.0, c=0.5), raw)
     assert "(budgets.png)" in text, "without search it is the same agent, however it searches"
 
 

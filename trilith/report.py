@@ -213,7 +213,10 @@ def _colours(results: list[Result]) -> dict[str, str]:
     order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
     names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
     names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}
-    return {name: _COLOURS[k % len(_COLOURS)] for k, (*_, name) in enumerate(sorted(names))}
+    ordered = [name for *_, name in sorted(names)]
+    plain = {r["plain"] for r in results}  # these first: where there are more agents than colours, they still differ
+    colours = {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(sorted(ordered, key=lambda name: name not in plain))}
+    return {name: colours[name] for name in ordered}
 
 
 def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
@@ -266,8 +269,10 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
             other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
             found[result["plain"]][other][_budget(result)].append(result["reward"])
     for kinds in found.values():
-        for other in [each for each in kinds if each and 0 in kinds[""]]:
-            kinds[other][0] = kinds[""][0]  # without search it is all the same
+        plainly = kinds[""].get(0, [])
+        for budgets in kinds.values():
+            if plainly:
+                budgets[0] = plainly  # without search it is all the same
     if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
         return False
     for plain, kinds in sorted(found.items()):
