@@ -289,6 +289,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
                 middle = [median(rewards) for _, rewards in points]
                 panel.plot([b for b, _ in points], middle, style, color=colours[plain], markersize=4, label=plain + other)
     panel.set_xscale("symlog", linthresh=1, linscale=0.3)
+    panel.set_xlim(-0.2, 130)  # lines across would stretch it to negative numbers
     panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
     panel.set_xlabel("simulations a decision")
     panel.set_ylabel("mean reward")
