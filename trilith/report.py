@@ -48,16 +48,16 @@ def load_results(folder: Path) -> list[Result]:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
-    names = _names({_run_and_seed(result["agent"])[0] for result in results})
+    names = _names({run_and_seed(result["agent"])[0] for result in results})
     for result in results:
         result.setdefault("search", None)  # results from before there was any
-        run, trained = _run_and_seed(result["agent"])
+        run, trained = run_and_seed(result["agent"])
         result["plain"], result["seed"] = names[run], (trained, result["seed"])
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
 
 
-def _run_and_seed(agent: str) -> tuple[Path, int]:
+def run_and_seed(agent: str) -> tuple[Path, int]:
     """The run that an agent is of, or its name, and its seed: `trilith train --seeds` has a folder for each inside the run."""
     path = Path(agent)
     of_seed = re.fullmatch(r"seed(\d+)", path.name)

@@ -162,8 +162,10 @@ class Report:
 
 def _file_name(agent: str) -> str:
     """What the name of a result begins with: the last part of an agent's path, and for one of several seeds that of its run too."""
-    path = Path(agent)
-    return f"{path.parent.name}-{path.name}" if path.parent.name and re.fullmatch(r"seed\d+", path.name) else path.name
+    from trilith.report import run_and_seed
+
+    path, (run, _) = Path(agent), run_and_seed(agent)
+    return path.name if run == path else f"{run.name}-{path.name}"
 
 
 def _budgets(text: str) -> list[int]:

@@ -109,9 +109,6 @@ class Processes:
         return sum(QUEUE - len(orders) for _, orders in self._actors.values())
 
     def send(self, order: Order, weights: Weights) -> None:
-        self._give(order, weights)
-
-    def _give(self, order: Order, weights: Weights) -> None:
         pipe, (_, orders) = min(self._actors.items(), key=lambda actor: len(actor[1][1]))
         orders.append((order, weights))
         try:
@@ -134,7 +131,7 @@ class Processes:
             self._in_a_row = 0
             self._actors[pipe][1].pop(0)
         while self._again and self.idle():
-            self._give(*self._again.pop(0))
+            self.send(*self._again.pop(0))
         return played
 
     def _bury(self, pipe: Connection) -> None:
