@@ -11,6 +11,7 @@ and backs up the best value that is expected of the new state: no playout.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import ceil, log, log2, sqrt
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -59,26 +60,38 @@ class Node(Generic[S]):
         self.names = prior.names
         self.values = np.array(prior.values, dtype=np.float64)
         """(A,): the prior, or what has been found since."""
-        self.counts = np.ones(len(self.values))
-        """(A,): 1 + how often each action was taken."""
-        new = np.ones(len(self.values), dtype=bool)
-        new[1:] = prior.edges[1:] != prior.edges[:-1]
-        self.first = np.append(np.flatnonzero(new), len(new))
-        """(E + 1,): where the actions of each edge begin."""
-        self.edge_of = np.cumsum(new) - 1
-        """(A,): the edge of each action, counted from 0."""
-        some = len(self.values) > 0
-        self.edge_values = np.maximum.reduceat(self.values, self.first[:-1]) if some else self.values
-        """(E,): the highest value among the actions of each edge."""
-        self.edge_counts = np.diff(self.first).astype(np.float64)
-        """(E,): sum of their counts."""
         self.children: dict[int, tuple[float, Node[S] | None]] = {}
         """By action: its reward, and the node it leads to; None at an end."""
-        self.best = float(self.values.max()) if some else 0.0
+        self.best = float(self.values.max()) if len(self.values) else 0.0
         """What was expected of the state before anything was tried."""
         self.total = 0.0
         """Sum of the returns from here of all simulations that passed."""
         self.visits = 0
+        self._edges = prior.edges
+
+    # Most nodes are never gone through again, so what only a choice among their actions needs is made at the first of them.
+
+    @cached_property
+    def counts(self) -> Floats:
+        """(A,): 1 + how often each action was taken."""
+        return np.ones(len(self.values))
+
+    @cached_property
+    def first(self) -> Ints:
+        """(E + 1,): where the actions of each edge begin."""
+        new = np.ones(len(self._edges), dtype=bool)
+        new[1:] = self._edges[1:] != self._edges[:-1]
+        return np.append(np.flatnonzero(new), len(new))
+
+    @cached_property
+    def edge_values(self) -> Floats:
+        """(E,): the highest value among the actions of each edge."""
+        return np.maximum.reduceat(self.values, self.first[:-1])
+
+    @cached_property
+    def edge_counts(self) -> Floats:
+        """(E,): sum of their counts."""
+        return np.add.reduceat(self.counts, self.first[:-1])
 
     @property
     def value(self) -> float:
@@ -87,11 +100,12 @@ class Node(Generic[S]):
 
     def update(self, action: int, value: float) -> None:
         """Notes that an action was taken, and what it is worth by now."""
-        edge = self.edge_of[action]
         self.values[action] = value
         self.counts[action] += 1
-        self.edge_counts[edge] += 1
-        self.edge_values[edge] = self.values[self.first[edge] : self.first[edge + 1]].max()
+        edge = self.first.searchsorted(action, side="right") - 1
+        actions = slice(self.first[edge], self.first[edge + 1])
+        self.edge_values[edge] = self.values[actions].max()
+        self.edge_counts[edge] = self.counts[actions].sum()
 
 
 Path = list[tuple[Node[S], int]]
@@ -198,8 +212,8 @@ class _Halving:
         """The best of the actions that have been taken as often as those still considered."""
         if not len(self.root.values):
             return None
-        taken = self.root.counts - 1
-        return _pick(np.where(taken == self.wanted[simulation], self.root.values, -np.inf), self.rng)
+        considered = self.root.counts == 1 + self.wanted[simulation]
+        return _pick(np.where(considered, self.root.values, -np.inf), self.rng)
 
 
 def considered_visits(considered: int, budget: int) -> list[int]:
