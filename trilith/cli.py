@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -20,7 +21,7 @@ from trilith.commands.lists import Agents, Scenes, Tasks
 from trilith.commands.pictures import Film, Scene
 from trilith.commands.train import Plot, Train
 from trilith.commands.web import Web
-from trilith.training.config import TrainConfig, recipe_config
+from trilith.training.config import TrainConfig, recipe_config, run_config
 
 COMMANDS = {
     "tasks": Tasks,
@@ -38,13 +39,17 @@ COMMANDS = {
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown recipe."""
-    # The recipe gives the defaults of all other options of a training, so it has to be known before they are read.
-    recipe = TrainConfig().recipe
+    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown recipe or run."""
+    # The recipe, or the run to go on with, gives the defaults of all other options of a training, so it has to be known first.
+    config = TrainConfig()
     for argument, following in pairwise([*arguments, ""]):
-        if argument.startswith("--recipe"):
-            recipe = argument.partition("=")[2] or following
-    defaults = {"train": Train(recipe_config(recipe))}
+        name, _, value = argument.partition("=")
+        if name == "--recipe":
+            config = recipe_config(value or following)
+        elif name == "--resume":
+            config = run_config(Path(value or following))
+            break
+    defaults = {"train": Train(config)}
     choices: Any = None
     for name, command in COMMANDS.items():
         choice = Annotated[command, subcommand(name, **({"default": defaults[name]} if name in defaults else {}))]  # type: ignore[valid-type]
@@ -73,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)
         raise SystemExit(2) from None
+    except MemoryError as error:
+        print(f"trilith: not enough memory: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
@@ -89,7 +97,8 @@ def _one_line(box: str) -> str:
             words, titled = words if titled else [], True
         elif text and text[0] not in "╭╰─":
             words.append(text)
-    said = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number", " ".join(words))
+    said = re.sub(r"Error parsing __tyro-dummy-inner__[\w.]*: ", "", " ".join(words))
+    said = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number", said)
     return said or "bad arguments: see --help"
 
 

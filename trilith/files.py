@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EACCES
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nobody watches over folders
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -31,6 +36,30 @@ def make_folder(path: str | Path) -> None:
             raise PermissionError(EACCES, os.strerror(EACCES))
 
 
+def check_png(path: str | Path) -> None:
+    """Raises ValueError if the name of a picture does not end in .png."""
+    if Path(path).suffix.lower() != ".png":
+        raise ValueError(f"picture {str(path)!r}: its name must end in .png")
+
+
+@contextmanager
+def alone(folder: str | Path) -> Iterator[None]:
+    """While this lasts no other process is let into a folder by it. Raises ValueError in one line if one is there already."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems know no locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"another process is at work in {folder}: wait for it, or stop it") from None
+        yield
+    finally:
+        os.close(handle)  # which also frees the folder, as does the end of the process
+
+
 @contextmanager
 def whole(path: str | Path) -> Iterator[Path]:
     """A path beside `path` to write to, renamed to it when the block ends well and removed when it does not.
@@ -38,7 +67,7 @@ def whole(path: str | Path) -> Iterator[Path]:
     Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format.
     """
     path = Path(path)
-    aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    aside = path.parent / f".{path.stem}.{os.getpid()}{path.suffix}"
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

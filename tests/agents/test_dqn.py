@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from trilith.agents.learner import DQNLearner, shortfall, surprise
 from trilith.agents.replay import Episode, Replay
 from trilith.episode import start, step
 from trilith.evaluate import play
-from trilith.nets.batch import Records
+from trilith.nets.batch import Records, reference_rows
 from trilith.scene import SLOTS, Role, fresh_scene
 from trilith.search import decide, plant
 from trilith.searching import SearchAgent
@@ -177,7 +178,7 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
         assert placement == same
         if action is not None:
             assert len(set(root.names.tolist())) == len(root.names)
-            assert (np.diff(root.edge_of) >= 0).all()
+            assert (np.diff(agent.priors([state])[0].edges) >= 0).all()
             assert root.values[action] == root.best
 
 
@@ -221,7 +222,7 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
                 assert placement is not None
                 assert scene.role[placement.slot] == Role.AVAILABLE
             if mask == "legal":
-                assert legal(scene, layout.codec)[action[0], :, action[2]].any()  # type: ignore[arg-type]
+                assert legal(scene, layout.codec)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
     assert seen > 0
 
 
@@ -275,3 +276,18 @@ def test_a_config_survives_json() -> None:
     assert from_json(DQNConfig, to_json(config)) == config
     with pytest.raises(ValueError, match="no field 'nonsense'"):
         from_json(DQNConfig, {"nonsense": 1})
+    for wrong in ([], {"net": 3}, {"batch": "x"}, {"net": {"width": None}}):
+        with pytest.raises(ValueError, match="not a"):
+            from_json(DQNConfig, wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"heads": 3}, {"heads": 0}, {"width": -1}, {"layers": 0}, {"recurrent": 0}, {"discount": float("nan")}, {"epsilon": float("nan")},
+     {"demonstration_share": 2}, {"hardest_share": -0.1}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
+)  # fmt: skip
+def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) -> None:
+    [(name, value)] = wrong.items()
+    kind = NetConfig if name in NetConfig.__dataclass_fields__ else DQNConfig
+    with pytest.raises(ValueError, match=f"{name}( {value}: must be|, 3)"):
+        kind(**wrong)

@@ -20,12 +20,12 @@ from safetensors import SafetensorError
 from trilith import tensors
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, to_json
 from trilith.agents.dqn import load, make_layout, make_net
-from trilith.episode import State, step
-from trilith.files import write_json
+from trilith.episode import State, start, step
+from trilith.files import alone, write_json
 from trilith.training import checkpoint
-from trilith.training.actor import Order, collect
-from trilith.training.config import TrainConfig, recipe_config
-from trilith.training.local import Inline, Processes, flat_weights
+from trilith.training.actor import Order, Played, _by_chance, _play, collect, play_greedily, valid_states
+from trilith.training.config import TrainConfig, recipe_config, run_config
+from trilith.training.local import MAX_DEATHS, Inline, Processes, flat_weights
 from trilith.training.run import Run, resume, train
 
 AGENT = DQNConfig(
@@ -55,6 +55,14 @@ def saved(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, facts
 
 
+def go_on(out: Path, screen: bool = False, **changes: Any) -> None:
+    resume(replace(run_config(out), **changes), screen)
+
+
+def returns(played: Played) -> list[float]:
+    return [float(episode.rewards.sum()) for episode in played.episodes]
+
+
 def log(out: Path, kind: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return [line for line in lines if line["kind"] == kind]
@@ -64,8 +72,8 @@ def log(out: Path, kind: str) -> list[dict[str, Any]]:
 def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path, agent: DQNConfig) -> None:
     train(tiny(tmp_path / "whole", agent, steps=24), screen=False)
     train(tiny(tmp_path / "parts", agent, steps=7), screen=False)
-    resume(tmp_path / "parts", steps=13, screen=False)
-    resume(tmp_path / "parts", steps=24, screen=False)
+    go_on(tmp_path / "parts", steps=13)
+    go_on(tmp_path / "parts", steps=24)
     (arrays, facts), (arrays2, facts2) = saved(tmp_path / "whole"), saved(tmp_path / "parts")
     assert facts == facts2
     assert facts["step"] == 24
@@ -163,7 +171,7 @@ def test_a_demonstration_earns_what_the_planner_earns() -> None:
     net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
     order = Order((0, 1), 3, (0.0, 0.0, 1.0, *[0.0] * 5), 0.5, (4.0,) * 8, demonstrate=True)
     played = collect(net, "silhouette", order)
-    assert played.returns == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
+    assert returns(played) == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
     assert all(len(episode.actions) <= 3 for episode in played.episodes)
 
 
@@ -189,7 +197,7 @@ def test_an_order_gives_the_same_episodes_in_any_process() -> None:
         actors.send(order, flat_weights(net))
         assert actors.idle() == free - 1
         [there] = wait_for(actors)
-        assert there.returns == here.returns
+        assert returns(there) == returns(here)
         for mine, theirs in zip(here.episodes, there.episodes, strict=True):
             assert mine.records.tobytes() == theirs.records.tobytes()
             np.testing.assert_array_equal(mine.actions, theirs.actions)
@@ -199,7 +207,7 @@ def test_an_order_gives_the_same_episodes_in_any_process() -> None:
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
         [again] = wait_for(actors)  # another actor takes over the order
-        assert again.returns == here.returns
+        assert returns(again) == returns(here)
         assert len(actors.deaths) <= 1  # none if it had answered before it died
     finally:
         actors.close()
@@ -266,7 +274,7 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    resume(out, actors=0, minutes=30, screen=False)  # far longer than until the interrupt
+    go_on(out, actors=0, minutes=30)  # far longer than until the interrupt
     thread.join()
     assert saved(out)[1]["step"] > step
     steps = [line["step"] for line in log(out, "train")]
@@ -278,12 +286,15 @@ def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: P
         Run(tiny(tmp_path / "a", replace(AGENT, amortise=0.5)))
     with pytest.raises(ValueError, match="demonstrates relative actions"):
         Run(tiny(tmp_path / "b", replace(SHOWN, actions="absolute", mask="edges")))
+    with pytest.raises(ValueError, match="evaluate_scenes 1001: there are 1000"):
+        Run(replace(tiny(tmp_path / "c"), evaluate_scenes=1001))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     def refused(what: str, *arguments: Any, **options: Any) -> None:
         with pytest.raises(ValueError, match=what) as error:
-            resume(*arguments, **options, screen=False)
+            go_on(*arguments, **options)
         assert "\n" not in str(error.value)
 
     refused("cannot read", tmp_path / "nowhere")
@@ -331,15 +342,15 @@ def test_the_same_command_goes_on_with_its_run(tmp_path: Path) -> None:
 
 
 def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
-    """Learning goes on between the two halves of an evaluation and after it."""
+    """Learning goes on while they are, and after it."""
     run = Run(tiny(tmp_path, steps=9))
     write_json(tmp_path / "config.json", to_json(run.config))
-    played: list[tuple[str, bytes]] = []
+    played: list[bytes] = []
     send = Inline.send
 
     def spy(self: Inline, order: Order, weights: Any) -> None:
-        if order.valid and order.seed[0] == 5:
-            played.append((order.valid, weights.tobytes()))
+        if order.valid == 5:
+            played.append(weights.tobytes())
         send(self, order, weights)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -347,10 +358,95 @@ def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
         patch.setattr(run, "best", -100.0)
         patch.setattr(Run, "_finish", lambda *_: None)
         run.go(screen=False)
-    assert [level for level, _ in played] == ["hardest", "all"]
-    assert played[0][1] == played[1][1] == flat_weights(load(tmp_path / "best.safetensors").net).tobytes()
+    assert played == [flat_weights(load(tmp_path / "best.safetensors").net).tobytes()]
     assert json.loads((tmp_path / "best.json").read_text())["learner_steps"] == 5
-    assert played[0][1] != flat_weights(load(tmp_path / "last.safetensors").net).tobytes()
+    assert played != [flat_weights(load(tmp_path / "last.safetensors").net).tobytes()]
+
+
+def test_an_evaluation_is_of_the_hardest_scenes_and_of_all() -> None:
+    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
+    played = collect(net, "covering_hard", Order((0, 0), 6, (), 0.0, (), valid=0))
+    assert played.episodes == []
+    for level, mean in played.valid.items():
+        assert mean == pytest.approx(np.mean(play_greedily(net, valid_states("covering_hard", level, 6))))
+    assert {state.level for state in valid_states("covering_hard", "hardest", 6)} == {1}
+    assert {state.level for state in valid_states("covering_hard", "all", 6)} == {0, 1}
+
+
+def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint after every round of the loop, one of them taken up again: also in the midst of an evaluation."""
+    train(tiny(tmp_path / "whole", SHOWN, steps=14), screen=False)
+    kept: list[Path] = []
+    save = Run._save
+
+    def copied(self: Run, log: Any) -> None:
+        save(self, log)
+        if self.config.out.name == "parts":
+            kept.append(Path(shutil.copytree(self.config.out, tmp_path / f"{len(kept):02d}-{self.learner.steps}")))
+
+    monkeypatch.setattr(Run, "_save", copied)
+    train(tiny(tmp_path / "parts", SHOWN, steps=12, checkpoint_seconds=0.0), screen=False)
+    at_five = [out for out in kept if out.name.endswith(("-5", "-6"))]
+    assert len(at_five) >= 2
+    for out in at_five:
+        shutil.copy(tmp_path / "parts" / "log.jsonl", out)  # what it wrote before it was killed, later than the checkpoint
+        go_on(out, steps=14)
+        assert saved(out)[1] == saved(tmp_path / "whole")[1]
+        valid, whole = ([{**line, "minutes": 0} for line in log(each, "valid")] for each in (out, tmp_path / "whole"))
+        assert valid == whole
+        assert json.loads((out / "best.json").read_text())["learner_steps"] in (5, 10, 14)
+
+
+def test_exploring_grows_as_an_episode_nears_its_end() -> None:
+    """At step n an action is random with probability ε / max(L - n, 1)."""
+    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
+    by_chance, explored = _by_chance(net), list[Any]()
+
+    def spy(which: Any, states: Any, records: Any, random: Any, rng: Any) -> Any:
+        explored.append(random)
+        return by_chance(which, states, records, np.zeros_like(random), rng)
+
+    rng = np.random.default_rng(0)
+    _play(net.layout, spy, [start("covering_hard", 1, rng) for _ in range(300)], 0.6, [3.0] * 300, rng)
+    assert [random.mean() for random in explored[:4]] == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
+
+
+def test_a_network_that_diverged_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    train(tiny(tmp_path, steps=3), screen=False)
+    before = (tmp_path / checkpoint.NAME).read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trilith.agents.learner.F.huber_loss", lambda taken, _: taken.sum() * np.nan)
+        with pytest.raises(ValueError, match="the loss is nan at learner step 3"):
+            go_on(tmp_path, steps=6)
+    assert (tmp_path / checkpoint.NAME).read_bytes() == before
+
+
+def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
+    train(tiny(tmp_path, steps=1), screen=False)
+    with alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
+        go_on(tmp_path, steps=2)
+    go_on(tmp_path, steps=2)
+    assert saved(tmp_path)[1]["step"] == 2
+
+
+def test_an_order_that_kills_its_actors_ends_the_run() -> None:
+    actors = Processes(AGENT, "covering_hard", 2)
+    weights = flat_weights(make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False)))
+
+    def kill() -> None:
+        pipe, (process, _) = next(each for each in actors._actors.items() if each[1][1])
+        process.kill()
+        actors._bury(pipe)
+
+    try:
+        actors.send(Order((0, 1), 1, (1.0, 0.0), 0.0, (4.0, 4.0)), weights)
+        for _ in range(MAX_DEATHS):
+            kill()
+            assert actors.receive(timeout=0.0) == []  # which gives the order to another
+        with pytest.raises(ValueError, match="5 actor processes died of the same episodes"):
+            kill()
+    finally:
+        actors.close()
 
 
 def test_a_full_disk_is_told_and_the_old_checkpoint_kept(
@@ -364,7 +460,7 @@ def test_a_full_disk_is_told_and_the_old_checkpoint_kept(
 
     monkeypatch.setattr(tensors, "save_file", full)
     capsys.readouterr()
-    resume(tmp_path, steps=12, screen=True)
+    go_on(tmp_path, steps=12, screen=True)
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
     assert log(tmp_path, "valid")[-1]["step"] == 12
     told = capsys.readouterr().err.replace("\n", "")
@@ -380,11 +476,17 @@ def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
         replace(short, mask="edges", net=replace(graph, connectivity="sparse")),
         replace(short, actions="absolute"),
         replace(short, actions="relative_xy", offsets=5, mask="legal"),
-        replace(short, offsets=7, net=replace(graph, recurrent=1), n_step=3, double=True),
+        replace(short, offsets=7, net=replace(graph, recurrent=1), n_step=3, double=False, target_rate=0.0, target_period=2),
     ]
     for i, agent in enumerate(ablations):
         config = TrainConfig(out=tmp_path / str(i), recipe="paper", actors=0, episodes=4, evaluate_scenes=1, steps=4, agent=agent)
-        assert train(config, screen=False)["hardest"] <= 7
+        train(config, screen=False)
+        arrays, facts = checkpoint.load(config.out / checkpoint.NAME)
+        assert facts["step"] == 4
+        assert np.isfinite(facts["figures"]["loss"])
+        assert all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("net."))
+        copied = all(np.array_equal(array, arrays["target." + name[4:]]) for name, array in arrays.items() if name.startswith("net."))
+        assert copied == (not agent.target_rate)  # two steps ago and now
 
 
 def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,11 @@ T = TypeVar("T")
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Raises ValueError naming the first field of a config that is less than it may be."""
+    """Raises ValueError naming the first field of a config that is less than it may be; None is as good as any."""
     for name, lowest in least.items():
-        if not getattr(config, name) >= lowest:
-            raise ValueError(f"{name} {getattr(config, name)}: must be {lowest} or more")
+        value = getattr(config, name)
+        if value is not None and not lowest <= value < float("inf"):
+            raise ValueError(f"{name} {value}: must be {lowest} or more")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class NetConfig:
     """Graph: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse"] = "full"
     """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+
+    def __post_init__(self) -> None:
+        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, recurrent=1)
+        if self.network == "attention" and self.width % self.heads:
+            raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class DQNConfig:
     mirror: bool = True
     """Whether half of the transitions are replayed with left and right swapped, which the world does not notice."""
     epsilon: float = 0.3
-    """Random actions an episode, about: at step n an action is random with probability ε / max(L - n, 1), where L is a running
+    """How much is explored: at step n an action is random with probability ε / max(L - n, 1), where L is a running
     mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
     replay_mb: float = 200.0
     """Size of the replay in megabytes."""
@@ -142,8 +148,12 @@ class DQNConfig:
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, curriculum_steps=0, first_demonstrations=0, demonstrations=0)
+        check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, amortise=0)
+        for name in ("discount", "target_rate", "demonstration_share", "hardest_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
         for name in ("ratio", "temperature", "replay_mb", "learning_rate"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} {getattr(self, name)}: must be above 0")
 
 
@@ -174,7 +184,7 @@ PAPER = DQNConfig(
     act_with_target=True,
     clip=10.0,
     mirror=False,
-    replay_mb=200.0,
+    replay_mb=300.0,
     min_replay=200_000,
     hardest_share=0.0,
 )
@@ -194,7 +204,9 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], data: Mapping[str, Any]) -> T:
-    """The config that `to_json` wrote. Raises ValueError naming a field that it cannot have written."""
+    """The config that `to_json` wrote. Raises ValueError in one line for what it cannot have written."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{data!r} is not a {kind.__name__}")
     hints = get_type_hints(kind)
     names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     values: dict[str, Any] = {}
@@ -205,4 +217,7 @@ def from_json(kind: type[T], data: Mapping[str, Any]) -> T:
         if isinstance(hint, type) and is_dataclass(hint):
             value = from_json(hint, value)
         values[name] = Path(value) if hint is Path else tuple(value) if isinstance(value, list) else value
-    return kind(**values)
+    try:
+        return kind(**values)
+    except TypeError as error:  # a number where there should be a text, or the like
+        raise ValueError(f"not a {kind.__name__}: {error}") from None

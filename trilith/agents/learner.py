@@ -66,6 +66,10 @@ class DQNLearner:
         if config.amortise:
             found = torch.from_numpy(sample.found)
             loss = loss + config.amortise * surprise(values.every, values.tried, found, config.temperature).mean()
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"the loss is {float(loss.detach())} at learner step {self.steps}: the network has diverged, try a lower learning rate"
+            )
         self._descend(loss)
         return {"loss": float(loss.detach()), "value": float(values.taken.detach().mean())}
 

@@ -22,19 +22,23 @@ class Train:
 
     config: OmitArgPrefixes[TrainConfig]
     resume: Path | None = None
-    """Go on with the run of this folder; of the other options only --minutes, --steps and --actors count then."""
+    """Go on with the run of this folder. The other options are then as they were, unless given; only --minutes, --steps, --actors and
+    how often it writes may be others."""
 
     def run(self) -> None:
         """Trains until it is time to stop."""
         try:
             from trilith.training.run import resume, train
         except ImportError as error:
-            raise ValueError(f'training needs more packages ({error.name} is missing): pip install "trilith[learn]"') from None
+            from trilith.agent import missing
+
+            raise ValueError(missing("training", error)) from None
         if self.resume is None:
             train(self.config)
+        elif self.config.out != self.resume:
+            raise ValueError(f"--out {self.config.out} is not the folder to resume, {self.resume}: leave it out")
         else:
-            given = {name for name in ("minutes", "steps", "actors") if getattr(self.config, name) != getattr(TrainConfig(), name)}
-            resume(self.resume, **{name: getattr(self.config, name) for name in given})
+            resume(self.config)
 
 
 @dataclass

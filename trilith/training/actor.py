@@ -31,7 +31,7 @@ class Order(NamedTuple):
     """What the learner asks of an actor."""
 
     seed: tuple[int, int]
-    """Of all that is random in it: the seed of the run and the number of the order."""
+    """Of all that is random in it: the seed of the run and the number of the order. Nothing is in an evaluation."""
     episodes: int
     levels: tuple[float, ...]
     """Probability of each level of the curriculum."""
@@ -47,8 +47,9 @@ class Order(NamedTuple):
     """Let the planner build instead of the network."""
     by_chance: bool = False
     """Let a builder place whatever overlaps nothing instead of the network; where it explores, whatever the mask allows."""
-    valid: str | None = None
-    """Play the validation scenes of this level instead ("all" or "hardest"), `episodes` of them, without exploring."""
+    valid: int | None = None
+    """The evaluation that is due at this learner step: play `episodes` validation scenes of the hardest level and of all
+    levels each instead, without exploring."""
 
 
 class Played(NamedTuple):
@@ -56,28 +57,30 @@ class Played(NamedTuple):
 
     order: Order
     episodes: list[Episode]
-    """Empty for an order to play validation scenes, whose episodes are not learnt from."""
-    returns: list[float]
+    """Empty for an evaluation, whose episodes are not learnt from."""
+    valid: dict[str, float]
+    """What an evaluation gave: the mean return on "hardest" and "all" scenes."""
 
 
 def collect(net: QNet, task: str, order: Order) -> Played:
     """Plays the episodes of an order with a network. The same arguments always give the same episodes."""
-    if order.valid:
-        return Played(order, [], play_greedily(net, valid_states(task, order.valid, order.episodes)))
+    if order.valid is not None:
+        sets = {level: valid_states(task, level, order.episodes) for level in ("hardest", "all")}
+        return Played(order, [], {level: float(np.mean(play_greedily(net, states))) for level, states in sets.items()})
     rng = np.random.default_rng(order.seed)
     rules = get_task(task)
     levels = rng.choice(len(order.levels), size=order.episodes, p=order.levels)
     starts = [start(rules, rules.levels[level], rng) for level in levels]
     if order.demonstrate:
         episodes = [episode for first in starts if (episode := _demonstrate(net.layout, first))]
-        return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
+        return Played(order, episodes, {})
     lengths = [order.lengths[level] for level in levels]
     if order.by_chance:
         choice = _by_chance(net)
     else:
         choice = _by_search(net, order, starts) if order.search.budget else _by_value(net)
     episodes = [e for e in _play(net.layout, choice, starts, order.epsilon, lengths, rng) if len(e.actions)]
-    return Played(order, episodes, [float(e.rewards.sum()) for e in episodes])
+    return Played(order, episodes, {})
 
 
 def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:

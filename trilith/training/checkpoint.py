@@ -21,14 +21,12 @@ NAME = "checkpoint.safetensors"
 
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-    """Writes arrays and facts to a file that is either the old or the new one, whenever the power goes."""
+    """Writes arrays and facts to a file that is either the old or the new one, whenever the process is killed."""
     save_tensors(path, arrays, {"facts": json.dumps(facts)})
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """What `save` wrote. Raises ValueError in one line if it is missing or damaged."""
-    if not path.exists():
-        raise ValueError(f"there is no checkpoint {path}: nothing to resume")
     try:
         with safe_open(path, framework="numpy") as file:
             facts = json.loads((file.metadata() or {})["facts"])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trilith.agents.config import RECIPES, DQNConfig, check_least
+from trilith.agents.config import RECIPES, DQNConfig, check_least, from_json
+from trilith.files import read_json
+
+CONFIG = "config.json"
+"""What a run's folder keeps its config in."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +19,8 @@ class TrainConfig:
     task: str = "covering_hard"
     """silhouette, connecting, covering or covering_hard."""
     recipe: str = "fast"
-    """Where the defaults of the agent's options come from: fast (ours), save (actors search, and it learns what they find), or paper (its
-    hyper-parameters as printed)."""
+    """Where the defaults of the agent's options come from, which `trilith train --recipe NAME --help` shows: fast (ours), save (actors
+    search, and it learns what they find), or paper (its hyper-parameters where it prints them)."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
     minutes: float | None = None
@@ -46,7 +50,8 @@ class TrainConfig:
     """The agent and how it learns."""
 
     def __post_init__(self) -> None:
-        check_least(self, actors=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
+        check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
+        check_least(self, minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0)
 
 
 def recipe_config(recipe: str) -> TrainConfig:
@@ -54,3 +59,8 @@ def recipe_config(recipe: str) -> TrainConfig:
     if recipe not in RECIPES:
         raise ValueError(f"there is no recipe {recipe!r}: choose {', '.join(RECIPES)}")
     return TrainConfig(recipe=recipe, agent=RECIPES[recipe])
+
+
+def run_config(out: Path) -> TrainConfig:
+    """The config of the run in a folder. Raises ValueError in one line if there is none."""
+    return replace(from_json(TrainConfig, read_json(out / CONFIG)), out=out)

@@ -1,4 +1,4 @@
-"""Which levels are played when. A curriculum by performance has the same three methods and uses what `report` tells it."""
+"""Which levels are played when. A curriculum by performance has the same methods and uses what `report` tells it."""
 
 from __future__ import annotations
 

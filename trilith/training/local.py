@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from collections import Counter
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
@@ -37,8 +38,8 @@ def set_weights(net: QNet, weights: Weights) -> None:
 
 QUEUE = 2
 """Orders that an actor has at a time: it goes on with the next while the learner is in the middle of a step."""
-MAX_DEATHS = 8
-"""Actors that may die without one having answered in between; more are no accident."""
+MAX_DEATHS = 4
+"""Actors that may die of one order; more are no accident."""
 
 
 class Actors(Protocol):
@@ -93,8 +94,8 @@ class Processes:
         self._again: list[tuple[Order, Weights]] = []
         self.deaths: list[str] = []
         """What to tell about actors that died, since last read."""
-        self._in_a_row = 0
-        """Deaths since an actor last answered."""
+        self._died_of: Counter[Order] = Counter()
+        """Actors that died while they had an order to play."""
         for _ in range(count):
             self._start()
 
@@ -128,7 +129,6 @@ class Processes:
             if isinstance(answer, str):
                 raise ValueError(f"an actor failed: {answer}")  # the same order would fail again
             played.append(answer)
-            self._in_a_row = 0
             self._actors[pipe][1].pop(0)
         while self._again and self.idle():
             self.send(*self._again.pop(0))
@@ -140,10 +140,11 @@ class Processes:
         process.join(timeout=5)
         self.deaths.append(f"actor process {process.pid} died (exit code {process.exitcode}); started another one")
         self._again[:0] = orders  # first of all: if it was the first that killed it, that is soon seen
-        self._in_a_row += 1
-        if self._in_a_row > MAX_DEATHS:
-            code = process.exitcode
-            raise ValueError(f"{self._in_a_row} actor processes died one after another (exit code {code}): is there enough memory?")
+        if orders:
+            self._died_of[orders[0][0]] += 1
+            if self._died_of[orders[0][0]] > MAX_DEATHS:
+                died = f"{MAX_DEATHS + 1} actor processes died of the same episodes (exit code {process.exitcode})"
+                raise ValueError(f"{died}: is there enough memory?")
         self._start()
 
     def close(self) -> None:

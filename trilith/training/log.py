@@ -17,6 +17,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from trilith.files import whole
+
 JSONL = "log.jsonl"
 
 
@@ -66,16 +68,21 @@ class Log:
             self._console.print(line)
 
 
-def cut_log(out: Path, step: int) -> None:
-    """Drops the lines that a killed run wrote after the checkpoint at learner step `step`, which will be written again."""
+def cut_log(out: Path, step: int, evaluated: int) -> None:
+    """Drops the lines that a killed run wrote after its last checkpoint, at learner step `step`, and that will be written again.
+
+    Of evaluations those that were due at `evaluated` or before are kept.
+    """
     path = out / JSONL
     if not path.exists():
         return
     kept = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            if json.loads(line)["step"] <= step:
+            entry = json.loads(line)
+            if entry["step"] <= (evaluated if entry["kind"] == "valid" else step):
                 kept.append(line)
         except (ValueError, KeyError):  # half a line: the machine stopped while it was written
             continue
-    path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    with whole(path) as aside:
+        aside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")

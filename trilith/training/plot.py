@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from trilith.files import whole
+from trilith.files import check_png, whole
 
 Across = Literal["minutes", "step", "actor_steps"]
 _NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_steps": "actor steps"}
@@ -27,11 +27,12 @@ def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, 
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             entry: dict[str, Any] = json.loads(line)
-        except ValueError:  # half a line: the machine stopped while it was written
+            if entry["kind"] == "valid":
+                hardest, every = ((float(entry[across]), float(entry[level])) for level in points)
+                points["hardest"].append(hardest)
+                points["all"].append(every)
+        except (ValueError, TypeError, KeyError):  # half a line: the machine stopped while it was written
             continue
-        if entry.get("kind") == "valid":
-            for level, each in points.items():
-                each.append((entry[across], entry[level]))
     if not points["hardest"]:
         raise ValueError(f"{run} has not been evaluated yet")
     return points
@@ -41,6 +42,7 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
     """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture."""
     if not runs:
         raise ValueError("no runs to plot")
+    check_png(out)
     curves = {run.absolute(): curve(run, across) for run in runs}
     common = Path(*_common([run.parts for run in curves]))
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharex=True, layout="constrained")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from errno import ENOENT
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from trilith.agents.config import from_json, to_json
+from trilith.agents.config import to_json
 from trilith.agents.dqn import make_layout, save_weights
 from trilith.agents.learner import DQNLearner
 from trilith.agents.replay import Replay
-from trilith.files import read_json, write_json
+from trilith.files import alone, make_folder, write_json
+from trilith.frozen import SIZES
 from trilith.nets.qnet import QNet
+from trilith.scene import SLOTS
 from trilith.tasks import get_task
 from trilith.training import checkpoint
 from trilith.training.actor import Order, Played
-from trilith.training.config import TrainConfig
+from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import Curriculum, Schedule
 from trilith.training.local import Actors, Inline, Processes, Weights, flat_weights, set_weights
 from trilith.training.log import Log, cut_log
 
-CONFIG = "config.json"
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
 AHEAD = 200
@@ -54,57 +55,48 @@ def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
     If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
     their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
-    if config.seeds == 1:
-        return _begun(config).go(screen)
-    for seed in range(config.seed, config.seed + config.seeds):
-        run = _begun(replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}"))
-        result = run.go(screen)
+    seeds = range(config.seed, config.seed + config.seeds)
+    for each in [config] if config.seeds == 1 else [replace(config, seed=s, seeds=1, out=config.out / f"seed{s}") for s in seeds]:
+        run = Run(each)
+        try:
+            make_folder(each.out)
+        except OSError as error:
+            raise ValueError(str(error)) from None
+        with alone(each.out):
+            _begin(run)
+            result = run.go(screen)
         if run.stopped:
             break
     return result
 
 
-def _begun(config: TrainConfig) -> Run:
-    """A new run, or the one that the folder holds from its last checkpoint on; ValueError if that is another one."""
-    run, path = Run(config), config.out / CONFIG
+def resume(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
+    """As `train`, but the run must have been begun: ValueError if there is nothing to go on from. `run_config` has its config."""
+    path = config.out / checkpoint.NAME
+    if not path.exists():
+        raise ValueError(f"there is no checkpoint {path}: nothing to resume")
+    return train(config, screen)
+
+
+def _begin(run: Run) -> None:
+    """Takes up the run that the folder holds, from its last checkpoint on, if any; ValueError if that is another one."""
+    config, path = run.config, run.config.out / CONFIG
     if path.exists():
-        there, here = (_flat(to_json(replace(each, **FREE))) for each in (from_json(TrainConfig, read_json(path)), config))
+        there, here = (_flat(to_json(replace(each, **FREE))) for each in (run_config(config.out), config))
         other = [f"{name} {value}" for name, value in there.items() if value != here.get(name)]
         if other:
             raise ValueError(f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
         else:  # killed before its first
-            cut_log(config.out, -1)
-    try:
-        write_json(path, to_json(config))
-    except OSError as error:
-        raise ValueError(str(error)) from None
-    return run
+            cut_log(config.out, -1, -1)
+    write_json(path, to_json(config))
 
 
 def _flat(data: dict[str, Any]) -> dict[str, Any]:
     """All fields of nested dictionaries, by the last part of their names."""
     parts = (_flat(value) if isinstance(value, dict) else {name: value} for name, value in data.items())
     return {name: value for part in parts for name, value in part.items()}
-
-
-def resume(
-    out: Path | str, minutes: float | None = None, steps: int | None = None, actors: int | None = None, screen: bool = True
-) -> dict[str, Any]:
-    """Goes on with the run of a folder, from its last checkpoint, with its own config but for what is given here."""
-    out = Path(out)
-    config = replace(from_json(TrainConfig, read_json(out / CONFIG)), out=out)
-    config = replace(
-        config,
-        minutes=config.minutes if minutes is None else minutes,
-        steps=config.steps if steps is None else steps,
-        actors=config.actors if actors is None else actors,
-    )
-    run = Run(config)
-    run.load()
-    write_json(out / CONFIG, to_json(config))
-    return run.go(screen)
 
 
 @dataclass
@@ -115,8 +107,6 @@ class _Evaluation:
     """Of the network that is evaluated."""
     steps: int
     """Learner steps it has had."""
-    returns: dict[str, list[float]] = field(default_factory=dict)
-    """Rewards of the episodes of "hardest" and "all"; empty until they are known."""
 
 
 def _tell_deaths(actors: Actors, log: Log) -> None:
@@ -137,6 +127,8 @@ class Run:
             raise ValueError(f"amortise {agent.amortise} needs a search to learn from: choose a budget, or amortise 0")
         if agent.mirror and agent.actions == "absolute":
             raise ValueError("absolute actions cannot be mirrored: choose no mirror")
+        if config.evaluate_scenes > SIZES["valid"]:
+            raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
         torch.set_num_threads(config.threads)
         task = get_task(config.task)
         layout = make_layout(agent, config.task, beyond=False)
@@ -151,8 +143,9 @@ class Run:
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.orders = 0
         self.actor_steps = 0
-        self.lengths = [float(min(task.max_objects(level), 7)) for level in task.levels]
-        """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
+        self.lengths = [float(SLOTS)] * len(task.levels)
+        """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length. At first as
+        many steps as there are blocks to choose from."""
         self.seconds = 0.0
         """Training time before this process took over."""
         self.evaluated = 0
@@ -160,6 +153,8 @@ class Run:
         self.best = -np.inf
         self.last_valid: dict[str, Any] = {}
         self.recent: deque[float] = deque(maxlen=RECENT)
+        self.figures: dict[str, float] = {}
+        """Running means of what the learner says of its steps."""
         self._valid: dict[int, _Evaluation] = {}
         """Evaluations under way, by the learner step that they were due at."""
         self.stopped = False
@@ -207,7 +202,6 @@ class Run:
         started = time.monotonic() - self.seconds
         saved = logged = time.monotonic()
         counted = (logged, learner.steps, self.actor_steps)
-        figures = {"loss": 0.0, "value": 0.0}
         ahead = AHEAD if config.actors else 1
         while not stop.is_set():
             now = time.monotonic()
@@ -218,16 +212,16 @@ class Run:
                 break
             owed = agent.ratio * max(self.actor_steps - agent.min_replay, 0) - learner.steps
             while actors.idle() and (order := self._next_order(owed < ahead)):
-                actors.send(order, self._weights(order))
+                actors.send(order, flat_weights(self.learner.acting))
             if owed >= 1:
                 for name, value in learner.learn(self.replay, self.rng, self.shown if len(self.shown) else None).items():
-                    figures[name] += 0.01 * (value - figures[name])
+                    self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
             for played in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
                 self._take(played, log)
             _tell_deaths(actors, log)
             if now - logged >= config.log_seconds:
                 rates = [(new - old) / (now - counted[0]) for new, old in zip((learner.steps, self.actor_steps), counted[1:], strict=True)]
-                self._log(log, figures, rates)
+                self._log(log, rates)
                 logged, counted = now, (now, learner.steps, self.actor_steps)
             if now - saved >= config.checkpoint_seconds:
                 self._save(log)
@@ -237,13 +231,9 @@ class Run:
     def _next_order(self, wanted: bool) -> Order | None:
         """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
         config, step = self.config, self.learner.steps
-        pending = self._valid.get(self.evaluated)
         due = step - step % config.evaluate_every
         if config.evaluate_scenes and due > self.evaluated:
-            self.evaluated = due
-            return self._valid_order("hardest")
-        if pending is not None and "all" not in pending.returns:
-            return self._valid_order("all")
+            return self._evaluation(due)
         agent = config.agent
         show = self.ordered < agent.first_demonstrations + agent.demonstrations * step
         if not wanted and not show:
@@ -257,40 +247,32 @@ class Run:
         seed, lengths = (config.seed, self.orders), tuple(self.lengths)
         return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, self.by_chance)
 
-    def _valid_order(self, level: str) -> Order:
-        if self.evaluated not in self._valid:
-            self._valid[self.evaluated] = _Evaluation(flat_weights(self.learner.acting), self.learner.steps)
-        self._valid[self.evaluated].returns[level] = []
-        return Order((self.evaluated, 0), self.config.evaluate_scenes, (), 0.0, (), valid=level)
-
-    def _weights(self, order: Order) -> Weights:
-        """What an order is to be played with: an evaluation all by the same network, whatever has been learnt meanwhile."""
-        return self._valid[order.seed[0]].weights if order.valid else flat_weights(self.learner.acting)
+    def _evaluation(self, due: int) -> Order:
+        """The order for an evaluation, whose weights are kept until it is known whether they are the best."""
+        self.evaluated = due
+        self._valid[due] = _Evaluation(flat_weights(self.learner.acting), self.learner.steps)
+        return Order((self.config.seed, 0), self.config.evaluate_scenes, (), 0.0, (), valid=due)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         """Evaluates once more at the end, unless that has just been done; an evaluation under way is given up for it."""
         if not self.config.evaluate_scenes or (self.learner.steps == self.evaluated and not self._valid):
             return
         self._valid.clear()
-        self.evaluated = self.learner.steps
-        orders = [self._valid_order("hardest"), self._valid_order("all")]
+        order: Order | None = self._evaluation(self.learner.steps)
         while self._valid and not stop.is_set():
-            while orders and actors.idle():
-                order = orders.pop()
-                actors.send(order, self._weights(order))
-            _tell_deaths(actors, log)
+            if order and actors.idle():
+                actors.send(order, flat_weights(self.learner.acting))
+                order = None
             for played in actors.receive(timeout=0.2):
-                if played.order.valid:
+                if played.order.valid is not None:
                     self._take(played, log)
+            _tell_deaths(actors, log)
 
     def _take(self, played: Played, log: Log) -> None:
         """Remembers episodes, or what an evaluation gave."""
-        if played.order.valid:
-            evaluation = self._valid.get(played.order.seed[0])
-            if evaluation is not None:
-                evaluation.returns[played.order.valid] = played.returns
-                if len(evaluation.returns) == 2 and all(evaluation.returns.values()):
-                    self._evaluated(played.order.seed[0], evaluation, log)
+        if played.order.valid is not None:
+            if evaluation := self._valid.pop(played.order.valid, None):
+                self._evaluated(played.order.valid, evaluation, played.valid, log)
             return
         if played.order.demonstrate:
             for episode in played.episodes:
@@ -307,9 +289,7 @@ class Run:
 
     # ---- care
 
-    def _evaluated(self, step: int, evaluation: _Evaluation, log: Log) -> None:
-        del self._valid[step]
-        means = {level: float(np.mean(returns)) for level, returns in evaluation.returns.items()}
+    def _evaluated(self, step: int, evaluation: _Evaluation, means: dict[str, float], log: Log) -> None:
         self.last_valid = {"minutes": self.seconds / 60, "actor_steps": self.actor_steps, **means}
         log.write("valid", step, self.last_valid)
         log.say(f"step {step}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
@@ -342,7 +322,7 @@ class Run:
         card = {"recipe": config.recipe, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
         save_weights(config.out / f"{name}.safetensors", config.agent, config.task, net, card)
 
-    def _log(self, log: Log, figures: dict[str, float], rates: list[float]) -> None:
+    def _log(self, log: Log, rates: list[float]) -> None:
         config, step = self.config, self.learner.steps
         levels = self.curriculum.levels(step)
         top = max(i for i, p in enumerate(levels) if p > 0)
@@ -359,7 +339,7 @@ class Run:
                 "episode_length": self.lengths[top],
                 "learner_steps_per_second": rates[0],
                 "actor_steps_per_second": rates[1],
-                **figures,
+                **self.figures,
             },
         )
         left = []
@@ -370,7 +350,7 @@ class Run:
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
         log.show(
             f"{config.task} step {step} · level {top} · reward {reward:.2f} · ε {self.epsilon / max(self.lengths[top], 1):.3f} · "
-            f"loss {figures['loss']:.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
+            f"loss {self.figures.get('loss', 0.0):.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
         )
 
     def _save(self, log: Log) -> None:
@@ -386,6 +366,7 @@ class Run:
             "best": None if np.isinf(self.best) else self.best,
             "last_valid": self.last_valid,
             "recent": list(self.recent),
+            "figures": self.figures,
             "curriculum": self.curriculum.state(),
             "rng": self.rng.bit_generator.state,
         }
@@ -396,7 +377,7 @@ class Run:
             self._save_weights("last", self.learner.acting, self.learner.steps)
 
     def load(self) -> None:
-        """Takes back the last checkpoint. Raises ValueError in one line if there is none or it cannot be used."""
+        """Takes back the last checkpoint. Raises ValueError in one line if it cannot be used."""
         arrays, facts = checkpoint.load(self.config.out / checkpoint.NAME)
         checkpoint.load_learner(self.learner, arrays)
         try:
@@ -408,8 +389,9 @@ class Run:
             self.best = -np.inf if facts["best"] is None else facts["best"]
             self.last_valid = facts["last_valid"]
             self.recent.extend(facts["recent"])
+            self.figures = facts.get("figures", {})  # older ones have none
             self.curriculum.load(facts["curriculum"])
             self.rng.bit_generator.state = facts["rng"]
         except KeyError as error:
             raise ValueError(f"the checkpoint in {self.config.out} lacks {error}") from None
-        cut_log(self.config.out, self.learner.steps)
+        cut_log(self.config.out, self.learner.steps, self.evaluated)
