@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # with one worker as with two
+
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter as clock
@@ -17,6 +20,7 @@ from time import perf_counter as clock
 from rich.console import Console
 from rich.table import Table
 
+from trilith.agent import trained_for
 from trilith.evaluate import GROUP, Evaluation, Run
 from trilith.tasks import TASKS
 
@@ -42,6 +46,8 @@ def main() -> None:
     columns = ("task (hardest)", "1 worker: episodes/s", "2 workers", "ratio", "s to start 1 worker", "2 workers")
     table = Table(*columns, title=f"{agent}, {scenes} scenes, best of 2")
     for task in TASKS:
+        if not trained_for(agent, task):
+            continue
         evaluation = Evaluation(agent, task, scenes=scenes, worst=0)
         turns = [(seconds(evaluation, 1), seconds(evaluation, 2)) for _ in range(2)]
         one, two = (min(times[1] for times in way) for way in zip(*turns, strict=True))

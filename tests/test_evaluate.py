@@ -330,6 +330,25 @@ def test_with_forfeit_touching_an_obstacle_takes_back_everything(tmp_path):
         assert keeps["rewards"][k] == loses["rewards"][k]
 
 
+def test_an_agent_of_ones_own_is_measured_as_any_other(tmp_path):
+    out = tmp_path / "own.json"
+    options = ["--task=covering_hard", "--scenes=40", f"--out={out}"]
+    done = trilith("evaluate", "own_agent:Flat", *options, cwd=Path(__file__).parents[1] / "examples")
+    assert done.returncode == 0, done.stderr
+    result = read_json(out)
+    assert (result["agent"], result["weights"], result["episodes"]) == ("own_agent:Flat", None, 40)
+    assert result["blocks"] > 1
+    assert not {"spawn_collision", "bad_choice"} & {reason for reason, count in result["reasons"].items() if count}
+
+
+def test_what_a_worker_cannot_load_is_told_by_the_main_process(small, tmp_path):
+    evaluation = replace(SMALL, agent="for_this_process_only")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(AGENTS, evaluation.agent, LegalAgent)
+        with pytest.raises(ValueError, match="there is no agent 'for_this_process_only'"):
+            measured(evaluation, tmp_path / "out.json", workers=2)
+
+
 def test_a_worker_that_dies_is_told_and_nothing_is_lost(small, tmp_path):
     run = Run(SMALL, tmp_path / "out.json")
     running = run.run(2)

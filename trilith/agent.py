@@ -7,10 +7,13 @@ batch. Each episode brings its own random generator: what happens in one never d
 from __future__ import annotations
 
 import hashlib
+import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -112,7 +115,9 @@ ZOO = Path(__file__).parent / "zoo"
 
 
 def load_agent(name: str, search: SearchConfig | None = None, forfeit: bool = False) -> Agent:
-    """The agent of a name, or of the folder of a training run or a file of weights; with a budget to `search`, it acts by search.
+    """The agent of a name, of the folder of a training run or a file of weights, or a class of your own, as my_module:MyAgent.
+
+    With a budget to `search`, it acts by search.
 
     `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
     """
@@ -136,7 +141,7 @@ def weights_file(path: Path) -> Path:
 
 def fingerprint(name: str, task: str) -> str | None:
     """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
-    if name in AGENTS:
+    if name in AGENTS or own_class(name):
         return None
     path = shipped(name).get(task) or weights_file(Path(name))
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -149,7 +154,7 @@ def shipped(name: str) -> dict[str, Path]:
 
 def trained_for(name: str, task: str) -> bool:
     """Whether the agent of a name builds in a task: a trained one does only in that of its weights."""
-    if name in AGENTS:
+    if name in AGENTS or own_class(name):
         return True
     return task in shipped(name) or (not shipped(name) and read_json(weights_file(Path(name)).with_suffix(".json")).get("task") == task)
 
@@ -159,24 +164,55 @@ def available() -> list[str]:
     return [*AGENTS, *(sorted(path.name for path in ZOO.glob("*") if shipped(path.name)) if learning() else ())]
 
 
+def short_names(agents: set[Path]) -> dict[Path, str]:
+    """The last part of each agent's path, or more of it where that would be the same for several."""
+    names, parts = dict[Path, str](), 1
+    while len(names) < len(agents):
+        ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())
+        for agent in agents - names.keys():
+            end = "/".join(agent.parts[-parts:])
+            if ends[end] == 1 or parts >= len(agent.parts):
+                names[agent] = end
+        parts += 1
+    return names
+
+
 def learning() -> bool:
     """Whether the packages that trained agents need are installed."""
     return all(find_spec(package) for package in ("torch", "safetensors"))
 
 
+def missing(what: str, error: ImportError) -> str:
+    """What to say where a package of the extra `learn` is missing."""
+    return f'{what} needs more packages ({error.name} is missing): pip install -e ".[learn]" in the clone'
+
+
+def own_class(name: str) -> bool:
+    """Whether an agent is one of your own, named as a class in a Python module: my_module:MyAgent."""
+    return all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")) if name.count(":") == 1 else False
+
+
 def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
+    if own_class(name):
+        module, _, kind = name.partition(":")
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # modules of the folder that the command is given in
+        try:
+            return cast(Agent, getattr(import_module(module), kind)())
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"there is no agent {name!r}: {error}") from None
     if weights := shipped(name):
         try:
             from trilith.agents.shipped import ShippedAgent
         except ImportError as error:
-            raise ValueError(f'{name} needs more packages ({error.name} is missing): pip install "trilith[learn]"') from None
+            raise ValueError(missing(name, error)) from None
         return ShippedAgent(name, weights)
     if not Path(name).exists():
         raise ValueError(f"there is no agent {name!r}: choose {', '.join(available())}, or name a run's folder or a file of weights")
     try:
         from trilith.agents.dqn import load
     except ImportError as error:
-        raise ValueError(f'{name} needs more packages ({error.name} is missing): pip install "trilith[learn]"') from None
+        raise ValueError(missing(name, error)) from None
     return load(name)

@@ -61,6 +61,8 @@ class Evaluation:
             raise ValueError(f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
         if self.worst < 0:
             raise ValueError(f"{self.worst} worst episodes: must be 0 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed {self.seed}: must be 0 or more")
         if self.level != "all":
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
@@ -158,7 +160,7 @@ class Run:
         Raises ValueError if `out` holds something else than the result of this evaluation, or if this is done, but not recorded.
         """
         self.evaluation, self.out, self.record = evaluation, out, record
-        self.journal = out.with_name(f".{out.stem}.journal")
+        self.journal = out.parent / f".{out.stem}.journal"
         self.done: dict[int, list[dict[str, Any]]] = {}
         self.result: dict[str, Any] | None = None
         evaluation.load()  # a wrong name is told before any worker starts
@@ -315,12 +317,13 @@ def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
 
 def _work(connection: Connection, evaluation: Evaluation) -> None:
     """A worker: runs groups until the other end is gone, also when it was killed."""
-    agent = evaluation.load()
+    agent: Agent | None = None
     with suppress(EOFError, ConnectionError):
         while True:
             number, indices = connection.recv()
             answer: tuple[int, list[dict[str, Any]]] | Exception
             try:
+                agent = agent or evaluation.load()
                 answer = number, run_group(agent, evaluation, indices)
             except ValueError as error:
                 answer = ValueError(str(error))

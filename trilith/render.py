@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.episode import State, Step
-from trilith.files import whole
+from trilith.files import check_png, whole
 from trilith.observe.image import (
     GLUE_COLOUR,
     GLUE_RADIUS,
@@ -232,9 +232,7 @@ _ENCODERS: dict[str, dict[str, Any]] = {
 
 def save_png(array: Picture, path: str | Path) -> None:
     """Writes a picture as a .png, whole or not at all. Raises ValueError for any other suffix."""
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"picture {str(path)!r}: its name must end in .png")
+    check_png(path)
     from PIL import Image
 
     with whole(path) as aside:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from trilith.agent import short_names
 from trilith.agents.config import SearchConfig
 from trilith.episode import REASONS
 from trilith.files import read_json, whole
@@ -43,12 +44,16 @@ def load_results(folder: Path) -> list[Result]:
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
     found = [read_json(path) for path in sorted(folder.glob("[!.]*.json"))]  # what begins with a dot is on its way to a file
-    results = [data for data in found if isinstance(data, dict) and data.keys() >= _FIELDS and data["task"] in TASKS]
+    results = [
+        data
+        for data in found
+        if isinstance(data, dict) and data.keys() >= _FIELDS and data["task"] in TASKS and isinstance(data["agent"], str)
+    ]
     if not results:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
-    names = _names({run_and_seed(result["agent"])[0] for result in results})
+    names = short_names({run_and_seed(result["agent"])[0] for result in results})
     for result in results:
         result.setdefault("search", None)  # results from before there was any
         run, trained = run_and_seed(result["agent"])
@@ -62,19 +67,6 @@ def run_and_seed(agent: str) -> tuple[Path, int]:
     path = Path(agent)
     of_seed = re.fullmatch(r"seed(\d+)", path.name)
     return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)
-
-
-def _names(agents: set[Path]) -> dict[Path, str]:
-    """The last part of each agent's path, or more of it where that would be the same for several."""
-    names, parts = dict[Path, str](), 1
-    while len(names) < len(agents):
-        ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())
-        for agent in agents - names.keys():
-            end = "/".join(agent.parts[-parts:])
-            if ends[end] == 1 or parts >= len(agent.parts):
-                names[agent] = end
-        parts += 1
-    return names
 
 
 def _budget(result: Result) -> int:

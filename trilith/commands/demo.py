@@ -21,9 +21,9 @@ class Demo:
 
     agents: tuple[str, ...] | None = None
     """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
-    and, with the extra `learn`, those that are shipped, unless given."""
+    and, with the extra `learn`, fast, unless given."""
     budget: int = 50
-    """Simulations a decision: trained agents are shown as they are and once more with search; 0: not so."""
+    """Simulations a decision: trained agents are shown as they are and once more with search; 0: without only."""
     scenes: int = 8
     """Scenes of each task's hardest level, from its test set."""
     out: Path = Path("demo")
@@ -31,12 +31,13 @@ class Demo:
 
     def run(self) -> None:
         """Prints the table and writes the pictures."""
-        from trilith.agent import AGENTS, available, learning, load_agent, trained_for
+        from trilith.agent import AGENTS, available, learning, load_agent, short_names, trained_for
         from trilith.agents.config import SearchConfig
         from trilith.evaluate import play
         from trilith.files import make_folder
         from trilith.frozen import SIZES, frozen, generator
         from trilith.render import contact_sheet, episode_frames, film, picture, save_png, without_sky
+        from trilith.searching import Valuer
         from trilith.tasks import TASKS
 
         if not 1 <= self.scenes <= SIZES["test"]:
@@ -47,10 +48,11 @@ class Demo:
         if agents is None:
             agents = tuple(name for name in SHOWN if name in available())
             if not learning():
-                print('trained agents need the extra "learn": pip install "trilith[learn]"', file=sys.stderr)
-        loaded = {Path(name).name: (name, load_agent(name)) for name in agents}
-        for label, (name, _) in list(loaded.items()):
-            if self.budget and name not in AGENTS:
+                print('trained agents need the extra "learn": pip install -e ".[learn]" in the clone', file=sys.stderr)
+        labels = short_names({Path(name) for name in agents})
+        loaded = {labels[Path(name)]: (name, load_agent(name)) for name in agents}
+        for label, (name, agent) in list(loaded.items()):
+            if self.budget and name not in AGENTS and isinstance(agent, Valuer):
                 loaded[f"{label} + search"] = name, load_agent(name, SearchConfig(self.budget))
         if not loaded:
             raise ValueError("no agents: name at least one")

@@ -59,7 +59,8 @@ class Evaluate:
     """
 
     agent: Positional[Annotated[str, arg(metavar="AGENT")]]
-    """An agent by its name (random, legal, scripted, planner), or the folder of a training run, or a file of its weights."""
+    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
+    in a module of this folder, as my_module:MyAgent."""
     task: str
     """Name of a task; `trilith tasks` lists them."""
     level: str = "hardest"
@@ -165,7 +166,7 @@ def _file_name(agent: str) -> str:
     from trilith.report import run_and_seed
 
     path, (run, _) = Path(agent), run_and_seed(agent)
-    return path.name if run == path else f"{run.name}-{path.name}"
+    return (path.name if run == path else f"{run.name}-{path.name}").replace(":", "-")
 
 
 def _budgets(text: str) -> list[int]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from trilith.agents.config import check_least
+
 if TYPE_CHECKING:
     from trilith.episode import State
     from trilith.scene import Placement
@@ -46,12 +48,13 @@ class Scene:
         import numpy as np
 
         from trilith.episode import start
+        from trilith.files import check_png
         from trilith.render import picture, save_png
 
         if not 16 <= self.pixels <= 4096:
             raise ValueError(f"{self.pixels} pixels: must be 16 to 4096")
-        if self.seed < 0:
-            raise ValueError(f"seed {self.seed}: must be 0 or more")
+        check_least(self, seed=0, steps=0, shown=1)
+        check_png(self.out)
         state = start(self.task, self.level, np.random.default_rng(self.seed))
         if self.agent is None:
             save_png(picture(state.scene, self.pixels), self.out)
@@ -81,7 +84,9 @@ class Scene:
             [placement] = agent.act([state], [rng])
             state = step(state, placement).state
             if state.ended:
-                raise ValueError(f"the episode ends ({state.ended}) after {state.steps} placements: choose fewer than --steps {self.steps}")
+                raise ValueError(
+                    f"the episode ends ({state.ended}) after {state.steps} placements: choose fewer than --steps {state.steps}"
+                )
         [root] = agent.search([state], [rng])
         ideas: list[tuple[Placement, float, int]] = []
         for action in sorted(root.children, key=lambda each: (-root.counts[each], -root.values[each])):

@@ -34,9 +34,11 @@ class Web:
             import starlette  # noqa: F401
             import uvicorn  # noqa: F401
         except ImportError:
-            raise ValueError('the page needs more packages: pip install "trilith[web]"') from None
+            raise ValueError('the page needs more packages: pip install -e ".[web]" in the clone') from None
         from trilith.web import serve
 
         if self.budget < 0:
             raise ValueError(f"budget {self.budget}: must be 0 or more")
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port {self.port}: must be 0 to 65535")
         serve(self.host, self.port, self.browser, self.path, self.agents, self.budget)

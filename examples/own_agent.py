@@ -1,0 +1,32 @@
+"""An agent of your own, measured on the frozen test scenes beside all others. In the folder of this file:
+
+trilith evaluate own_agent:Flat --task covering_hard --scenes 200
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trilith.actions import DiscreteRelative, legal
+from trilith.episode import State
+from trilith.scene import SLOTS, Placement
+
+
+class Flat:
+    """Puts the longest block that is left wherever it overlaps nothing, and glues every second one."""
+
+    codec = DiscreteRelative()
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """A placement for each of several episodes side by side; None, an invalid edge, ends one."""
+        return [self.choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
+
+    def choose(self, state: State, rng: np.random.Generator) -> Placement | None:
+        """A placement in one."""
+        mask = legal(state.scene, self.codec)  # (7 slots, objects, offsets)
+        slots = np.flatnonzero(mask.any(axis=(1, 2)))
+        if not len(slots):
+            return None
+        slot = max(slots.tolist(), key=lambda each: float(state.scene.size[:SLOTS][each, 0]))
+        reference, offset = rng.choice(np.argwhere(mask[slot])).tolist()
+        return self.codec.decode(state.scene, (slot, reference, offset, state.steps % 2))
