@@ -2,7 +2,7 @@
 
     python benchmarks/search.py [--task covering_hard] [--seconds 8] [--processes 2]
 
-Whole episodes on hardest validation scenes by agents with fresh weights (speed does not depend on what they know), with the
+Whole episodes on hardest validation scenes by agents with fresh weights, whose episodes end sooner than those of trained ones, with the
 paper's graph network, with attention, and raw. One core by processor time, which others on the machine do not lengthen; two
 cores as the simulations of two processes in the same time over those of one, in turns.
 """

@@ -5,6 +5,7 @@ python benchmarks/ship.py runs/covering_hard [--name fast] [--scenes 1000] [--bu
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import dataclass
@@ -63,7 +64,9 @@ def main() -> None:
     if weights.stat().st_size > LARGEST:
         raise SystemExit(f"{weights} has {weights.stat().st_size} bytes: at most {LARGEST} are shipped")
     task = about["task"]
-    about["cost"] = {"minutes": round(about["valid"]["minutes"], 1), "processes": 1 + config["actors"]}
+    log = [json.loads(line) for line in (options.run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    minutes = {"minutes": log[-1]["minutes"], "kept": about["valid"]["minutes"]}  # of training, and after which these weights were there
+    about["cost"] = {name: round(value, 1) for name, value in minutes.items()} | {"processes": 1 + config["actors"]}
     about["test"] = [measured(options, task, level, budget) for level in ("hardest", "all") for budget in options.budgets]
     out = ZOO / options.name / f"{task}.safetensors"
     with whole(out) as aside:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from shell import ENVIRONMENT, refused, trilith
 
+import trilith as trilith_package
 from trilith import cli, frozen
 from trilith.agent import LegalAgent
 from trilith.episode import start
@@ -77,6 +78,11 @@ def test_the_examples_are_commands_that_can_be_given(capsys, monkeypatch):
         for example in examples:
             run(*example.split())
             assert given.pop() == name
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    run("--version")
+    assert capsys.readouterr().out == f"trilith {trilith_package.__version__}\n"
 
 
 def test_the_first_help_names_every_command():

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import subcommand
 
+from trilith import __version__
 from trilith.commands.demo import Demo
 from trilith.commands.evaluate import Evaluate, Report
 from trilith.commands.lists import Agents, Scenes, Tasks
@@ -62,10 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if [*arguments] == ["--version"]:
+        print(f"trilith {__version__}")
+        return
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            command = _parse(sys.argv[1:] if arguments is None else arguments)
+            command = _parse(arguments)
         command.run()
         sys.stdout.flush()
     except SystemExit as stop:

@@ -4,8 +4,8 @@ A state is a value, so a node keeps the state itself and no action sequence is e
 `World`; nothing here knows networks, blocks or physics. Many trees grow side by side, one simulation each a round, so that
 all new states of a round are valued in one batch; a tree draws from its own generator and never notices the others.
 
-A simulation goes down from the root by an upper confidence bound until it makes an action for the first time, simulates it,
-and backs up the best value that is expected of the new state: no playout.
+A simulation goes down by an upper confidence bound (at the root, by default, by sequential halving) until it makes an action
+for the first time, simulates it, and backs up the best value that is expected of the new state: no playout.
 """
 
 from __future__ import annotations

@@ -58,17 +58,19 @@ class Agents:
         from trilith.files import read_json
 
         print(f"Without training: {', '.join(AGENTS)}")
-        table = table_of("trained", "task", "recipe", "minutes", "processes", "search", "scenes", "all", "hardest", "solved")
+        table = table_of("trained", "task", "recipe", "minutes\n(weights of)", "processes", "search", "scenes", "all", "hardest", "solved")
         for folder in sorted(path.name for path in ZOO.glob("*")):
             for task, weights in shipped(folder).items():
                 card = read_json(weights.with_suffix(".json"))
                 figures = {(each["level"], each["budget"]): each for each in card["test"]}
                 for budget in sorted({budget for _, budget in figures}):
                     every, hardest = figures["all", budget], figures["hardest", budget]
-                    cost = (card["recipe"], f"{card['cost']['minutes']:g}", str(card["cost"]["processes"]))
+                    cost = card["cost"]
+                    costs = (card["recipe"], f"{cost['minutes']:.0f} ({cost['kept']:.0f})", str(cost["processes"]))
                     rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
-                    table.add_row(folder, task, *cost, str(budget or "–"), str(hardest["scenes"]), *rewards)
+                    table.add_row(folder, task, *costs, str(budget or "–"), str(hardest["scenes"]), *rewards)
         show(table)
+        print("Minutes of training, and after how many of them the weights were best on validation scenes.")
         print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")
 
 
