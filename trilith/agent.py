@@ -134,6 +134,8 @@ def weights_file(path: Path) -> Path:
     if not path.is_dir():
         return path
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
+    if not found and (seeds := sorted(path.glob("seed*"))):
+        raise ValueError(f"{path} holds the runs of several seeds: choose one, such as {seeds[0]}")
     if not found:
         raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
     return found[0]

@@ -310,7 +310,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     path.unlink()
     refused("nothing to resume", tmp_path / "run")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="cannot write"):
+    with pytest.raises(OSError, match="cannot write"):
         train(tiny(tmp_path / "file" / "run", steps=1), screen=False)
     with pytest.raises(ValueError, match="choose fast, paper"):
         recipe_config("slow")
@@ -495,6 +495,8 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
     train(tiny(tmp_path / "runs", steps=6, seeds=2), screen=False)
     runs = [tmp_path / "runs" / f"seed{seed}" for seed in (0, 1)]
     assert all(load(run) for run in runs)
+    with pytest.raises(ValueError, match=f"several seeds: choose one, such as {runs[0]}"):
+        load(tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
     plot([runs[0], Path("runs/seed1")], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

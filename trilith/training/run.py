@@ -50,18 +50,17 @@ LENGTH_RATE = 0.02
 
 
 def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
-    """Trains and returns the last evaluation. Raises ValueError in one line if the run cannot start or go on.
+    """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or go on.
 
     If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
     their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
-    seeds = range(config.seed, config.seed + config.seeds)
-    for each in [config] if config.seeds == 1 else [replace(config, seed=s, seeds=1, out=config.out / f"seed{s}") for s in seeds]:
+    several = [
+        replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}") for seed in range(config.seed, config.seed + config.seeds)
+    ]
+    for each in several if config.seeds > 1 else [config]:
         run = Run(each)
-        try:
-            make_folder(each.out)
-        except OSError as error:
-            raise ValueError(str(error)) from None
+        make_folder(each.out)
         with alone(each.out):
             _begin(run)
             result = run.go(screen)
