@@ -14,31 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from safetensors import SafetensorError
+from training.tiny import AGENT
 
 from trilith import tensors
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, to_json
-from trilith.agents.dqn import load, make_layout, make_net
-from trilith.episode import State, start, step
+from trilith.agents.dqn import load
 from trilith.files import alone, write_json
 from trilith.training import checkpoint
-from trilith.training.actor import Order, Played, _by_chance, _play, collect, play_greedily, valid_states
+from trilith.training.actor import Order, collect
 from trilith.training.config import TrainConfig, recipe_config, run_config
-from trilith.training.local import MAX_DEATHS, Inline, Processes, flat_weights
+from trilith.training.local import Inline, flat_weights
 from trilith.training.run import Run, resume, train
-
-AGENT = DQNConfig(
-    net=NetConfig(width=16, layers=1, heads=2, decoder=16),
-    batch=8,
-    ratio=0.2,
-    min_replay=20,
-    replay_mb=0.2,
-    curriculum_steps=10,
-    first_demonstrations=0,
-    demonstrations=0.0,
-)
-
 
 SEARCHING = replace(AGENT, search=SearchConfig(3), amortise=0.5)
 SHOWN = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
@@ -57,10 +44,6 @@ def saved(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def go_on(out: Path, screen: bool = False, **changes: Any) -> None:
     resume(replace(run_config(out), **changes), screen)
-
-
-def returns(played: Played) -> list[float]:
-    return [float(episode.rewards.sum()) for episode in played.episodes]
 
 
 def log(out: Path, kind: str) -> list[dict[str, Any]]:
@@ -108,29 +91,6 @@ def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
     assert AGENT.min_replay + 40 / AGENT.ratio <= run.actor_steps <= AGENT.min_replay + 41 / AGENT.ratio + longest
 
 
-@pytest.mark.parametrize("actions", ["relative", "relative_xy", "absolute"])
-def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends, taken = [], set()
-
-    def spy(state: State, placement: Any) -> Any:
-        after = step(state, placement)
-        ends.append(after.state.ended)
-        return after
-
-    monkeypatch.setattr("trilith.training.actor.step", spy)
-    config = replace(recipe_config("paper").agent, actions=actions, offsets=7)
-    net = make_net(config, make_layout(config, "covering_hard"))
-    for episode in collect(net, "covering_hard", Order((0, 1), 12, (0.0, 1.0), 0.0, (7.0, 7.0), by_chance=True)).episodes:
-        taken |= {tuple(action) for action in episode.actions.tolist()}
-    assert len(ends) > 20
-    assert not {"bad_choice", "invalid_edge", "spawn_collision"} & set(ends), set(ends)
-    assert {action[3] for action in taken} == {0, 1}
-    assert len(taken) > 0.9 * len(ends)
-    ends.clear()
-    collect(net, "covering_hard", Order((0, 1), 12, (0.0, 1.0), 3.0, (7.0, 7.0), by_chance=True))
-    assert {"invalid_edge", "bad_choice", "spawn_collision"} & set(ends)  # exploring, with the mask none
-
-
 def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path) -> None:
     config = tiny(
         tmp_path, replace(recipe_config("paper").agent, net=NetConfig(network="graph", width=4, recurrent=1), min_replay=200), steps=1
@@ -150,31 +110,6 @@ def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path
     assert run.lengths != before
 
 
-def test_an_actor_that_searches_tells_what_it_found() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
-    order = Order((0, 1), 4, (0.0, 1.0, *[0.0] * 6), 0.5, (4.0,) * 8, SearchConfig(7))
-    played = collect(net, "silhouette", order)
-    assert [e.rewards.tolist() for e in collect(net, "silhouette", order).episodes] == [e.rewards.tolist() for e in played.episodes]
-    for episode in played.episodes:
-        assert episode.tried.shape[0] == len(episode.actions)
-        assert 1 <= episode.tried.shape[1] <= 7
-        given = episode.tried[:, :, 0] >= 0
-        assert given[:, 0].all()
-        assert np.isfinite(episode.found[given]).all()
-    batch = net.layout.unpack(np.concatenate([e.records for e in played.episodes]))
-    first = torch.from_numpy(np.concatenate([e.tried[:, 0] for e in played.episodes]).astype(np.int64))
-    allowed = net.mask(batch).flatten(1).gather(1, net.flat(batch, first)[:, None])
-    assert allowed.all(), "what was tried is what the mask allows"
-
-
-def test_a_demonstration_earns_what_the_planner_earns() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
-    order = Order((0, 1), 3, (0.0, 0.0, 1.0, *[0.0] * 5), 0.5, (4.0,) * 8, demonstrate=True)
-    played = collect(net, "silhouette", order)
-    assert returns(played) == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
-    assert all(len(episode.actions) <= 3 for episode in played.episodes)
-
-
 def test_actor_processes_demonstrate_where_they_would_have_to_wait(tmp_path: Path) -> None:
     for actors, agent, waits in ((1, SHOWN, False), (0, SHOWN, True), (1, AGENT, True)):
         run = Run(replace(tiny(tmp_path, agent), actors=actors))
@@ -185,60 +120,6 @@ def test_actor_processes_demonstrate_where_they_would_have_to_wait(tmp_path: Pat
         wanted = run._next_order(wanted=True)
         assert wanted is not None
         assert not wanted.demonstrate
-
-
-def test_an_order_gives_the_same_episodes_in_any_process() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
-    order = Order((0, 1), 6, (0.5, 0.5), 0.5, (4.0, 4.0))
-    here = collect(net, "covering_hard", order)
-    actors = Processes(AGENT, "covering_hard", 1)
-    try:
-        free = actors.idle()
-        actors.send(order, flat_weights(net))
-        assert actors.idle() == free - 1
-        [there] = wait_for(actors)
-        assert returns(there) == returns(here)
-        for mine, theirs in zip(here.episodes, there.episodes, strict=True):
-            assert mine.records.tobytes() == theirs.records.tobytes()
-            np.testing.assert_array_equal(mine.actions, theirs.actions)
-
-        victim = next(iter(actors._actors.values()))[0]
-        actors.send(order, flat_weights(net))
-        assert victim.pid is not None
-        os.kill(victim.pid, signal.SIGKILL)
-        [again] = wait_for(actors)  # another actor takes over the order
-        assert returns(again) == returns(here)
-        assert len(actors.deaths) <= 1  # none if it had answered before it died
-    finally:
-        actors.close()
-
-
-def test_an_actor_takes_its_next_orders_while_it_plays_one() -> None:
-    """Orders and answers are larger than what a pipe holds, so each side would wait for the other if nobody read meanwhile."""
-    torch.manual_seed(0)
-    agent = DQNConfig()
-    net = make_net(agent, make_layout(agent, "covering_hard", beyond=False))
-    assert flat_weights(net).nbytes > 2**18
-    actors = Processes(agent, "covering_hard", 1)
-    try:
-        orders = [Order((0, i), 256, (0.5, 0.5), 0.5, (4.0, 4.0)) for i in range(actors.idle())]
-        assert len(orders) > 1
-        for order in orders:
-            actors.send(order, flat_weights(net))
-        assert actors.idle() == 0
-        played = [wait_for(actors)[0] for _ in orders]
-        assert sum(episode.records.nbytes for episode in played[0].episodes) > 2**18
-        assert [each.order.seed for each in played] == [order.seed for order in orders]
-    finally:
-        actors.close()
-
-
-def wait_for(actors: Processes) -> list[Any]:
-    until = time.monotonic() + 180
-    while time.monotonic() < until:
-        if played := actors.receive(timeout=1):
-            return played
-    raise TimeoutError
 
 
 PROGRAM = """
@@ -363,16 +244,6 @@ def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
     assert played != [flat_weights(load(tmp_path / "last.safetensors").net).tobytes()]
 
 
-def test_an_evaluation_is_of_the_hardest_scenes_and_of_all() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
-    played = collect(net, "covering_hard", Order((0, 0), 6, (), 0.0, (), valid=0))
-    assert played.episodes == []
-    for level, mean in played.valid.items():
-        assert mean == pytest.approx(np.mean(play_greedily(net, valid_states("covering_hard", level, 6))))
-    assert {state.level for state in valid_states("covering_hard", "hardest", 6)} == {1}
-    assert {state.level for state in valid_states("covering_hard", "all", 6)} == {0, 1}
-
-
 def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint after every round of the loop, one of them taken up again: also in the midst of an evaluation."""
     train(tiny(tmp_path / "whole", SHOWN, steps=14), screen=False)
@@ -397,20 +268,6 @@ def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monke
         assert json.loads((out / "best.json").read_text())["learner_steps"] in (5, 10, 14)
 
 
-def test_exploring_grows_as_an_episode_nears_its_end() -> None:
-    """At step n an action is random with probability ε / max(L - n, 1)."""
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
-    by_chance, explored = _by_chance(net), list[Any]()
-
-    def spy(which: Any, states: Any, records: Any, random: Any, rng: Any) -> Any:
-        explored.append(random)
-        return by_chance(which, states, records, np.zeros_like(random), rng)
-
-    rng = np.random.default_rng(0)
-    _play(net.layout, spy, [start("covering_hard", 1, rng) for _ in range(300)], 0.6, [3.0] * 300, rng)
-    assert [random.mean() for random in explored[:4]] == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
-
-
 def test_a_network_that_diverged_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     train(tiny(tmp_path, steps=3), screen=False)
     before = (tmp_path / checkpoint.NAME).read_bytes()
@@ -427,26 +284,6 @@ def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
         go_on(tmp_path, steps=2)
     go_on(tmp_path, steps=2)
     assert saved(tmp_path)[1]["step"] == 2
-
-
-def test_an_order_that_kills_its_actors_ends_the_run() -> None:
-    actors = Processes(AGENT, "covering_hard", 2)
-    weights = flat_weights(make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False)))
-
-    def kill() -> None:
-        pipe, (process, _) = next(each for each in actors._actors.items() if each[1][1])
-        process.kill()
-        actors._bury(pipe)
-
-    try:
-        actors.send(Order((0, 1), 1, (1.0, 0.0), 0.0, (4.0, 4.0)), weights)
-        for _ in range(MAX_DEATHS):
-            kill()
-            assert actors.receive(timeout=0.0) == []  # which gives the order to another
-        with pytest.raises(ValueError, match="5 actor processes died of the same episodes"):
-            kill()
-    finally:
-        actors.close()
 
 
 def test_a_full_disk_is_told_and_the_old_checkpoint_kept(

@@ -30,11 +30,6 @@ class Web:
 
     def run(self) -> None:
         """Serves until interrupted."""
-        try:
-            import starlette  # noqa: F401
-            import uvicorn  # noqa: F401
-        except ImportError:
-            raise ValueError('the page needs more packages: pip install -e ".[web]" in the clone') from None
         from trilith.web import serve
 
         if self.budget < 0:
