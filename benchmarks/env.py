@@ -3,9 +3,10 @@
 Everything is measured in one process in one run, so read the ratios; the machine may be busy with other things.
 
 - *steps/s*: whole environment steps by random legal relative actions: new scenes, placement, settling, reward, mask and graph.
-- *step / engine*: the same over episodes that build (random legal actions, redrawn where they would end the episode), as a
-  ratio to the time Box2D itself needs for the same worlds, creating them and stepping them.
-- *engine share* and *physics steps* are of those episodes too.
+- *own ms*: time of a step over episodes that build (random legal actions, redrawn where they would end the episode) beyond what
+  Box2D itself needs for the same worlds, creating them and stepping them; *step / engine*: the two as a ratio.
+- *planner steps/s*: the same whole steps over the planner's episodes in the first validation scenes, which are tall and stand.
+- *physics steps* are of those episodes too.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import pyb2d3
 from rich.console import Console
 from rich.table import Table
 
-from trilith import physics
 from trilith.actions import DiscreteRelative, legal
+from trilith.builders import Planner
 from trilith.episode import State, start, step
+from trilith.frozen import frozen
 from trilith.observe.graph import graph
 from trilith.observe.image import image
 from trilith.observe.segments import segments
-from trilith.physics import GRAVITY, SUB_STEPS, TIME_STEP, Settled, _create_bodies, _weld, settle
+from trilith.physics import CONTACT_TUNING, GRAVITY, SUB_STEPS, TIME_STEP, Settled, settle
 from trilith.scene import Placement, Scene, place
 from trilith.tasks import TASKS
 
@@ -77,45 +79,81 @@ def building_episodes(task: str, count: int) -> list[tuple[State, Placement, Set
     return steps
 
 
-Bond = tuple[int, int, int, list[float]]
-"""After how many steps which two rows were welded, and how."""
+Call = tuple[str, int, Any, Any]
+"""What was asked of the engine: the call, the number of its body, and what it was given."""
 
 
-def bonds(placed: Scene) -> list[Bond]:
-    """The welds that are made while a scene settles."""
-    done = len(placed.glue)
-    log: list[Bond] = []
-    steps = 0
+class Listening:
+    """A world that does what it is asked and keeps a list of it, so that the same can be asked of the engine alone."""
 
-    class Counting(pyb2d3.World):  # type: ignore[misc]
-        def step(self, *arguments: float) -> None:
-            nonlocal steps
-            steps += 1
-            super().step(*arguments)
+    def __init__(self, gravity: tuple[float, float]) -> None:
+        self.world = REAL_WORLD(gravity=gravity)
+        self.calls: list[Call] = []
+        self.count = 0
+        LISTS.append(self.calls)
 
-    def weld(world: pyb2d3.World, a: pyb2d3.Body, b: pyb2d3.Body, frame: list[float]) -> None:
-        log.append((steps, a.user_data, b.user_data, frame))
-        _weld(world, a, b, frame)
+    def create_body_from_def(self, definition: Any) -> ListeningBody:
+        self.calls.append(("body", self.count, definition.copy(), None))
+        self.count += 1
+        return ListeningBody(self.world.create_body_from_def(definition), self.count - 1, self.calls)
 
-    with patch.object(pyb2d3, "World", Counting), patch.object(physics, "_weld", weld):
+    def step(self, *arguments: float) -> None:
+        self.calls.append(("step", 0, None, None))
+        self.world.step(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.world, name)
+
+
+class ListeningBody:
+    """A body of such a world."""
+
+    def __init__(self, body: Any, number: int, calls: list[Call]) -> None:
+        self.body, self.number, self.calls = body, number, calls
+
+    def create_polygon_shape(self, definition: Any, polygon: Any) -> None:
+        self.calls.append(("shape", self.number, definition.copy(), polygon))
+        self.body.create_polygon_shape(definition, polygon)
+
+    def apply_mass_from_shapes(self) -> None:
+        self.calls.append(("mass", self.number, None, None))
+        self.body.apply_mass_from_shapes()
+
+    def destroy(self) -> None:
+        self.calls.append(("destroy", self.number, None, None))
+        self.body.destroy()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.body, name)
+
+
+REAL_WORLD = pyb2d3.World
+LISTS: list[list[Call]] = []
+
+
+def calls_of(placed: Scene) -> list[Call]:
+    """All that is asked of the engine while a scene settles, but for questions."""
+    with patch.object(pyb2d3, "World", Listening):
         settle(placed)
-    return log[done:]
+    return LISTS.pop()
 
 
-def engine_only(placed: Scene, steps: int, bonds: list[Bond]) -> None:
-    """What Box2D itself does for a placement: a world with these bodies and welds, and so many steps."""
+def engine_only(calls: list[Call]) -> None:
+    """What Box2D itself does for a placement: the same bodies and shapes, and the same steps."""
     world = pyb2d3.World(gravity=(0.0, GRAVITY))
-    bodies = _create_bodies(world, placed)
-    for (i, j), frame in zip(placed.glue.tolist(), placed.glue_frame.tolist(), strict=True):
-        _weld(world, bodies[i], bodies[j], frame)
-    done = 0
-    for at, i, j, frame in bonds:
-        for _ in range(at - done):
+    world.set_contact_tuning(*CONTACT_TUNING)
+    bodies: list[Any] = []
+    for kind, number, definition, polygon in calls:
+        if kind == "step":
             world.step(TIME_STEP, SUB_STEPS)
-        done = at
-        _weld(world, bodies[i], bodies[j], frame)
-    for _ in range(steps - done):
-        world.step(TIME_STEP, SUB_STEPS)
+        elif kind == "shape":
+            bodies[number].create_polygon_shape(definition, polygon)
+        elif kind == "body":
+            bodies.append(world.create_body_from_def(definition))
+        elif kind == "mass":
+            bodies[number].apply_mass_from_shapes()
+        else:
+            bodies[number].destroy()
     world.destroy()
 
 
@@ -134,6 +172,17 @@ def whole_step(state: State, placement: Placement) -> None:
     graph(after.scene)
 
 
+def planned_episodes(task: str, scenes: int) -> list[tuple[State, Placement]]:
+    """Every step of the planner's episodes in the first validation scenes."""
+    planner, steps = Planner(), []
+    for index in range(scenes):
+        state = frozen(task, "hardest", "valid", index)
+        for placement in planner.plan(state):
+            steps.append((state, placement))
+            state = step(state, placement).state
+    return steps
+
+
 def measure(task: str, count: int) -> list[str]:
     """One row of the table."""
     random_steps(task, 50)  # compiles what has not been compiled on this machine yet
@@ -141,10 +190,12 @@ def measure(task: str, count: int) -> list[str]:
     built = building_episodes(task, count)
     scenes = [(state.scene,) for state, _, _ in built]
     placed = [place(state.scene, placement, TASKS[task].keeps_supply) for state, placement, _ in built]
-    worlds = [(scene, settled.steps, bonds(scene)) for scene, (_, _, settled) in zip(placed, built, strict=True)]
+    worlds = [(calls_of(scene),) for scene in placed]
     calls = [(state, placement) for state, placement, _ in built]
-    rounds = [(seconds(whole_step, calls), seconds(engine_only, worlds), seconds(step, calls)) for _ in range(3)]
-    whole, engine, stepped = (min(times) for times in zip(*rounds, strict=True))
+    rounds = [(seconds(whole_step, calls), seconds(engine_only, worlds)) for _ in range(3)]
+    whole, engine = (min(times) for times in zip(*rounds, strict=True))
+    planned = planned_episodes(task, 40)
+    planned_rate = len(planned) / min(seconds(whole_step, planned) for _ in range(3))
     some = scenes[:: max(1, len(scenes) // 200)]
     milliseconds = [
         1e3 * min(seconds(function, calls_) for _ in range(3)) / len(calls_)
@@ -158,8 +209,9 @@ def measure(task: str, count: int) -> list[str]:
     return [
         task,
         f"{rate:.0f}",
+        f"{planned_rate:.0f}",
         f"{whole / engine:.2f}",
-        f"{engine / stepped:.0%}",
+        f"{1e3 * (whole - engine) / len(calls):.2f}",
         f"{np.mean([settled.steps for _, _, settled in built]):.0f}",
         f"{np.mean([len(scene) for (scene,) in scenes]):.0f}",
         f"{1e3 * whole / len(calls):.2f}",
@@ -174,7 +226,8 @@ def main() -> None:
     table = Table(title=f"hardest levels, {count} steps each, one core")
     for column in (
         "task",
-        "steps/s", "step / engine", "engine share", "physics steps", "objects", "step ms", "legal ms", "graph ms", "images/s", "segments/s",
+        "steps/s", "planner steps/s", "step / engine", "own ms", "physics steps", "objects", "step ms",
+        "legal ms", "graph ms", "images/s", "segments/s",
     ):  # fmt: skip
         table.add_column(column, justify="left" if column == "task" else "right")
     for task in TASKS:

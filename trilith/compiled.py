@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _ROOT = Path(__file__).parent
 SOURCES = [
-    *(_ROOT / f"{name}.py" for name in ("compiled", "geometry", "scene", "actions")),
+    *(_ROOT / f"{name}.py" for name in ("compiled", "geometry", "scene", "physics", "actions")),
     *sorted(_ROOT.glob("tasks/*.py")),
     *(_ROOT / "observe" / f"{name}.py" for name in ("objects", "graph")),
     *(_ROOT / "nets" / f"{name}.py" for name in ("attend", "describe")),

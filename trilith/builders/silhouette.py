@@ -13,7 +13,7 @@ from trilith.builders.options import CODEC, options
 from trilith.builders.statics import stands
 from trilith.episode import State, step
 from trilith.scene import BLOCK_HEIGHT, SLOTS, Placement, Role, Scene, place
-from trilith.tasks.silhouette import filled
+from trilith.tasks.silhouette import SAME, filled
 
 MIDDLE = OFFSETS // 2
 """The offset that puts a block right into a target."""
@@ -90,7 +90,7 @@ def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
     targets = scene.rows(Role.TARGET)
     for target in targets[~np.asarray(filled(scene), dtype=bool)].tolist():
         (x, y, _), width = scene.pose[target], scene.size[target, 0]
-        near = o.safe & (o.width == width) & (np.abs(o.rest - y) < BLOCK_HEIGHT / 10) & (np.abs(o.x - x) < OFF * width)
+        near = o.safe & (np.abs(o.width - width) <= SAME) & (np.abs(o.rest - y) < BLOCK_HEIGHT / 10) & (np.abs(o.x - x) < OFF * width)
         k = np.flatnonzero(near)
         if len(k):
             for j in sorted({int(k[np.argmin(o.x[k])]), int(k[np.argmax(o.x[k])]), int(k[np.argmax(o.balance[k])])}):
@@ -107,7 +107,7 @@ def _open(scene: Scene) -> list[int]:
 
 
 def _slot(scene: Scene, target: int) -> int:
-    return int(np.argmax(scene.size[:SLOTS, 0] == scene.size[target, 0]))
+    return int(np.argmin(np.abs(scene.size[:SLOTS, 0] - scene.size[target, 0])))
 
 
 def _onto(scene: Scene, target: int, sticky: bool) -> Placement:
