@@ -392,3 +392,14 @@ def test_json_that_is_no_placement_is_refused(data, message):
 def test_json_that_is_no_recording_is_refused(data):
     with pytest.raises(ValueError, match="an episode is an object"):
         Recording.from_json(data)
+
+
+def test_a_recording_names_its_physics_and_an_older_one_says_so():
+    recording = Recording(covering(0.0), (None,))
+    data = recording.to_json()
+    assert Recording.from_json(data).note() == ""
+    del data["physics"]
+    assert Recording.from_json(data).physics == 1
+    assert "version 1 of the physics" in Recording.from_json(data).note()
+    with pytest.raises(ValueError, match="physics 'x'"):
+        Recording.from_json(data | {"physics": "x"})

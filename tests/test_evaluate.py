@@ -16,11 +16,13 @@ from shell import gone, interrupt, launch, refused, trilith, until
 
 from trilith import evaluate as module
 from trilith.agent import AGENTS, LegalAgent, RandomAgent
+from trilith.agents.config import SearchConfig
 from trilith.cli import main
 from trilith.episode import REASONS, Recording, step
 from trilith.evaluate import GROUP, Evaluation, Run, play, summary
 from trilith.files import read_json, write_json
 from trilith.frozen import VERSION, frozen, generator, set_name
+from trilith.physics import PHYSICS
 from trilith.scene import Placement, Role
 from trilith.tasks import get_task
 
@@ -260,13 +262,18 @@ def test_the_figures_are_those_of_a_plain_computation(small):
 
 
 def test_figures_worked_out_by_hand():
-    columns = ("index", "level", "reward", "best", "blocks", "glue", "reason")
-    rows = [(0, 7, 4.0, 8.0, 6, 0, "max_steps"), (1, 0, 1.0, 1.0, 1, 1, "complete"), (2, 7, -2.0, 8.0, 2, 2, "obstacle_hit")]
+    columns = ("index", "level", "reward", "kept", "forfeited", "best", "blocks", "glue", "reason")
+    rows = [
+        (0, 7, 4.0, 4.0, 4.0, 8.0, 6, 0, "max_steps"),
+        (1, 0, 1.0, 1.0, 1.0, 1.0, 1, 1, "complete"),
+        (2, 7, -2.0, -2.0, 0.0, 8.0, 2, 2, "obstacle_hit"),
+    ]
     episodes = [dict(zip(columns, row, strict=True)) for row in rows]
     result = summary(Evaluation("legal", "silhouette", "all", scenes=3, worst=0), episodes)
     assert (result["reward"], result["most"], result["blocks"], result["glue"]) == (1, pytest.approx(17 / 3), 3, 1)
     assert result["share"] == pytest.approx(3 / 17), "of all there is to earn, not the mean of shares"
     assert result["solved"] == pytest.approx(1 / 3)
+    assert (result["kept"], result["forfeited"]) == (1, pytest.approx(5 / 3))
     assert result["interval"] == pytest.approx(1.96 * 3 / 3**0.5)
     assert result["by_level"] == {"0": {"episodes": 1, "reward": 1, "most": 1}, "7": {"episodes": 2, "reward": 1, "most": 8}}
     assert result["rewards"] == [4, 1, -2]
@@ -285,6 +292,33 @@ def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward
         assert each["reward"] == result["rewards"][each["index"]]
         *_, last = Recording.from_json(each).replay()
         assert (last.state.total, last.state.ended) == (each["reward"], each["reason"])
+
+
+def test_both_rewards_of_an_obstacle_touched_come_from_the_same_episodes(tmp_path):
+    kept = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48), tmp_path / "kept.json")
+    forfeited = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48, forfeit=True), tmp_path / "forfeited.json")
+    assert kept["reward"] == kept["kept"] == forfeited["kept"]
+    assert forfeited["reward"] == forfeited["forfeited"] == kept["forfeited"]
+    assert kept["reasons"] == forfeited["reasons"]
+    assert any(a != b for a, b in zip(kept["rewards"], forfeited["rewards"], strict=True))
+    for each in forfeited["worst"]:  # as the rules have it, played again
+        *_, last = Recording.from_json(each).replay()
+        assert last.state.total == each["reward"]
+
+
+def test_an_agent_that_searches_has_the_reward_of_its_own_rule_only(tmp_path):
+    result = measured(replace(SMALL, agent="legal", scenes=2, search=SearchConfig(2)), tmp_path / "searched.json")
+    assert result["kept"] == result["reward"]
+    assert result["forfeited"] is None
+
+
+def test_a_result_of_other_physics_is_not_taken_for_this_one(tmp_path):
+    path = tmp_path / "x.json"
+    result = measured(replace(SMALL, scenes=3), path)
+    assert result["physics"] == PHYSICS
+    path.write_text(json.dumps({name: value for name, value in result.items() if name != "physics"}))
+    with pytest.raises(ValueError, match="physics 1, not 2"):
+        measured(replace(SMALL, scenes=3), path)
 
 
 def test_no_worst_are_kept_if_none_are_asked_for(tmp_path):

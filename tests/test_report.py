@@ -247,3 +247,10 @@ def test_results_on_different_scenes_are_not_compared(tmp_path):
     with pytest.raises(ValueError, match=r"results on different versions of the test scenes: \[1, 2\]"):
         report(tmp_path, result("legal", "covering", "all", 1.0, version=1), result("random", "covering", "all", 1.0, version=2))
     assert not (tmp_path / "report").exists()
+
+
+def test_results_of_other_physics_have_a_row_of_their_own(tmp_path):
+    old = result("planner", "covering", "hardest", 7.5)
+    del old["physics"]
+    rows = table(report(tmp_path, result("planner", "covering", "hardest", 7.9), old))
+    assert [name for name in rows if name.startswith("planner")] == ["planner", "planner (physics 1)"]

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from trilith.geometry import Bools, overlaps_any
-from trilith.physics import Settled, settle
+from trilith.physics import PHYSICS, Settled, settle
 from trilith.scene import SLOTS, Placement, Role, Scene, clipped, place
 from trilith.tasks import Level, Task, get_task
 
@@ -106,6 +106,15 @@ def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
     return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
 
 
+def forfeits(end: State, last: Placement | None) -> bool:
+    """Whether an episode ended so that, by the paper's words, all it had earned is taken back; `last` is its last placement.
+
+    An obstacle was touched, or the new block would have overlapped one.
+    """
+    at_obstacle = end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
+    return end.ended == "obstacle_hit" or at_obstacle
+
+
 def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
     """One placement and what follows from it; None stands for an invalid edge.
 
@@ -154,6 +163,8 @@ class Recording:
     placements: tuple[Placement | None, ...]
     """None where an agent chose an invalid edge."""
     forfeit: bool = False
+    physics: int = PHYSICS
+    """Version of the physics it was played with: another one may replay it otherwise."""
 
     def replay(self, record: bool = False) -> Iterator[Step]:
         """The steps of the episode, simulated again."""
@@ -169,6 +180,7 @@ class Recording:
             "start": self.start.to_json(),
             "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
             "forfeit": self.forfeit,
+            "physics": self.physics,
         }
 
     @staticmethod
@@ -180,7 +192,22 @@ class Recording:
             State.from_json(data["start"]),
             tuple(None if p is None else placement_from_json(p) for p in data["placements"]),
             bool(data.get("forfeit", False)),
+            physics_from_json(data),
         )
+
+    def note(self) -> str:
+        """What to tell whoever replays it, "" if there is nothing to tell."""
+        if self.physics == PHYSICS:
+            return ""
+        return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
+
+
+def physics_from_json(data: Mapping[str, Any]) -> int:
+    """The version of the physics that a recording, a result or a card names; the first one named none."""
+    version = data.get("physics", 1)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ValueError(f"physics {version!r}: must be a version, 1 to {PHYSICS}")
+    return version
 
 
 def placement_from_json(data: Any) -> Placement:

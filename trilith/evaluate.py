@@ -27,9 +27,10 @@ import numpy as np
 
 from trilith.agent import Agent, fingerprint, load_agent, trained_for
 from trilith.agents.config import SearchConfig
-from trilith.episode import REASONS, Recording, State, step
+from trilith.episode import REASONS, Recording, State, forfeits, step
 from trilith.files import make_folder, read_json, told, whole, write_json
 from trilith.frozen import SIZES, VERSION, Split, frozen, generator, set_name
+from trilith.physics import PHYSICS
 from trilith.processes import start_deaf
 from trilith.scene import Placement, Role
 from trilith.tasks import Level, get_task
@@ -70,7 +71,7 @@ class Evaluation:
         """All that the episodes depend on, but for the code of the agent."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search")}
         search = asdict(self.search) if self.search.budget else None
-        return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION}
+        return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
 
     def load(self) -> Agent:
         """The agent. Raises ValueError naming what there is, or what it cannot do."""
@@ -96,29 +97,37 @@ def play(agent: Agent, states: list[State], rngs: list[np.random.Generator], for
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[dict[str, Any]]:
-    """What came of each episode of a group, as a line of the journal has it."""
+    """What came of each episode of a group, as a line of the journal has it.
+
+    What an agent does that does not search is the same under both rules of an obstacle touched, so both rewards are known.
+    """
     e = evaluation
+    searches = bool(e.search.budget)
     starts = [frozen(e.task, e.level, e.split, index) for index in indices]
     rngs = [generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index) for index in indices]
-    return [
-        {
+    episodes = []
+    for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.forfeit and searches), strict=True):
+        forfeited = 0.0 if forfeits(end, recording.placements[-1]) else end.total
+        episode = {
             "index": index,
             "level": end.level,
-            "reward": end.total,
+            "reward": forfeited if e.forfeit else end.total,
+            "kept": None if searches and e.forfeit else end.total,
+            "forfeited": None if searches and not e.forfeit else forfeited,
             "best": end.rules.best(end.scene),
             "blocks": int((end.scene.role == Role.BLOCK).sum()),
             "glue": int(end.scene.sticky.sum()),
             "reason": end.ended,
             "placements": recording.to_json()["placements"],
         }
-        for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.forfeit), strict=True)
-    ]
+        episodes.append(episode)
+    return episodes
 
 
 def recording_of(evaluation: Evaluation, episode: dict[str, Any]) -> dict[str, Any]:
     """An episode of a journal as a recording in JSON."""
     first = frozen(evaluation.task, evaluation.level, evaluation.split, episode["index"])
-    return {"start": first.to_json(), "placements": episode["placements"], "forfeit": evaluation.forfeit}
+    return {"start": first.to_json(), "placements": episode["placements"], "forfeit": evaluation.forfeit, "physics": PHYSICS}
 
 
 def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -132,6 +141,8 @@ def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str,
         **evaluation.identity(),
         "episodes": len(episodes),
         "reward": float(rewards.mean()),
+        "kept": _mean(episodes, "kept"),
+        "forfeited": _mean(episodes, "forfeited"),
         "interval": 1.96 * float(rewards.std(ddof=1)) / len(rewards) ** 0.5 if len(rewards) > 1 else None,
         "share": float(rewards.sum() / best.sum()),
         "most": float(best.mean()),
@@ -149,6 +160,12 @@ def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str,
             for e in short
         ],
     }
+
+
+def _mean(episodes: list[dict[str, Any]], name: str) -> float | None:
+    """Mean of a figure, None if it is not known."""
+    values = [episode[name] for episode in episodes]
+    return None if None in values else float(np.mean(values))
 
 
 class Run:
@@ -173,7 +190,7 @@ class Run:
     def _finished(self) -> dict[str, Any]:
         found = read_json(self.out)
         if isinstance(found, dict):
-            found = {"search": None, "weights": None} | found  # results from before there were any
+            found = {"search": None, "weights": None, "physics": 1} | found  # results from before there were any
         if not isinstance(found, dict) or not {"by_level", "worst", *self._identity} <= found.keys():
             raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
         for key, value in self._identity.items():

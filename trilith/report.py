@@ -12,8 +12,9 @@ from typing import Any
 
 from trilith.agent import short_names
 from trilith.agents.config import SearchConfig
-from trilith.episode import REASONS
+from trilith.episode import REASONS, physics_from_json
 from trilith.files import read_json, whole
+from trilith.physics import PHYSICS
 from trilith.tasks import TASKS
 
 Result = dict[str, Any]
@@ -58,6 +59,8 @@ def load_results(folder: Path) -> list[Result]:
         result.setdefault("search", None)  # results from before there was any
         run, trained = run_and_seed(result["agent"])
         result["plain"], result["seed"] = names[run], (trained, result["seed"])
+        if (physics := physics_from_json(result)) != PHYSICS:  # another world, so another row
+            result["plain"] += f" (physics {physics})"
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
 

@@ -1,5 +1,6 @@
 """Q-learning finds the known values of a two-step task, keeps to its mask, and comes back from its files."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from nets.scenes import states
 
 from trilith.actions import DiscreteRelative, legal
 from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, from_json, to_json
-from trilith.agents.dqn import DQNAgent, choose, load, make_layout, make_net, observe, save_weights
+from trilith.agents.dqn import DQNAgent, choose, load, make_layout, make_net, observe, save_weights, warn_of_physics
 from trilith.agents.learner import DQNLearner, shortfall, surprise
 from trilith.agents.replay import Episode, Replay
 from trilith.episode import start, step
@@ -291,3 +292,18 @@ def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) 
     kind = NetConfig if name in NetConfig.__dataclass_fields__ else DQNConfig
     with pytest.raises(ValueError, match=f"{name}( {value}: must be|, 3)"):
         kind(**wrong)
+
+
+def test_weights_of_older_physics_load_with_one_line_of_warning_once_a_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "best.safetensors"
+    config = DQNConfig(net=SMALL)
+    save_weights(path, config, "silhouette", make_net(config, make_layout(config, "silhouette")), {})
+    warn_of_physics.cache_clear()
+    load(path)
+    assert capsys.readouterr().err == ""
+    card = json.loads(path.with_suffix(".json").read_text())
+    del card["physics"]
+    path.with_suffix(".json").write_text(json.dumps(card))
+    load(path)
+    load(path)
+    assert capsys.readouterr().err.count("version 1 of the physics") == 1

@@ -176,3 +176,9 @@ def test_scenes_are_drawn_as_described():
         plain.append(features)
     error = np.sqrt((np.var(ours, axis=0) + np.var(plain, axis=0)) / n)
     assert (np.abs(np.mean(ours, axis=0) - np.mean(plain, axis=0)) < 4 * error).all()
+
+
+def test_a_width_that_another_program_computed_counts_as_the_same():
+    for width, same in ((3.5000000000000004, True), (3.4995, True), (3.498, False)):
+        scene = with_blocks(fresh_scene([(0.0, 0.35, width, 0.7)], []), [(LARGE_SLOT, 0.0, 0.35, 0.0)])
+        assert filled(scene).tolist() == [same]

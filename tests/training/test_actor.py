@@ -19,8 +19,8 @@ from trilith.training.config import recipe_config
 def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ends, taken = [], set()
 
-    def spy(state: State, placement: Any) -> Any:
-        after = step(state, placement)
+    def spy(state: State, placement: Any, forfeit: bool) -> Any:
+        after = step(state, placement, forfeit)
         ends.append(after.state.ended)
         return after
 
@@ -48,8 +48,24 @@ def test_exploring_grows_as_an_episode_nears_its_end() -> None:
         return by_chance(which, states, records, np.zeros_like(random), rng)
 
     rng = np.random.default_rng(0)
-    _play(net.layout, spy, [start("covering_hard", 1, rng) for _ in range(300)], 0.6, [3.0] * 300, rng)
+    _play(net.layout, spy, [start("covering_hard", 1, rng) for _ in range(300)], 0.6, [3.0] * 300, rng, False)
     assert [random.mean() for random in explored[:4]] == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
+
+
+def test_under_forfeit_an_obstacle_touched_takes_back_all_that_an_episode_earned() -> None:
+    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
+    kept, forfeited = (
+        collect(net, "covering_hard", Order((0, 1), 40, (0.0, 1.0), 0.0, (7.0, 7.0), by_chance=True, forfeit=forfeit)).episodes
+        for forfeit in (False, True)
+    )
+    changed = 0
+    for one, two in zip(kept, forfeited, strict=True):
+        assert one.actions.tolist() == two.actions.tolist()
+        if one.rewards.tolist() != two.rewards.tolist():
+            changed += 1
+            assert two.rewards.sum() == pytest.approx(0.0, abs=1e-6)
+            assert one.rewards[:-1].tolist() == two.rewards[:-1].tolist()
+    assert changed > 3
 
 
 def test_an_actor_that_searches_tells_what_it_found() -> None:

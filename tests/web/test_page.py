@@ -52,7 +52,7 @@ def test_what_was_built_by_hand_is_what_the_rules_give_byte_for_byte(visitor: Vi
     for text, placed in moments[1:]:
         state = step(state, Placement(*placed)).state
         assert State.from_json(json.loads(text)).scene.tobytes() == state.scene.tobytes()
-    recording = Recording.from_json(json.loads(visitor.page.evaluate("() => trilith.episode.recording()")))
+    recording = Recording.from_json(json.loads(visitor.page.evaluate("() => trilith.episode.recording(trilith.about.physics)")))
     assert [each.state for each in recording.replay()][-1] == state
 
 

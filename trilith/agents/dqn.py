@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +17,13 @@ from safetensors.torch import load_file
 from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, legal
 from trilith.agent import first_of_width, weights_file
 from trilith.agents.config import DQNConfig, from_json, to_json
-from trilith.episode import State
+from trilith.episode import State, physics_from_json
 from trilith.files import read_json, write_json
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
+from trilith.physics import PHYSICS
 from trilith.scene import SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.search import Prior
 from trilith.tasks import get_task
@@ -165,7 +168,14 @@ def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict
     save_tensors(path, {name: value.numpy() for name, value in net.state_dict().items()})
     everything = to_json(config)
     agent = {name: everything.pop(name) for name in NEEDED}
-    write_json(path.with_suffix(".json"), {"task": task, "agent": agent, "learning": everything, **card})
+    write_json(path.with_suffix(".json"), {"task": task, "physics": PHYSICS, "agent": agent, "learning": everything, **card})
+
+
+@cache
+def warn_of_physics(version: int) -> None:
+    """Tells, once a process, that weights were trained in another world than this one."""
+    if version != PHYSICS:
+        print(f"weights trained with version {version} of the physics (now {PHYSICS}): they act, but were not made for it", file=sys.stderr)
 
 
 def load(path: str | Path) -> DQNAgent:
@@ -176,6 +186,7 @@ def load(path: str | Path) -> DQNAgent:
     path = weights_file(Path(path))
     data = read_json(path.with_suffix(".json"))
     try:
+        warn_of_physics(physics_from_json(data))
         given = {"stop": False} | data["agent"]  # the first agents could not
         config = from_json(DQNConfig, {name: given[name] for name in NEEDED})
         net = make_net(config, make_layout(config, data["task"]))

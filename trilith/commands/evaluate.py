@@ -183,6 +183,12 @@ def _result_table(result: dict[str, Any]) -> Table:
     )
     interval = f" ± {result['interval']:.3f}" if result["interval"] is not None else ""
     table.add_row("mean reward (95 % interval)", f"{result['reward']:.3f}{interval}")
+    for name, rule in (
+        ("kept", "if what was earned before an obstacle is touched is kept"),
+        ("forfeited", "if it is forfeited, as in the paper"),
+    ):
+        if result.get(name) is not None:
+            table.add_row(f"  {rule}", f"{result[name]:.3f}")
     table.add_row("share of the most there is to earn", f"{result['share']:.1%}")
     table.add_row("fully solved", f"{result['solved']:.1%}")
     table.add_row("blocks, sticky ones", f"{result['blocks']:.2f}, {result['glue']:.2f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -128,5 +129,7 @@ class Film:
             steps = list(recording.replay(record=True))
         except ValueError as error:
             raise ValueError(f"{self.episode}: {error}") from None
+        if note := recording.note():
+            print(note, file=sys.stderr)
         film(episode_frames(recording.start, steps, self.pixels), self.out)
         print(self.out)

@@ -47,6 +47,8 @@ class Order(NamedTuple):
     """Let the planner build instead of the network."""
     by_chance: bool = False
     """Let a builder place whatever overlaps nothing instead of the network; where it explores, whatever the mask allows."""
+    forfeit: bool = False
+    """Whether touching an obstacle takes back all that was earned."""
     valid: int | None = None
     """The evaluation that is due at this learner step: play `episodes` validation scenes of the hardest level and of all
     levels each instead, without exploring."""
@@ -66,26 +68,26 @@ def collect(net: QNet, task: str, order: Order) -> Played:
     """Plays the episodes of an order with a network. The same arguments always give the same episodes."""
     if order.valid is not None:
         sets = {level: valid_states(task, level, order.episodes) for level in ("hardest", "all")}
-        return Played(order, [], {level: float(np.mean(play_greedily(net, states))) for level, states in sets.items()})
+        return Played(order, [], {level: float(np.mean(play_greedily(net, states, order.forfeit))) for level, states in sets.items()})
     rng = np.random.default_rng(order.seed)
     rules = get_task(task)
     levels = rng.choice(len(order.levels), size=order.episodes, p=order.levels)
     starts = [start(rules, rules.levels[level], rng) for level in levels]
     if order.demonstrate:
-        episodes = [episode for first in starts if (episode := _demonstrate(net.layout, first))]
+        episodes = [episode for first in starts if (episode := _demonstrate(net.layout, first, order.forfeit))]
         return Played(order, episodes, {})
     lengths = [order.lengths[level] for level in levels]
     if order.by_chance:
         choice = _by_chance(net)
     else:
         choice = _by_search(net, order, starts) if order.search.budget else _by_value(net)
-    episodes = [e for e in _play(net.layout, choice, starts, order.epsilon, lengths, rng) if len(e.actions)]
+    episodes = [e for e in _play(net.layout, choice, starts, order.epsilon, lengths, rng, order.forfeit) if len(e.actions)]
     return Played(order, episodes, {})
 
 
-def play_greedily(net: QNet, starts: Sequence[State]) -> list[float]:
+def play_greedily(net: QNet, starts: Sequence[State], forfeit: bool = False) -> list[float]:
     """The return of each episode, without exploring."""
-    episodes = _play(net.layout, _by_value(net, net.stops), starts, 0.0, [1.0] * len(starts), np.random.default_rng(0))
+    episodes = _play(net.layout, _by_value(net, net.stops), starts, 0.0, [1.0] * len(starts), np.random.default_rng(0), forfeit)
     return [float(e.rewards.sum()) for e in episodes]
 
 
@@ -95,7 +97,7 @@ def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
     return tuple(frozen(task, level, "valid", i) for i in range(count))
 
 
-def _demonstrate(layout: Layout, first: State) -> Episode | None:
+def _demonstrate(layout: Layout, first: State, forfeit: bool) -> Episode | None:
     """The episode that the planner builds, as the nearest actions of the layout.
 
     None if it would build nothing, or if these are not near enough and what it builds breaks: its own grid is the default one.
@@ -103,7 +105,7 @@ def _demonstrate(layout: Layout, first: State) -> Episode | None:
     state, steps = first, []
     for placement in PLANS[first.task](first):
         action = layout.encode(state.scene, placement)
-        after = step(state, layout.decode(state.scene, action))
+        after = step(state, layout.decode(state.scene, action), forfeit)
         steps.append(_Step(observe(layout, [state.scene])[0], after.reward, Choice(np.array(action))))
         state = after.state
         if state.ended:
@@ -164,7 +166,7 @@ def _by_chance(net: QNet) -> Chooser:
 def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
     """By tree search over the values of a network; what was found there goes with the choice."""
     agent = DQNAgent(net, order.discount, stops=False)
-    searcher = SearchAgent(agent, order.search)
+    searcher = SearchAgent(agent, order.search, order.forfeit)
     rngs = [np.random.default_rng((*order.seed, 1, i)) for i in range(len(starts))]
 
     def chosen(root: Node[State], random: bool, rng: np.random.Generator) -> Choice | None:
@@ -185,7 +187,13 @@ def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
 
 
 def _play(
-    layout: Layout, choice: Chooser, starts: Sequence[State], epsilon: float, lengths: Sequence[float], rng: np.random.Generator
+    layout: Layout,
+    choice: Chooser,
+    starts: Sequence[State],
+    epsilon: float,
+    lengths: Sequence[float],
+    rng: np.random.Generator,
+    forfeit: bool,
 ) -> list[Episode]:
     """Episodes from given beginnings to their ends, all side by side."""
     states = list(starts)
@@ -201,7 +209,7 @@ def _play(
         for record, chosen, i in zip(records, choice(running, now, records, random, rng), running, strict=True):
             if chosen is None:  # nothing can be placed: the episode is over, and what led here was its last step
                 continue
-            after = step(states[i], layout.decode(states[i].scene, chosen.action.tolist()))
+            after = step(states[i], layout.decode(states[i].scene, chosen.action.tolist()), forfeit)
             steps[i].append(_Step(record, after.reward, chosen))
             states[i] = after.state
             if not after.state.ended:

@@ -34,6 +34,8 @@ class TrainConfig:
     """Of everything random."""
     seeds: int = 1
     """Train this many runs in a row, with seeds from `seed` on, each in a folder of its own inside `out`."""
+    forfeit: bool = False
+    """Learn under the paper's words: touching an obstacle takes back all that was earned. Evaluations play by the same rule."""
     episodes: int = 32
     """Episodes that an actor plays side by side between two sets of weights."""
     threads: int = 1

@@ -244,13 +244,13 @@ class Run:
         levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
         episodes = DEMONSTRATIONS if show else config.episodes
         seed, lengths = (config.seed, self.orders), tuple(self.lengths)
-        return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, self.by_chance)
+        return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, self.by_chance, config.forfeit)
 
     def _evaluation(self, due: int) -> Order:
         """The order for an evaluation, whose weights are kept until it is known whether they are the best."""
         self.evaluated = due
         self._valid[due] = _Evaluation(flat_weights(self.learner.acting), self.learner.steps)
-        return Order((self.config.seed, 0), self.config.evaluate_scenes, (), 0.0, (), valid=due)
+        return Order((self.config.seed, 0), self.config.evaluate_scenes, (), 0.0, (), forfeit=self.config.forfeit, valid=due)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         """Evaluates once more at the end, unless that has just been done; an evaluation under way is given up for it."""
@@ -318,7 +318,7 @@ class Run:
 
     def _save_weights(self, name: str, net: QNet, steps: int) -> None:
         config = self.config
-        card = {"recipe": config.recipe, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
+        card = {"recipe": config.recipe, "forfeit": config.forfeit, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
         save_weights(config.out / f"{name}.safetensors", config.agent, config.task, net, card)
 
     def _log(self, log: Log, rates: list[float]) -> None:

@@ -28,6 +28,7 @@ from starlette.routing import Route
 
 from trilith.actions import CLEARANCE, OFFSETS
 from trilith.agent import available, shipped
+from trilith.physics import PHYSICS
 from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.tasks import TASKS, Task
 from trilith.web import wire
@@ -114,6 +115,7 @@ class Site:
             "place_y": PLACE_Y,
             "block_height": BLOCK_HEIGHT,
             "clearance": CLEARANCE,
+            "physics": PHYSICS,
             "offsets": OFFSETS,
             "opened": self.opened and {"name": self.opened[0], "count": len(self.opened[1])},
         }

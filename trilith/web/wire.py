@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trilith.episode import Recording, State, Step, placement_from_json
+from trilith.episode import Recording, State, Step, physics_from_json, placement_from_json
 from trilith.physics import TIME_STEP, Settled
 from trilith.scene import Placement, Role, Scene
 from trilith.tasks import Level, get_task
@@ -161,7 +161,7 @@ def recording_from(data: Any) -> Recording:
         raise ValueError("an episode is an object with the fields 'start' and 'placements'")
     begin = state_from(data["start"])
     forfeit = boolean(data.get("forfeit", False), "forfeit")
-    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), forfeit)
+    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), forfeit, physics_from_json(data))
 
 
 def open_text(text: str) -> list[dict[str, str]]:
@@ -180,7 +180,8 @@ def open_text(text: str) -> list[dict[str, str]]:
     result = []
     for number, each in enumerate(found, start=1):
         try:
-            result.append({"text": dumps(recording_from(each).to_json()), "note": _note(each)})
+            episode = recording_from(each)
+            result.append({"text": dumps(episode.to_json()), "note": ", ".join(filter(None, (_note(each), episode.note())))})
         except ValueError as error:
             raise ValueError(f"episode {number}: {error}") from None
     return result

@@ -34,7 +34,8 @@ export class Episode {
   }
 
   /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
-  recording() {
-    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(this.placements)},"forfeit":${this.forfeit}}`;
+  recording(physics) {
+    const { placements, forfeit } = this;
+    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"forfeit":${forfeit},"physics":${physics}}`;
   }
 }

@@ -47,7 +47,7 @@ export class Files {
   }
 
   saveJson() {
-    this.give(new Blob([this.app.episode.recording(), "\n"], { type: "application/json" }), this.name(".json"));
+    this.give(new Blob([this.app.episode.recording(this.app.about.physics), "\n"], { type: "application/json" }), this.name(".json"));
     this.app.say("Saved: it can be opened here again, and by trilith replay.");
   }
 
@@ -56,7 +56,7 @@ export class Files {
     button.disabled = true;
     this.app.say("Making the film …");
     await this.app.attempt(async () => {
-      this.give(await this.app.api.film(this.app.episode.recording()), name);
+      this.give(await this.app.api.film(this.app.episode.recording(this.app.about.physics)), name);
       this.app.say("Saved the film.");
     });
     button.disabled = false;
