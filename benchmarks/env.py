@@ -22,16 +22,16 @@ import pyb2d3
 from rich.console import Console
 from rich.table import Table
 
-from trilith.actions import DiscreteRelative, legal
 from trilith.builders import Planner
-from trilith.episode import State, start, step
-from trilith.frozen import frozen
-from trilith.observe.graph import graph
-from trilith.observe.image import image
-from trilith.observe.segments import segments
-from trilith.physics import CONTACT_TUNING, GRAVITY, SUB_STEPS, TIME_STEP, Settled, settle
-from trilith.scene import Placement, Scene, place
-from trilith.tasks import TASKS
+from trilith.evaluation.frozen import frozen
+from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.episode import State, start, step
+from trilith.world.observe.graph import graph
+from trilith.world.observe.image import image
+from trilith.world.observe.segments import segments
+from trilith.world.physics import CONTACT_TUNING, GRAVITY, SUB_STEPS, TIME_STEP, Settled, settle
+from trilith.world.scene import Placement, Scene, place
+from trilith.world.tasks import TASKS
 
 CODEC = DiscreteRelative()
 

@@ -20,9 +20,9 @@ from time import perf_counter as clock
 from rich.console import Console
 from rich.table import Table
 
-from trilith.agent import trained_for
-from trilith.evaluate import GROUP, Evaluation, Run
-from trilith.tasks import TASKS
+from trilith.agents.registry import trained_for
+from trilith.evaluation.evaluate import GROUP, Evaluation, Run
+from trilith.world.tasks import TASKS
 
 WHOLE = Evaluation("legal", "covering_hard", scenes=10_000, worst=0)
 

@@ -30,14 +30,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from nets.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
 from nets.scenes import states  # type: ignore[import-not-found]
 
-from trilith.agents.config import FAST, PAPER, DQNConfig
-from trilith.agents.dqn import choose, make_layout, make_net, observe
+from trilith.agents.dqn.config import FAST, PAPER, DQNConfig
+from trilith.agents.dqn.policy import choose, make_layout, make_net, observe
 from trilith.agents.replay import Replay
 from trilith.nets.batch import Records, reference_rows
 from trilith.nets.qnet import QNet
-from trilith.scene import SLOTS, Scene
 from trilith.training.config import recipe_config
 from trilith.training.run import train
+from trilith.world.scene import SLOTS, Scene
 
 ROUNDS = 5
 

@@ -14,12 +14,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from trilith.actions import CLEARANCE
-from trilith.physics import settle
-from trilith.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SLOT_WIDTHS, SMALL, Placement, Role, Scene, fresh_scene, place
-from trilith.tasks import TASKS
-from trilith.tasks.silhouette import filled
-from trilith.tasks.task import layer_y
+from trilith.world.actions import CLEARANCE
+from trilith.world.physics import settle
+from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SLOT_WIDTHS, SMALL, Placement, Role, Scene, fresh_scene, place
+from trilith.world.tasks import TASKS
+from trilith.world.tasks.silhouette import filled
+from trilith.world.tasks.task import layer_y
 
 Piece = tuple[float, float, float]
 """x, y and width of a target."""

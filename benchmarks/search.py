@@ -26,14 +26,15 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agent import LegalAgent
-from trilith.agents.config import FAST, PAPER, SearchConfig
-from trilith.agents.dqn import DQNAgent, make_layout, make_net
-from trilith.console import show, table_of
-from trilith.episode import State, step
-from trilith.frozen import frozen
-from trilith.search import Prior
-from trilith.searching import SearchAgent, Valuer
+from trilith.agents.chance import LegalAgent
+from trilith.agents.dqn.config import FAST, PAPER
+from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
+from trilith.evaluation.frozen import frozen
+from trilith.search.agent import SearchAgent, Valuer
+from trilith.search.config import SearchConfig
+from trilith.search.tree import Prior
+from trilith.support.console import show, table_of
+from trilith.world.episode import State, step
 
 SIDE_BY_SIDE = (1, 16, 64)
 ROUNDS = 5

@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tyro
 from tyro.conf import Positional
 
-from trilith.agent import ZOO, weights_file
-from trilith.agents.config import SearchConfig
-from trilith.console import Progress
-from trilith.evaluate import Evaluation, Run
-from trilith.files import read_json, whole, write_json
+from trilith.agents.registry import ZOO, weights_file
+from trilith.evaluation.evaluate import Evaluation, Run
+from trilith.search.config import SearchConfig
+from trilith.support.console import Progress
+from trilith.support.files import read_json, whole, write_json
 
 LARGEST = 2_000_000
 """Bytes of weights that may be committed."""

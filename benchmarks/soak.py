@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from trilith.actions import CODECS, ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute
-from trilith.agent import LegalAgent
-from trilith.episode import REASONS, State, start, step
-from trilith.scene import Placement
-from trilith.tasks import TASKS, Level
+from trilith.agents.chance import LegalAgent
+from trilith.world.actions import CODECS, ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute
+from trilith.world.episode import REASONS, State, start, step
+from trilith.world.scene import Placement
+from trilith.world.tasks import TASKS, Level
 
 LEGAL = LegalAgent()
 

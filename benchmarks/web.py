@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from trilith.agent import LegalAgent
-from trilith.episode import State
-from trilith.tasks import TASKS
+from trilith.agents.chance import LegalAgent
 from trilith.web.browser import chromium, find_chromium
+from trilith.world.episode import State
+from trilith.world.tasks import TASKS
 
 VISITORS = 20
 EVERY = 2.0
@@ -126,7 +126,7 @@ def latency(port: int) -> bool:
             page.mouse.up()
             page.wait_for_function("(n) => performance.getEntriesByName('trilith:first-frame').length > n", arg=k)
             page.wait_for_function("() => !trilith.busy && !trilith.panel.fall")
-            if page.evaluate("() => trilith.episode.ended"):
+            if page.evaluate("() => trilith.world.episode.ended"):
                 page.evaluate("() => trilith.jump(0)")
         times = page.evaluate("() => performance.getEntriesByName('trilith:first-frame').map(({ duration }) => duration)")
     middle, high = np.percentile(times, [50, 95])

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trilith.agent import load_agent
-from trilith.evaluate import play
-from trilith.frozen import frozen, generator
-from trilith.render import contact_sheet, picture, save_png, without_sky
-from trilith.tasks import TASKS
+from trilith.agents.registry import load
+from trilith.evaluation.evaluate import play
+from trilith.evaluation.frozen import frozen, generator
+from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
+from trilith.world.tasks import TASKS
 
 SCENES = 6
 """Scenes to choose from: the first one of these in which the planner earns the largest share is shown."""
@@ -19,7 +19,7 @@ SCENES = 6
 
 def main() -> None:
     """Writes the picture."""
-    planner = load_agent("planner")
+    planner = load("planner")
     before, after, titles, captions = [], [], [], []
     for task in TASKS.values():
         starts = [frozen(task.name, "hardest", "test", index) for index in range(SCENES)]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trilith.actions import DiscreteRelative, legal
-from trilith.episode import State
-from trilith.scene import SLOTS, Placement
+from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.episode import State
+from trilith.world.scene import SLOTS, Placement
 
 
 class Flat:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trilith import cli
+from trilith.cli.main import main as cli
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

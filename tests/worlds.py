@@ -8,10 +8,10 @@ import sys
 import numpy as np
 from hypothesis import strategies as st
 
-from trilith.agent import LegalAgent
-from trilith.episode import State, start, step
-from trilith.physics import settle
-from trilith.scene import BLOCK_HEIGHT, SLOT_WIDTHS, Placement, Scene, fresh_scene, place
+from trilith.agents.chance import LegalAgent
+from trilith.world.episode import State, start, step
+from trilith.world.physics import settle
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, Placement, Scene, fresh_scene, place
 
 SMALL_SLOT, MEDIUM_SLOT, LARGE_SLOT = 0, 3, 6
 EMPTY = fresh_scene([], [])

@@ -1,17 +1,75 @@
 """trilith: agents that learn to build with blocks.
 
-Importing this registers the Gymnasium environments, and loads little else: not the engine, and nothing of learning.
+    import numpy as np, trilith
+
+    state = trilith.start("covering", "hardest", np.random.default_rng(0))
+    state, reward, _ = trilith.step(state, trilith.Placement(slot=6, x=-5.0, y=0.4))
+
+`__all__` is the public interface; everything else is an inner room. Importing this registers the Gymnasium environments and
+loads little else: not the engine, and nothing of learning. What is named here is loaded when it is first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as _gymnasium
 
+if TYPE_CHECKING:
+    from trilith.agents.base import Agent as Agent
+    from trilith.agents.registry import load as load
+    from trilith.evaluation.evaluate import evaluate as evaluate
+    from trilith.evaluation.frozen import frozen as frozen
+    from trilith.evaluation.play import play as play
+    from trilith.training.run import train as train
+    from trilith.world.episode import State as State
+    from trilith.world.episode import Step as Step
+    from trilith.world.episode import start as start
+    from trilith.world.episode import step as step
+    from trilith.world.scene import Placement as Placement
+    from trilith.world.scene import Role as Role
+    from trilith.world.scene import Scene as Scene
+    from trilith.world.tasks.registry import get_task as get_task
+    from trilith.world.tasks.task import Task as Task
+
 __version__ = "0.1.0"
 
-# The names of `trilith.tasks.TASKS` and their titles, written out so that importing this stays quick.
+_ROOMS = {
+    "Agent": "agents.base",
+    "Placement": "world.scene",
+    "Role": "world.scene",
+    "Scene": "world.scene",
+    "State": "world.episode",
+    "Step": "world.episode",
+    "Task": "world.tasks.task",
+    "evaluate": "evaluation.evaluate",
+    "frozen": "evaluation.frozen",
+    "get_task": "world.tasks.registry",
+    "load": "agents.registry",
+    "play": "evaluation.play",
+    "start": "world.episode",
+    "step": "world.episode",
+    "train": "training.run",
+}
+"""Where each public name lives."""
+__all__ = [
+    "Agent", "Placement", "Role", "Scene", "State", "Step", "Task",
+    "evaluate", "frozen", "get_task", "load", "play", "start", "step", "train",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'trilith' has no attribute {name!r}")
+    return getattr(import_module(f"trilith.{_ROOMS[name]}"), name)
+
+
+# The names of the tasks and their titles, written out so that importing this stays quick.
 for _name, _title in {
     "silhouette": "Silhouette",
     "connecting": "Connecting",
     "covering": "Covering",
     "covering_hard": "CoveringHard",
 }.items():
-    _gymnasium.register(f"trilith/{_title}-v0", entry_point="trilith.envs:ConstructionEnv", kwargs={"task": _name})
+    _gymnasium.register(f"trilith/{_title}-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv", kwargs={"task": _name})

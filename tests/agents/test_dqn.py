@@ -10,17 +10,20 @@ import pytest
 import torch
 from nets.scenes import states
 
-from trilith.actions import DiscreteRelative, legal
-from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, from_json, to_json
-from trilith.agents.dqn import DQNAgent, choose, load, make_layout, make_net, observe, save_weights, warn_of_physics
-from trilith.agents.learner import DQNLearner, shortfall, surprise
+from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.learner import DQNLearner, shortfall, surprise
+from trilith.agents.dqn.policy import DQNAgent, choose, load_weights, make_layout, make_net, observe, save_weights, warn_of_physics
 from trilith.agents.replay import Episode, Replay
-from trilith.episode import start, step
-from trilith.evaluate import play
+from trilith.evaluation.play import play
 from trilith.nets.batch import Records, reference_rows
-from trilith.scene import SLOTS, Role, fresh_scene
-from trilith.search import decide, plant
-from trilith.searching import SearchAgent
+from trilith.nets.config import NetConfig
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.search.tree import decide, plant
+from trilith.support.config import from_json, to_json
+from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.episode import start, step
+from trilith.world.scene import SLOTS, Role, fresh_scene
 
 SMALL = NetConfig(width=32, layers=1, heads=2, decoder=32)
 DISCOUNT = 0.9
@@ -241,27 +244,27 @@ def test_weights_come_back_from_their_files(tmp_path: Path) -> None:
     config = DQNConfig(net=SMALL, offsets=7)
     net = make_net(config, make_layout(config, "silhouette"))
     save_weights(tmp_path / "best.safetensors", config, "silhouette", net, {"seed": 3})
-    agent = load(tmp_path)
+    agent = load_weights(tmp_path)
     found = states("silhouette", 5)
     rngs = [np.random.default_rng(0)] * 5
-    assert agent.act(found, rngs) == DQNAgent(net).act(found, rngs) == load(tmp_path / "best.safetensors").act(found, rngs)
+    assert agent.act(found, rngs) == DQNAgent(net).act(found, rngs) == load_weights(tmp_path / "best.safetensors").act(found, rngs)
 
 
 def test_damaged_or_missing_weights_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a run, or has not been evaluated") as error:
-        load(tmp_path)
+        load_weights(tmp_path)
     assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="cannot read"):
-        load(tmp_path / "none.safetensors")
+        load_weights(tmp_path / "none.safetensors")
     config = DQNConfig(net=SMALL)
     net = make_net(config, make_layout(config, "silhouette"))
     path = tmp_path / "best.safetensors"
     save_weights(path, replace(config, offsets=9), "silhouette", net, {})
     with pytest.raises(ValueError, match="cannot use the weights") as error:
-        load(path)
+        load_weights(path)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="cannot use the weights"):
-        load(path)
+        load_weights(path)
 
 
 def test_what_does_not_go_together_is_refused() -> None:
@@ -299,11 +302,11 @@ def test_weights_of_older_physics_load_with_one_line_of_warning_once_a_process(t
     config = DQNConfig(net=SMALL)
     save_weights(path, config, "silhouette", make_net(config, make_layout(config, "silhouette")), {})
     warn_of_physics.cache_clear()
-    load(path)
+    load_weights(path)
     assert capsys.readouterr().err == ""
     card = json.loads(path.with_suffix(".json").read_text())
     del card["physics"]
     path.with_suffix(".json").write_text(json.dumps(card))
-    load(path)
-    load(path)
+    load_weights(path)
+    load_weights(path)
     assert capsys.readouterr().err.count("version 1 of the physics") == 1

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from trilith.actions import DiscreteRelative
 from trilith.agents.replay import Episode, Replay
 from trilith.nets.batch import Layout
-from trilith.tasks import get_task
+from trilith.world.actions import DiscreteRelative
+from trilith.world.tasks import get_task
 
 LAYOUT = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
 

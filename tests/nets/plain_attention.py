@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KINDS, Batch
-from trilith.scene import Role
+from trilith.world.scene import Role
 
 
 def plain_q(net: AttentionNet, batch: Batch) -> Tensor:

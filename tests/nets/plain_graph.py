@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from trilith.nets.graph import MLP, Decoder
-from trilith.observe.graph import Connectivity, graph
-from trilith.scene import SLOTS, Scene
+from trilith.world.observe.graph import Connectivity, graph
+from trilith.world.scene import SLOTS, Scene
 
 
 class PlainGraphNet(nn.Module):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trilith.agent import LegalAgent
-from trilith.episode import State, start, step
+from trilith.agents.chance import LegalAgent
+from trilith.world.episode import State, start, step
 
 
 def states(task: str, count: int, seed: int = 0, level: str = "all") -> list[State]:

@@ -6,14 +6,14 @@ import torch
 from nets.plain_attention import plain_q
 from nets.scenes import states
 
-from trilith.actions import DiscreteRelative
-from trilith.agents.config import Mask
-from trilith.agents.dqn import observe
+from trilith.agents.dqn.policy import observe
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
+from trilith.nets.config import Mask
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
-from trilith.tasks import get_task
+from trilith.world.actions import DiscreteRelative
+from trilith.world.tasks import get_task
 
 NETS = {"attention": AttentionNet, "graph": GraphNet}
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

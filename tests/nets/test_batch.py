@@ -5,13 +5,13 @@ import pytest
 import torch
 from nets.scenes import states
 
-from trilith.actions import DiscreteRelative, DiscreteRelativeXY, legal
-from trilith.agents.dqn import observe
-from trilith.episode import start, step
+from trilith.agents.dqn.policy import observe
 from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
 from trilith.nets.qnet import first_slot
-from trilith.scene import SLOTS, Role
-from trilith.tasks import TASKS, get_task
+from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY, legal
+from trilith.world.episode import start, step
+from trilith.world.scene import SLOTS, Role
+from trilith.world.tasks import TASKS, get_task
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -7,14 +7,14 @@ from nets.plain_graph import PlainGraphNet, dense
 from nets.scenes import states
 from torch import Tensor
 
-from trilith.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
-from trilith.agents.config import Mask
-from trilith.agents.dqn import observe
+from trilith.agents.dqn.policy import observe
 from trilith.nets.batch import Layout, reference_rows
+from trilith.nets.config import Mask
 from trilith.nets.graph import GraphNet, pack
-from trilith.observe.graph import Connectivity, graph
-from trilith.scene import SLOTS, Role, Scene
-from trilith.tasks import get_task
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+from trilith.world.observe.graph import Connectivity, graph
+from trilith.world.scene import SLOTS, Role, Scene
+from trilith.world.tasks import get_task
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from training.tiny import AGENT, returns
 
-from trilith.agents.config import SearchConfig
-from trilith.agents.dqn import make_layout, make_net
-from trilith.episode import State, start, step
+from trilith.agents.dqn.policy import make_layout, make_net
+from trilith.search.config import SearchConfig
 from trilith.training.actor import Order, _by_chance, _play, collect, play_greedily, valid_states
 from trilith.training.config import recipe_config
+from trilith.world.episode import State, start, step
 
 
 @pytest.mark.parametrize("actions", ["relative", "relative_xy", "absolute"])

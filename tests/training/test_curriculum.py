@@ -2,8 +2,8 @@
 
 import pytest
 
-from trilith.tasks import TASKS
 from trilith.training.curriculum import Schedule
+from trilith.world.tasks import TASKS
 
 
 @pytest.mark.parametrize("task", TASKS)

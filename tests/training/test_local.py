@@ -10,8 +10,8 @@ import pytest
 import torch
 from training.tiny import AGENT, returns
 
-from trilith.agents.config import DQNConfig
-from trilith.agents.dqn import make_layout, make_net
+from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.policy import make_layout, make_net
 from trilith.training.actor import Order, collect
 from trilith.training.local import MAX_DEATHS, Processes, flat_weights
 

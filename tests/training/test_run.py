@@ -17,10 +17,13 @@ import pytest
 from safetensors import SafetensorError
 from training.tiny import AGENT
 
-from trilith import tensors
-from trilith.agents.config import DQNConfig, NetConfig, SearchConfig, to_json
-from trilith.agents.dqn import load
-from trilith.files import alone, write_json
+from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.policy import load_weights
+from trilith.nets.config import NetConfig
+from trilith.search.config import SearchConfig
+from trilith.support import tensors
+from trilith.support.config import to_json
+from trilith.support.files import alone, write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, collect
 from trilith.training.config import TrainConfig, recipe_config, run_config
@@ -67,7 +70,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
         valid = [line["step"] for line in log(out, "valid")]
         assert valid == sorted(set(valid))
         assert valid[-1] == 24
-        assert load(out).discount == AGENT.discount
+        assert load_weights(out).discount == AGENT.discount
     # Evaluations at the same steps are the same, whatever others there were at the ends of the parts.
     whole, parts = ({line["step"]: {**line, "minutes": 0} for line in log(tmp_path / name, "valid")} for name in ("whole", "parts"))
     assert list(parts) == [5, 7, 10, 13, 15, 20, 24]
@@ -239,9 +242,9 @@ def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
         patch.setattr(run, "best", -100.0)
         patch.setattr(Run, "_finish", lambda *_: None)
         run.go(screen=False)
-    assert played == [flat_weights(load(tmp_path / "best.safetensors").net).tobytes()]
+    assert played == [flat_weights(load_weights(tmp_path / "best.safetensors").net).tobytes()]
     assert json.loads((tmp_path / "best.json").read_text())["learner_steps"] == 5
-    assert played != [flat_weights(load(tmp_path / "last.safetensors").net).tobytes()]
+    assert played != [flat_weights(load_weights(tmp_path / "last.safetensors").net).tobytes()]
 
 
 def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +275,7 @@ def test_a_network_that_diverged_ends_the_run_and_keeps_the_checkpoint(tmp_path:
     train(tiny(tmp_path, steps=3), screen=False)
     before = (tmp_path / checkpoint.NAME).read_bytes()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trilith.agents.learner.F.huber_loss", lambda taken, _: taken.sum() * np.nan)
+        patch.setattr("trilith.agents.dqn.learner.F.huber_loss", lambda taken, _: taken.sum() * np.nan)
         with pytest.raises(ValueError, match="the loss is nan at learner step 3"):
             go_on(tmp_path, steps=6)
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
@@ -331,9 +334,9 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
 
     train(tiny(tmp_path / "runs", steps=6, seeds=2), screen=False)
     runs = [tmp_path / "runs" / f"seed{seed}" for seed in (0, 1)]
-    assert all(load(run) for run in runs)
+    assert all(load_weights(run) for run in runs)
     with pytest.raises(ValueError, match=f"several seeds: choose one, such as {runs[0]}"):
-        load(tmp_path / "runs")
+        load_weights(tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
     plot([runs[0], Path("runs/seed1")], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,7 @@
 """What the tests of training share: an agent that learns in no time, if little."""
 
-from trilith.agents.config import DQNConfig, NetConfig
+from trilith.agents.dqn.config import DQNConfig
+from trilith.nets.config import NetConfig
 from trilith.training.actor import Played
 
 AGENT = DQNConfig(

@@ -17,17 +17,17 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 
 from web_client import HOST, JSON, Client
 
-from trilith.agent import LegalAgent
-from trilith.episode import Recording, State, start, step
-from trilith.files import write_json
-from trilith.scene import Placement
-from trilith.tasks import TASKS
+from trilith.agents.chance import LegalAgent
+from trilith.support.files import write_json
 from trilith.web import work
 from trilith.web.guard import Guard
 from trilith.web.ideas import Idea
 from trilith.web.pool import Pool
 from trilith.web.server import create_app
 from trilith.web.wire import covered_spans, pack_frames
+from trilith.world.episode import Recording, State, start, step
+from trilith.world.scene import Placement
+from trilith.world.tasks import TASKS
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 
 from web_client import HOST, JSON, Answer, Client
 
-from trilith.episode import Recording, start, step
-from trilith.scene import Placement
 from trilith.web.server import create_app
+from trilith.world.episode import Recording, start, step
+from trilith.world.scene import Placement
 
 BATCH = 10
 EXAMPLES = 560

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.nets.batch import Layout, Records
-from trilith.scene import Floats, Ints
+from trilith.world.scene import Floats, Ints
 
 
 class Episode(NamedTuple):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trilith.agents.dqn import DQNAgent, load
-from trilith.episode import State
-from trilith.scene import Placement
-from trilith.search import Prior
+from trilith.agents.dqn.policy import DQNAgent, load_weights
+from trilith.search.tree import Prior
+from trilith.world.episode import State
+from trilith.world.scene import Placement
 
 
 class ShippedAgent:
@@ -25,7 +25,7 @@ class ShippedAgent:
         if task not in self.weights:
             raise ValueError(f"the agent {self.name!r} was not trained for {task}: choose {', '.join(self.weights)}")
         if task not in self._loaded:
-            self._loaded[task] = load(self.weights[task])
+            self._loaded[task] = load_weights(self.weights[task])
         return self._loaded[task]
 
     @property

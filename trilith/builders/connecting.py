@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.actions import CLEARANCE
 from trilith.builders.options import CODEC, GRID, LEVEL, SAFE, Options, boxes, options
-from trilith.episode import State, step
-from trilith.scene import BLOCK_HEIGHT, PLACE_X, SLOT_WIDTHS, Bools, Floats, Ints, Placement, Role, Scene
-from trilith.tasks.connecting import reached
-from trilith.tasks.task import SPACING, layer_y
+from trilith.world.actions import CLEARANCE
+from trilith.world.episode import State, step
+from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, SLOT_WIDTHS, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.world.tasks.connecting import reached
+from trilith.world.tasks.task import SPACING, layer_y
 
 WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 CELL = 0.1

@@ -6,8 +6,8 @@ import numpy as np
 
 from trilith.builders.shelter import Shelter
 from trilith.builders.statics import stands
-from trilith.episode import State, step
-from trilith.scene import Ints, Placement, Scene
+from trilith.world.episode import State, step
+from trilith.world.scene import Ints, Placement, Scene
 
 BALANCE = 0.04
 """The script wants the middle of a block, and the weight on it, at least this far inside its supports."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from trilith.builders.shelter import XS, Shelter, running, stretches
 from trilith.builders.statics import stands
-from trilith.episode import State, step
-from trilith.scene import SLOTS, Bools, Floats, Placement, Role, Scene
-from trilith.tasks import get_task
+from trilith.world.episode import State, step
+from trilith.world.scene import SLOTS, Bools, Floats, Placement, Role, Scene
+from trilith.world.tasks import get_task
 
 GLUE = get_task("covering_hard").sticky_cost
 BALANCE = 0.03

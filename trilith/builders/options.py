@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trilith.actions import CLEARANCE, DiscreteRelative, legal
-from trilith.scene import BLOCK_HEIGHT, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
-from trilith.tasks.task import SPACING
+from trilith.world.actions import CLEARANCE, DiscreteRelative, legal
+from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.world.tasks.task import SPACING
 
 CODEC = DiscreteRelative()
 """Every builder acts through this: the paper's interface, 15 offsets."""

@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from trilith.builders import connecting, covering, covering_hard, silhouette
-from trilith.episode import State, step
-from trilith.scene import Placement, Role, fresh_scene
+import trilith.builders.connecting as connecting
+import trilith.builders.covering as covering
+import trilith.builders.covering_hard as covering_hard
+import trilith.builders.silhouette as silhouette
+from trilith.world.episode import State, step
+from trilith.world.scene import Placement, Role, fresh_scene
 
 PLANS: dict[str, Callable[[State], list[Placement]]] = {
     "silhouette": silhouette.plan,

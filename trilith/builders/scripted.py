@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from trilith.builders import connecting, covering, covering_hard, silhouette
-from trilith.episode import State
-from trilith.scene import Placement, Scene
+import trilith.builders.connecting as connecting
+import trilith.builders.covering as covering
+import trilith.builders.covering_hard as covering_hard
+import trilith.builders.silhouette as silhouette
+from trilith.world.episode import State
+from trilith.world.scene import Placement, Scene
 
 SCRIPTS: dict[str, Callable[[Scene], Placement | None]] = {
     "silhouette": silhouette.script,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from trilith.builders.options import Options, boxes, options
-from trilith.scene import BLOCK_HEIGHT, Bools, Floats, Placement, Role, Scene, place
-from trilith.tasks.task import SCENE_WIDTH, SPACING, layer_y
+from trilith.world.scene import BLOCK_HEIGHT, Bools, Floats, Placement, Role, Scene, place
+from trilith.world.tasks.task import SCENE_WIDTH, SPACING, layer_y
 
 XS = np.linspace(-SCENE_WIDTH / 2, SCENE_WIDTH / 2, 281)
 """(281,): the middle of the cells, 0.05 m wide, in which lengths to be covered are counted."""

@@ -8,12 +8,12 @@ from itertools import count
 
 import numpy as np
 
-from trilith.actions import CLEARANCE, OFFSETS, legal
 from trilith.builders.options import CODEC, options
 from trilith.builders.statics import stands
-from trilith.episode import State, step
-from trilith.scene import BLOCK_HEIGHT, SLOTS, Placement, Role, Scene, place
-from trilith.tasks.silhouette import SAME, filled
+from trilith.world.actions import CLEARANCE, OFFSETS, legal
+from trilith.world.episode import State, step
+from trilith.world.scene import BLOCK_HEIGHT, SLOTS, Placement, Role, Scene, place
+from trilith.world.tasks.silhouette import SAME, filled
 
 MIDDLE = OFFSETS // 2
 """The offset that puts a block right into a target."""

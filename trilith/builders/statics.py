@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trilith.builders.options import LEVEL, boxes
-from trilith.scene import Role, Scene
+from trilith.world.scene import Role, Scene
 
 
 def stands(scene: Scene, margin: float = 0.0) -> bool:

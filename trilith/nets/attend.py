@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from trilith.compiled import compiled
-from trilith.scene import Ints
+from trilith.support.compiled import compiled
+from trilith.world.scene import Ints
 
 Array = NDArray[np.float32]
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.agents.config import Mask
 from trilith.nets.attend import attend
 from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Layout
+from trilith.nets.config import Mask
 from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, describe
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output, unravel
-from trilith.scene import SLOTS, Bools
+from trilith.world.scene import SLOTS, Bools
 
 
 class AttentionNet(QNet):

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.actions import DiscreteAbsolute, DiscreteRelative, rest_height
-from trilith.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
-from trilith.tasks import Level, Task
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, rest_height
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.world.tasks import Level, Task
 
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.compiled import compiled
 from trilith.nets.batch import KINDS, Batch
-from trilith.scene import Ints, Role
+from trilith.support.compiled import compiled
+from trilith.world.scene import Ints, Role
 
 Array = NDArray[np.float32]
 

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.agents.config import Mask
 from trilith.nets.batch import KIND_OF_SLOT, Batch, Layout
+from trilith.nets.config import Mask
 from trilith.nets.qnet import QNet, split_output, unravel
-from trilith.observe.graph import EDGE_FEATURES, Connectivity
-from trilith.observe.objects import FEATURES
-from trilith.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Role
+from trilith.world.observe.graph import EDGE_FEATURES, Connectivity
+from trilith.world.observe.objects import FEATURES
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Role
 
 GLOBAL_FEATURES = 1
 """The paper's global input is one zero."""

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trilith.agents.config import Mask
 from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Layout
-from trilith.scene import SLOTS, Bools
+from trilith.nets.config import Mask
+from trilith.world.scene import SLOTS, Bools
 
 
 class QNet(nn.Module, ABC):

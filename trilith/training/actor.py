@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.actions import DiscreteRelative, legal
-from trilith.agents.config import SearchConfig
-from trilith.agents.dqn import Choice, DQNAgent, choose, observe
+from trilith.agents.dqn.policy import Choice, DQNAgent, choose, observe
 from trilith.agents.replay import Episode
 from trilith.builders.planner import PLANS
-from trilith.episode import State, collides, start, step
-from trilith.frozen import frozen
+from trilith.evaluation.frozen import frozen
 from trilith.nets.batch import Layout, Records, reference_rows
 from trilith.nets.qnet import QNet
-from trilith.scene import SLOTS, Bools, Role, Scene
-from trilith.search import Node, decide
-from trilith.searching import SearchAgent
-from trilith.tasks import get_task
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.search.tree import Node, decide
+from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.episode import State, collides, start, step
+from trilith.world.scene import SLOTS, Bools, Role, Scene
+from trilith.world.tasks import get_task
 
 
 class Order(NamedTuple):

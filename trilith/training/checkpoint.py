@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from trilith.agents.learner import DQNLearner
-from trilith.tensors import save_tensors
+from trilith.agents.dqn.learner import DQNLearner
+from trilith.support.tensors import save_tensors
 
 NAME = "checkpoint.safetensors"
 

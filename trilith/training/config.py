@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trilith.agents.config import RECIPES, DQNConfig, check_least, from_json
-from trilith.files import read_json
+from trilith.agents.dqn.config import RECIPES, DQNConfig
+from trilith.support.config import check_least, from_json
+from trilith.support.files import read_json
 
 CONFIG = "config.json"
 """What a run's folder keeps its config in."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trilith.tasks import get_task
+from trilith.world.tasks import get_task
 
 
 class Curriculum(Protocol):

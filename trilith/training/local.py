@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trilith.agents.config import DQNConfig
-from trilith.agents.dqn import make_layout, make_net
+from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.policy import make_layout, make_net
 from trilith.nets.qnet import QNet
-from trilith.processes import start_deaf
+from trilith.support.processes import start_deaf
 from trilith.training.actor import Order, Played, collect
 
 Weights = NDArray[np.float32]

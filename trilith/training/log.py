@@ -17,7 +17,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from trilith.files import whole
+from trilith.support.files import whole
 
 JSONL = "log.jsonl"
 

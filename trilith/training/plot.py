@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from trilith.files import check_png, whole
+from trilith.support.files import check_png, whole
 
 Across = Literal["minutes", "step", "actor_steps"]
 _NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_steps": "actor steps"}

@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from trilith.agents.config import to_json
-from trilith.agents.dqn import make_layout, save_weights
-from trilith.agents.learner import DQNLearner
+from trilith.agents.dqn.learner import DQNLearner
+from trilith.agents.dqn.policy import make_layout, save_weights
 from trilith.agents.replay import Replay
-from trilith.files import alone, make_folder, write_json
-from trilith.frozen import SIZES
+from trilith.evaluation.frozen import SIZES
 from trilith.nets.qnet import QNet
-from trilith.scene import SLOTS
-from trilith.tasks import get_task
+from trilith.support.config import to_json
+from trilith.support.files import alone, make_folder, write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, Played
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import Curriculum, Schedule
 from trilith.training.local import Actors, Inline, Processes, Weights, flat_weights, set_weights
 from trilith.training.log import Log, cut_log
+from trilith.world.scene import SLOTS
+from trilith.world.tasks import get_task
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""

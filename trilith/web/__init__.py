@@ -16,7 +16,7 @@ def serve(
 ) -> None:
     """Serves the page until interrupted.
 
-    `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agent.load_agent`
+    `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agents.registry.load`
     understands, such as folders of training runs. Trained agents are also offered with `budget` simulations a decision.
     Raises ValueError in one line for what cannot be read or served.
     """

@@ -9,10 +9,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from trilith.actions import DiscreteRelative, legal
-from trilith.agent import Agent
-from trilith.episode import State, step
-from trilith.scene import Placement, Role
+from trilith.agents.base import Agent
+from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.episode import State, step
+from trilith.world.scene import Placement, Role
 
 CANDIDATES = 240
 """Placements that the look-ahead tries at most; each costs one or two milliseconds."""

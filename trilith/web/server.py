@@ -26,14 +26,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from trilith.actions import CLEARANCE, OFFSETS
-from trilith.agent import available, shipped
-from trilith.physics import PHYSICS
-from trilith.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
-from trilith.tasks import TASKS, Task
+from trilith.agents.registry import available, shipped
 from trilith.web import wire
 from trilith.web.guard import LOOPBACK, Guard
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
+from trilith.world.actions import CLEARANCE, OFFSETS
+from trilith.world.physics import PHYSICS
+from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
+from trilith.world.tasks import TASKS, Task
 
 PHYSICS_LIMIT = 5.0
 """Seconds for a placement; it takes some milliseconds."""
@@ -96,7 +96,7 @@ class Site:
         self.thinking.start()
 
     def agent(self, name: Any) -> tuple[str, int]:
-        """What `load_agent` calls the agent of a name, and its budget to search.
+        """What `load` calls the agent of a name, and its budget to search.
 
         Only names on offer are looked up, so a client can name no path.
         """

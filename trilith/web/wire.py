@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from trilith.episode import Recording, State, Step, physics_from_json, placement_from_json
-from trilith.physics import TIME_STEP, Settled
-from trilith.scene import Placement, Role, Scene
-from trilith.tasks import Level, get_task
-from trilith.tasks.connecting import reached
-from trilith.tasks.silhouette import filled
+from trilith.world.episode import Recording, State, Step, physics_from_json, placement_from_json
+from trilith.world.physics import TIME_STEP, Settled
+from trilith.world.scene import Placement, Role, Scene
+from trilith.world.tasks import Level, get_task
+from trilith.world.tasks.connecting import reached
+from trilith.world.tasks.silhouette import filled
 
 MAX_BODY = 256 * 1024
 """Bytes of a request; the largest state there is needs about 20 kB."""

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from trilith.agent import Agent, LegalAgent, load_agent
-from trilith.agents.config import SearchConfig
-from trilith.episode import Recording, State, start, step
-from trilith.scene import Placement
-from trilith.tasks import TASKS, Level
+from trilith.agents.base import Agent
+from trilith.agents.chance import LegalAgent
+from trilith.agents.registry import load
+from trilith.search.config import SearchConfig
 from trilith.web import wire
 from trilith.web.ideas import think
+from trilith.world.episode import Recording, State, start, step
+from trilith.world.scene import Placement
+from trilith.world.tasks import TASKS, Level
 
 FILM_PIXELS = 400
 
 Spec = tuple[str, int]
-"""An agent: what `load_agent` calls it, and how many simulations it makes before a decision."""
+"""An agent: what `load` calls it, and how many simulations it makes before a decision."""
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
@@ -41,7 +43,7 @@ def _agent(spec: Spec, forfeit: bool = False) -> Agent:
     if (spec, forfeit) not in _agents:
         name, budget = spec
         try:
-            _agents[spec, forfeit] = load_agent(name, SearchConfig(budget), forfeit)
+            _agents[spec, forfeit] = load(name, SearchConfig(budget), forfeit)
         except ImportError as error:
             raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
     return _agents[spec, forfeit]
@@ -118,8 +120,8 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
 
 def film(recording: Recording) -> bytes:
     """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is."""
-    from trilith.render import episode_frames
-    from trilith.render import film as write_film
+    from trilith.render.pictures import episode_frames
+    from trilith.render.pictures import film as write_film
 
     with TemporaryDirectory(prefix="trilith-") as folder:
         path = Path(folder, "episode.gif")

@@ -1,0 +1,355 @@
+"""The command line: help at once, bad input in one line, and files that are whole."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+from shell import ENVIRONMENT, refused, trilith
+
+import trilith as trilith_package
+from trilith.agents.chance import LegalAgent
+from trilith.cli.main import main as cli
+from trilith.evaluation import frozen
+from trilith.evaluation.play import play
+from trilith.render.pictures import picture
+from trilith.support.files import write_json
+from trilith.training.config import TrainConfig
+from trilith.world.episode import start
+from trilith.world.tasks import TASKS
+
+HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.world.physics")
+
+
+@pytest.fixture(scope="module")
+def recording() -> dict:
+    """An episode with something to see."""
+    states = [start("silhouette", 2, np.random.default_rng(seed)) for seed in range(8)]
+    played = play(LegalAgent(), states, [np.random.default_rng(seed) for seed in range(8)])
+    return min((each for each, _ in played if len(each.placements) > 1), key=lambda each: len(each.placements)).to_json()
+
+
+def run(*arguments: object) -> None:
+    """A command in this process, which is quicker."""
+    cli.main([str(each) for each in arguments])
+
+
+def refused_here(capsys, *arguments: object) -> str:
+    """The one line that bad input gets, after checking that it is all it gets."""
+    with pytest.raises(SystemExit) as stop:
+        run(*arguments)
+    shown = capsys.readouterr()
+    assert stop.value.code == 2
+    assert shown.out == ""
+    assert shown.err.startswith("trilith: ")
+    assert shown.err.count("\n") == 1, f"one line, not\n{shown.err}"
+    return shown.err.removeprefix("trilith: ").strip()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def flat(text: str) -> str:
+    """Text as one line, without the frames around it."""
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_explains_itself_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run(command, "--help")
+    shown = capsys.readouterr()
+    assert stop.value.code == 0
+    assert f"Example: trilith {command}" in flat(shown.out)
+    assert shown.err == ""
+
+
+def test_the_examples_are_commands_that_can_be_given(capsys, monkeypatch):
+    given = []
+    monkeypatch.setattr(cli, "run_config", lambda out: TrainConfig(out=out))  # there is no such run
+    for name, command in cli.COMMANDS.items():
+        monkeypatch.setattr(command, "run", lambda self: given.append(type(self).__name__.lower()))
+        examples = re.findall("Example: trilith (.*)", command.__doc__)
+        assert examples
+        for example in examples:
+            run(*example.split())
+            assert given.pop() == name
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    run("--version")
+    assert capsys.readouterr().out == f"trilith {trilith_package.__version__}\n"
+
+
+def test_the_first_help_names_every_command():
+    script = f"""
+import sys
+from trilith.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as stop:
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    print(stop.code, loaded, file=sys.stderr)
+"""
+    for arguments in ([], ["scene"], ["evaluate"], ["web"]):
+        line = [sys.executable, "-c", script, *arguments, "--help"]
+        result = subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        assert result.stderr == "0 []\n", f"help of {arguments} loads nothing heavy"
+        assert all(command in result.stdout for command in (arguments or cli.COMMANDS))
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = [name for name in HEAVY if name != "trilith.world.physics"]
+    line = f"import sys, trilith; print([name for name in {heavy!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", line], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert result.stdout == "[]\n", result.stderr
+
+
+def test_tasks_are_listed_with_levels_rewards_and_sizes(capsys):
+    run("tasks")
+    shown = capsys.readouterr().out
+    rows = {line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:-1]] for line in shown.splitlines() if "│ " in line}
+    assert set(TASKS) <= set(rows)
+    for name, task in TASKS.items():
+        levels, _, most, hardest, sticky, objects, *sizes = rows[name]
+        assert levels == f"{task.levels[0]} to {task.levels[-1]}"
+        assert float(most) <= float(hardest)
+        assert sticky == (f"costs {task.sticky_cost:g}" if task.sticky_cost else "free")
+        assert objects == f"≤ {task.objects_for('hardest')}"
+        assert len(sizes) == 3
+        assert all(int(size.replace(",", "")) > 1000 for size in sizes)
+    assert all(name in shown for task in TASKS.values() for name in task.generalisation)
+
+
+def test_a_scene_is_drawn_as_its_seed_has_it(tmp_path, capsys):
+    run("scene", "covering", "--level", 2, "--seed", 7, "--out", tmp_path / "new" / "a.png", "--pixels", 160)
+    assert capsys.readouterr().out == f"{tmp_path / 'new' / 'a.png'}\n"
+    expected = picture(start("covering", 2, np.random.default_rng(7)).scene, 160)
+    assert np.array_equal(iio.imread(tmp_path / "new" / "a.png"), expected)
+    run("scene", "covering", "--level", "hardest", "--seed", 8, "--out", tmp_path / "new" / "b.png", "--pixels", 160)
+    assert not np.array_equal(iio.imread(tmp_path / "new" / "b.png"), expected)
+    assert names(tmp_path / "new") == ["a.png", "b.png"]
+
+
+@pytest.mark.parametrize("kind", [".gif", ".mp4"])
+def test_a_recording_becomes_a_film(tmp_path, capsys, recording, kind):
+    write_json(tmp_path / "episode.json", recording)
+    run("film", tmp_path / "episode.json", "--out", tmp_path / f"film{kind}", "--pixels", 64)
+    frames = iio.imread(tmp_path / f"film{kind}")
+    assert len(frames) > 10
+    assert np.abs(frames[0].astype(int) - frames[-1]).max() > 50, "something happens"
+    assert names(tmp_path) == ["episode.json", f"film{kind}"]
+
+
+def test_shipped_agents_are_listed_with_what_they_earn(capsys):
+    run("agents")
+    said = capsys.readouterr().out
+    assert "planner" in said
+    assert len([line for line in said.splitlines() if "covering_hard" in line]) == 2, "without and with search"
+
+
+def test_what_a_search_thinks_is_drawn(tmp_path):
+    run("scene", "covering_hard", "--agent", "fast", "--budget", 20, "--steps", 1, "--out", tmp_path / "thoughts.png")
+    height, width, _ = iio.imread(tmp_path / "thoughts.png").shape
+    assert width > height > 400
+
+
+def test_a_demonstration_has_a_table_a_sheet_and_a_film_of_each_task(tmp_path, capsys):
+    run("demo", "--agents", "random", "legal", "--scenes", 1, "--out", tmp_path / "demo")
+    shown = capsys.readouterr()
+    assert names(tmp_path / "demo") == sorted([*(f"{task}.gif" for task in TASKS), "sheet.png"])
+    assert all(task.title in shown.out for task in TASKS.values())
+    assert "random" in shown.out
+    assert "legal" in shown.out
+    height, width, _ = iio.imread(tmp_path / "demo" / "sheet.png").shape
+    assert 1.2 < height / width < 2, "two agents beside each other, four tasks below each other"
+
+
+@pytest.fixture
+def few_scenes(monkeypatch, tmp_path):
+    """Frozen scenes so few that they can be checked here."""
+    monkeypatch.setattr(frozen, "CHECKSUMS", tmp_path / "scenes.json")
+    monkeypatch.setattr(frozen, "SIZES", {"test": 5, "valid": 3})
+    monkeypatch.setattr(frozen, "FIRST", 2)
+
+
+def test_frozen_scenes_are_checked_set_by_set(few_scenes, tmp_path, capsys):
+    run("scenes", "--freeze")
+    assert capsys.readouterr().out.count("frozen\n") == len(frozen.all_sets())
+    run("scenes")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [f"{frozen.set_name(*each)} ok" for each in frozen.all_sets()]
+    data = json.loads((tmp_path / "scenes.json").read_text())
+    data["sets"]["covering/1/valid"]["all"] = "0" * 32
+    write_json(tmp_path / "scenes.json", data)
+    with pytest.raises(SystemExit) as stop:
+        run("scenes")
+    shown = capsys.readouterr()
+    assert stop.value.code == 2
+    assert "covering/1/valid CHANGED" in shown.out
+    assert shown.err == "trilith: 1 sets changed, the first covering/1/valid: raise frozen.VERSION and run trilith scenes --freeze\n"
+
+
+def test_scenes_without_checksums_are_told(few_scenes, tmp_path, capsys):
+    assert refused_here(capsys, "scenes").startswith(f"cannot read {tmp_path / 'scenes.json'}: No such file")
+
+
+BAD = {
+    "scene tower": "there is no task 'tower': choose silhouette, connecting, covering, covering_hard",
+    "scene covering --level 9": "covering has no level 9: choose hardest, all, 0 to 2",
+    "scene covering --level -1": "covering has no level '-1'",
+    "scene covering --level nan": "covering has no level 'nan'",
+    "scene covering --level 1e0": "covering has no level '1e0'",
+    "scene covering --seed -3": "seed -3: must be 0 or more",
+    "scene covering --seed nan": "--seed: 'nan' is not a whole number",
+    "scene covering --seed 1.5": "--seed: '1.5' is not a whole number",
+    "scene covering --pixels inf": "--pixels: 'inf' is not a whole number",
+    "scene covering --pixels 0": "0 pixels: must be 16 to 4096",
+    "scene covering --pixels 99999999": "99999999 pixels: must be 16 to 4096",
+    "scene covering --out x.jpg": "picture 'x.jpg': its name must end in .png",
+    "scene covering --sede 3": "Unrecognized options: --sede",
+    "scene": "Missing from trilith scene: TASK",
+    "film none.json": "cannot read none.json: No such file or directory",
+    "film cut.json": "cut.json is not JSON",
+    "film episode.json --out x.avi": "film 'x.avi': its name must end in .gif or .mp4",
+    "film episode.json --pixels 1": "1 pixels: must be 16 to 2048",
+    "demo --agents legal wizard": "there is no agent 'wizard': choose random, legal, scripted, planner",
+    "demo --agents": "no agents: name at least one",
+    "demo --scenes 0": "0 scenes: a test set has 1 to 10000",
+    "demo --agents legal --out file/demo": "cannot write file/demo: Not a directory",
+    "evaluate wizard --task covering": "there is no agent 'wizard': choose random, legal, scripted, planner",
+    "evaluate legal": "Missing from trilith evaluate: --task",
+    "evaluate legal --task tower": "there is no task 'tower'",
+    "evaluate legal --task covering --level easy": "covering has no level 'easy'",
+    "evaluate legal --task covering --split train": "there is no split 'train': choose test, valid",
+    "evaluate legal --task covering --scenes 0": "0 scenes: a test set has 1 to 10000",
+    "evaluate legal --task covering --scenes 10001": "10001 scenes: a test set has 1 to 10000",
+    "evaluate legal --task covering --scenes NaN": "--scenes: 'NaN' is not a whole number",
+    "evaluate legal --task covering --scenes 1e3": "--scenes: '1e3' is not a whole number",
+    "evaluate legal --task covering --workers 0": "0 workers: must be 1 or more",
+    "evaluate legal --task covering --worst -1": "-1 worst episodes: must be 0 or more",
+    "evaluate legal --task covering --out cut.json": "cut.json is not JSON",
+    "evaluate legal --task covering --out episode.json": "episode.json is not a result of trilith evaluate",
+    "evaluate legal --task covering --out folder": "cannot read folder: Is a directory",
+    "evaluate legal --task covering --out file/x.json": "cannot write file: file is not a folder",
+    "evaluate legal --task covering --record file": "cannot write file: file is not a folder",
+    "evaluate planner --task covering --budget 0,10": "the agent 'planner' does not value actions, so it cannot search",
+    "evaluate legal --task covering --budget ten": "budget 'ten': must be a number of simulations, or several as 0,10,50",
+    "evaluate legal --task covering --budget 0,5 --out x.json": "--out and --record are for one budget, not for 0,5",
+    "evaluate legal --task covering --budget 5 --c nan": "c nan: must be a number from 0 on",
+    "evaluate legal --task covering --budget 5 --considered 0": "considered 0: must be 1 or more",
+    "evaluate fast --task covering": "the agent fast was not trained for covering",
+    "scene covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
+    "scene covering --agent fast": "the agent fast was not trained for covering",
+    "scene covering_hard --agent fast --budget 0": "budget 0: must be 1 or more",
+    "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
+    "demo --budget -1": "budget -1: must be 0 or more",
+    "train --task tower": "there is no task 'tower'",
+    "train --recipe slow": "there is no recipe 'slow': choose fast, paper, save",
+    "train --actors -1": "actors -1: must be 0 or more",
+    "train --evaluate-every 0": "evaluate_every 0: must be 1 or more",
+    "train --temperature 0": "temperature 0.0: must be above 0",
+    "train --amortise 1": "amortise 1.0 needs a search to learn from",
+    "train --actions absolute --network graph --mask edges --first-demonstrations 0 --demonstrations 0": "cannot be mirrored",
+    "train --out file/run": "cannot write file/run: Not a directory",
+    "train --resume folder": "cannot read folder/config.json",
+    "train --evaluate-scenes 2000": "evaluate_scenes 2000: there are 1000",
+    "evaluate nowhere:Agent --task covering": "there is no agent 'nowhere:Agent': No module named 'nowhere'",
+    "evaluate json:Agent --task covering": "there is no agent 'json:Agent': module 'json' has no attribute 'Agent'",
+    "evaluate legal --task covering --seed -1": "seed -1: must be 0 or more",
+    "evaluate legal --task covering --out .": "cannot read .: Is a directory",
+    "scene covering --steps -1": "steps -1: must be 0 or more",
+    "scene covering_hard --agent fast --out thoughts": "picture 'thoughts': its name must end in .png",
+    "plot folder --out curves": "picture 'curves': its name must end in .png",
+    "web --port 99999": "port 99999: must be 0 to 65535",
+    "train --seed -1": "seed -1: must be 0 or more",
+    "train --minutes nan": "minutes nan: must be 0 or more",
+    "train --steps -5": "steps -5: must be 0 or more",
+    "train --replay-mb inf": "replay_mb inf: must be above 0",
+    "train --resume episode.json": "cannot read episode.json/config.json",
+    "train --heads 3": "width 64: must be a multiple of heads, 3",
+    "train --discount 2": "discount 2.0: must be from 0 to 1",
+    "report nowhere": "nowhere is not a folder with results",
+    "report folder": "folder has no result of trilith evaluate",
+    "report .": "cut.json is not JSON",
+    "tower": "Unrecognized options: tower",
+    "": "Expected one of {tasks, agents, scene, film, demo, web, evaluate, report, train, plot, scenes}",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_bad_input_gets_one_line_and_leaves_nothing_behind(line, tmp_path, monkeypatch, capsys, recording):
+    monkeypatch.chdir(tmp_path)
+    write_json("episode.json", recording)
+    Path("cut.json").write_text(json.dumps(recording)[:500])
+    Path("file").write_text("kept")
+    Path("folder").mkdir()
+    before = names(tmp_path)
+    assert BAD[line] in refused_here(capsys, *line.split())
+    after = [name for name in names(tmp_path) if name != "results"]
+    assert after == before
+    assert Path("file").read_text() == "kept"
+    assert not list(tmp_path.glob("results/*.json"))
+
+
+CHANGES = {
+    "no start": (lambda data: data.pop("start"), "'start' and 'placements'"),
+    "no placements": (lambda data: data.pop("placements"), "'start' and 'placements'"),
+    "no scene": (lambda data: data["start"].pop("scene"), "state has no field 'scene'"),
+    "no task": (lambda data: data["start"].update(task="tower"), "no task 'tower'"),
+    "no level": (lambda data: data["start"].update(level=99), "no level 99"),
+    "a total that is no number": (lambda data: data["start"].update(total=float("nan")), "'total' is nan"),
+    "a slot that is none": (lambda data: data["placements"].append([7, 0, 0, False]), "slot must be 0 to 6"),
+    "a place that is none": (lambda data: data["placements"].insert(0, [0, float("inf"), 0, False]), "finite"),
+    "a placement too short": (lambda data: data["placements"].insert(0, [0, 1]), "must be [slot, x, y, sticky]"),
+    "a placement after the end": (lambda data: data["placements"].append([0, 0, 1, False]), "has ended"),
+    "a row too few": (lambda data: data["start"]["scene"]["pose"].pop(), "scene"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_recording_that_cannot_be_is_refused_by_what_is_wrong(change, tmp_path, capsys, recording):
+    data = json.loads(json.dumps(recording))
+    spoil, message = CHANGES[change]
+    spoil(data)
+    (tmp_path / "bad.json").write_text(json.dumps(data))
+    said = refused_here(capsys, "film", tmp_path / "bad.json", "--out", tmp_path / "film.gif")
+    assert said.startswith(f"{tmp_path / 'bad.json'}: ")
+    assert message in said
+    assert names(tmp_path) == ["bad.json"]
+
+
+@pytest.mark.parametrize("data", ["7", "null", "[]", '"x"', "{}", '{"start": [], "placements": []}'])
+def test_json_that_is_no_recording_is_refused(data, tmp_path, capsys):
+    (tmp_path / "bad.json").write_text(data)
+    assert "bad.json: " in refused_here(capsys, "film", tmp_path / "bad.json", "--out", tmp_path / "film.gif")
+    assert names(tmp_path) == ["bad.json"]
+
+
+def test_as_a_program_it_refuses_in_the_same_way(tmp_path):
+    assert refused(trilith("evaluate", "wizard", "--task", "covering", cwd=tmp_path)).startswith("there is no agent 'wizard'")
+    assert names(tmp_path) == []
+
+
+def test_where_letters_are_plain_messages_and_tables_are_as_well(tmp_path):
+    plain = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
+    for line, code, said in (
+        ("scene covering --seed nan", 2, "trilith: Error parsing --seed: 'nan' is not a whole number\n"),
+        ("tasks", 0, ""),
+    ):
+        command = [sys.executable, "-m", "trilith.cli.main", *line.split()]
+        result = subprocess.run(command, env=plain, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert (result.returncode, result.stderr) == (code, said)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    line = f"{sys.executable} -m trilith.cli.main scene covering --out {tmp_path / 'x.png'} | true"
+    for buffered in ("", "1"):
+        environment = {**ENVIRONMENT, "PYTHONUNBUFFERED": buffered}
+        result = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60)
+        assert result.stderr == ""

@@ -1,0 +1,338 @@
+"""Tree search, on toys whose best first action is known, and in the world with a prior that is a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trilith.agents.chance import LegalAgent
+from trilith.agents.registry import AGENTS, load
+from trilith.evaluation.play import play
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.search.tree import Node, Prior, considered_visits, decide, depth, plant, principal_line, search, size
+from trilith.world.actions import first_of_width
+from trilith.world.episode import State, start, step
+from trilith.world.scene import SLOT_WIDTHS, Placement
+
+Word = tuple[int, ...]
+"""State of a toy: the actions so far."""
+
+
+class Toy:
+    """Words over `actions` letters up to a length; rewards and priors are tables drawn from a seed. Counts what is simulated."""
+
+    def __init__(self, seed: int = 0, actions: int = 6, length: int = 3, edges: int = 3, discount: float = 0.99) -> None:
+        self.seed, self.length, self.discount = seed, length, discount
+        self.edges = np.sort(np.arange(actions) % edges)
+        self.made: Counter[tuple[Word, int]] = Counter()
+
+    def _table(self, word: Word) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng([self.seed, 99, *word])
+        return rng.normal(size=len(self.edges)), rng.normal(size=len(self.edges))
+
+    def priors(self, states: Sequence[Word]) -> list[Prior]:
+        return [Prior(self._table(word)[1], self.edges, np.arange(len(self.edges)) + 10) for word in states]
+
+    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+        self.made[state, name] += 1
+        after = (*state, name - 10)
+        return after, float(self._table(state)[0][name - 10]), len(after) == self.length
+
+    def best(self, word: Word) -> list[float]:
+        """True values of the actions, by trying everything."""
+        last = len(word) + 1 == self.length
+        later = [0.0 if last else self.discount * max(self.best((*word, a))) for a in range(len(self.edges))]
+        return [float(reward) + value for reward, value in zip(self._table(word)[0], later, strict=True)]
+
+
+class Trap(Toy):
+    """The greedy prior takes the sweet 1 at once, and gets nothing more. Action 2, of which nothing is expected, leads to 10."""
+
+    def priors(self, states: Sequence[Word]) -> list[Prior]:
+        return [Prior(np.array([1.0, 0.5, 0.0]) if not word else np.zeros(3), np.arange(3), np.arange(10, 13)) for word in states]
+
+    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+        after = (*state, name - 10)
+        return after, {(0,): 1.0, (2, 1): 10.0}.get(after, 0.0), len(after) == 2
+
+
+def searched(world: Toy, config: SearchConfig, seed: int = 0) -> Node[Word]:
+    [root] = plant(world, [()])
+    search(world, [root], [np.random.default_rng(seed)], config)
+    return root
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("root", ["bound", "halving"])
+def test_search_finds_what_its_greedy_prior_misses(stages: int, root: str) -> None:
+    world = Trap(actions=3)
+    [greedy] = plant(world, [()])
+    assert decide(greedy, np.random.default_rng(0), SearchConfig(0)) == 0
+    config = SearchConfig(40, 2.0, stages, root)  # type: ignore[arg-type]
+    for seed in range(10):
+        assert decide(searched(world, config, seed), np.random.default_rng(seed), config) == 2
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_with_enough_simulations_the_best_first_action_is_found(stages: int) -> None:
+    config = SearchConfig(3000, 2.0, stages, "bound")  # type: ignore[arg-type]
+    missed = 0
+    for seed in range(8):
+        world = Toy(seed, length=2)
+        root = searched(world, config)
+        values = world.best(())
+        chosen = decide(root, np.random.default_rng(0), config)
+        assert chosen is not None
+        assert size(root) == len(world.made)
+        missed += values[chosen] < max(values) - 0.05  # two all but equal ones may be confused
+    assert missed == 0
+
+
+def test_values_and_counts_are_those_of_the_formula() -> None:
+    world, config = Trap(actions=3, discount=0.5), SearchConfig(2, 0.0, root="bound")
+    root = searched(world, config)
+    # First action 0: 1 at an end it is not, so 1 + 0.5 * 0. Its value stays 1, so it is taken again: (0, x) earns 0.
+    assert root.counts.tolist() == [3, 1, 1]
+    child = root.children[0][1]
+    assert child is not None
+    assert child.visits == 1
+    assert child.value == 0.0
+    assert root.values.tolist() == [1.0, 0.5, 0.0]
+    assert root.visits == 2
+    assert root.total == pytest.approx(2.0)
+    assert root.value == pytest.approx((1.0 + 2.0) / 3)
+    assert depth(root) == 2
+    assert principal_line(root)[0] == 0
+
+
+def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
+    world, config = Trap(actions=3, discount=0.5), SearchConfig(1, 2.0, root="bound")
+    [root] = plant(world, [()])
+    for _ in range(12):
+        search(world, [root], [np.random.default_rng(1)], config)
+    for action, (reward, child) in root.children.items():
+        assert child is not None
+        assert root.values[action] == pytest.approx(reward + 0.5 * child.value)
+        assert child.value == pytest.approx((child.best + child.total) / (1 + child.visits))
+        assert root.counts[action] == 2 + child.visits
+    assert root.counts.sum() == 3 + root.visits
+
+
+class Chain(Toy):
+    """One action in each of three states: rewards 1, 2, 4, of which 10, 20, 40 is expected."""
+
+    def priors(self, states: Sequence[Word]) -> list[Prior]:
+        return [Prior(np.array([10.0 * 2 ** len(word)]), np.zeros(1, int), np.array([10])) for word in states]
+
+    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+        return (*state, 0), float(2 ** len(state)), len(state) == 2
+
+
+def test_what_is_backed_up_along_a_chain() -> None:
+    """Simulations 1, 2, 3 and 4 end at the first, the second, the third state and at the end once more; by hand, discount 1/2."""
+    root = searched(Chain(discount=0.5), SearchConfig(4))
+    middle = root.children[0][1]
+    assert middle is not None
+    last = middle.children[0][1]
+    assert last is not None
+    assert (root.visits, middle.visits, last.visits) == (4, 3, 2)
+    assert last.total == 4 + 4
+    assert last.value == (40 + 8) / 3
+    assert middle.total == (2 + 0.5 * 40) + 2 * (2 + 0.5 * 4)
+    assert middle.values.tolist() == [2 + 0.5 * last.value]
+    assert root.total == (1 + 0.5 * 20) + (1 + 0.5 * (2 + 0.5 * 40)) + 2 * (1 + 0.5 * (2 + 0.5 * 4))
+    assert root.values.tolist() == [1 + 0.5 * middle.value]
+    assert root.value == (10 + root.total) / 5
+
+
+@given(seed=st.integers(0, 10**6), budget=st.integers(0, 60), c=st.sampled_from([0.0, 0.5, 2.0]), one=st.booleans())
+def test_two_stages_and_one_agree_where_edges_do_not_matter(seed: int, budget: int, c: float, one: bool) -> None:
+    """With one action an edge, or all in one edge, the choice of an edge decides everything or nothing."""
+    trees = []
+    for stages in (1, 2):
+        world = Toy(seed, edges=1 if one else 6)
+        root = searched(world, SearchConfig(budget, c, stages, "bound"), seed)  # type: ignore[arg-type]
+        trees.append((root.counts.tolist(), root.values.tolist(), root.value, dict(world.made)))
+    assert trees[0] == trees[1]
+
+
+@given(seed=st.integers(0, 10**6), stages=st.sampled_from([1, 2]), root=st.sampled_from(["bound", "halving"]))
+def test_side_by_side_equals_one_by_one(seed: int, stages: int, root: str) -> None:
+    config = SearchConfig(30, 2.0, stages, root)  # type: ignore[arg-type]
+    states: list[Word] = [(), (1,), (2, 3), ()]
+    together = plant(Toy(seed), states)
+    search(Toy(seed), together, [np.random.default_rng([seed, k]) for k in range(4)], config)
+    for k, state in enumerate(states):
+        alone = plant(Toy(seed), [state])
+        search(Toy(seed), alone, [np.random.default_rng([seed, k])], config)
+        assert alone[0].values.tolist() == together[k].values.tolist()
+        assert alone[0].counts.tolist() == together[k].counts.tolist()
+        assert principal_line(alone[0]) == principal_line(together[k])
+
+
+def test_nothing_is_simulated_twice() -> None:
+    world, config = Toy(3), SearchConfig(400, 2.0, root="bound")
+    root = searched(world, config)
+    assert root.visits == 400
+    assert max(world.made.values()) == 1
+    assert len(world.made) == size(root) < 400, "a simulation that ends where one ended before simulates nothing"
+
+
+@pytest.mark.parametrize("root", ["bound", "halving"])
+def test_one_simulation_can_talk_out_of_the_first_idea(root: Literal["bound", "halving"]) -> None:
+    class Trap(Toy):
+        def priors(self, states: Sequence[Word]) -> list[Prior]:
+            return [Prior(np.array([0.5, 0.4]), np.arange(2), np.arange(2)) for _ in states]
+
+        def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+            return (*state, name), 0.0, True
+
+    config = SearchConfig(1, root=root)
+    assert decide(searched(Trap(), config), np.random.default_rng(0), config) == 1
+
+
+def test_a_state_in_which_nothing_can_be_done_has_no_decision() -> None:
+    class Stuck(Toy):
+        def priors(self, states: Sequence[Word]) -> list[Prior]:
+            return [Prior(np.zeros(0), np.zeros(0, int), np.zeros(0, int)) for _ in states]
+
+    for root in ("bound", "halving"):
+        config = SearchConfig(5, root=root)  # type: ignore[arg-type]
+        assert decide(searched(Stuck(), config), np.random.default_rng(0), config) is None
+
+
+@given(considered=st.integers(1, 20), budget=st.integers(1, 100))
+def test_halving_shares_the_budget(considered: int, budget: int) -> None:
+    wanted = considered_visits(considered, budget)
+    assert len(wanted) == budget
+    assert wanted[0] == 0
+    if budget >= considered:
+        assert wanted[:considered] == [0] * considered, "each considered action is tried once"
+    assert considered_visits(4, 8) == [0, 0, 0, 0, 1, 1, 2, 2]
+
+
+# ---- in the world
+
+
+class Table(LegalAgent):
+    """Legal actions with values that look like a network's but are exact: a function of the action's name."""
+
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        return [Prior(np.sin(7.0 * prior.names), prior.edges, prior.names) for prior in super().priors(states)]
+
+
+def starts(count: int, task: str = "covering_hard") -> list[State]:
+    rng = np.random.default_rng(5)
+    return [start(task, "hardest", rng) for _ in range(count)]
+
+
+@pytest.mark.parametrize("agent", [LegalAgent, Table])
+@pytest.mark.parametrize("root", ["bound", "halving"])
+def test_episodes_side_by_side_equal_episodes_one_by_one(agent: type[LegalAgent], root: Any) -> None:
+    first, config = starts(3), SearchConfig(12, 2.0, root=root)
+    together = play(SearchAgent(agent(), config), first, [np.random.default_rng(k) for k in range(3)])
+    for k in range(3):
+        [alone] = play(SearchAgent(agent(), config), [first[k]], [np.random.default_rng(k)])
+        assert alone[0] == together[k][0]
+        assert alone[1] == together[k][1]
+
+
+def test_a_tree_is_kept_for_the_same_episode_only() -> None:
+    [state], rng = starts(1, "silhouette"), np.random.default_rng(0)
+    agent = SearchAgent(LegalAgent(), SearchConfig(300, 0.3, root="bound"))
+    [root] = agent.search([state], [rng])
+    assert root.visits == 300
+    [placement] = agent.act([state], [rng])
+    after = step(state, placement).state
+    assert after.ended is None
+    [kept] = agent.search([after], [rng])
+    assert kept.visits > 300, "what was found below the placement counts on"
+    agent.act([state], [rng])
+    [other] = agent.search([after], [np.random.default_rng(0)])
+    assert other.visits == 300
+    agent.act([state], [rng])
+    [elsewhere] = agent.search([state], [rng])
+    assert elsewhere.visits == 300, "another state than the one that was expected"
+
+
+def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
+    """Where what was earned is forfeited, a search knows that hitting an obstacle takes it back."""
+    [state] = starts(1)
+    state = replace(state, total=1.5)  # as if something had been earned, which any placement that settles loses again
+    rewards = []
+    for forfeit in (False, True):
+        [root] = SearchAgent(LegalAgent(), SearchConfig(60, 50.0, root="bound"), forfeit).search([state], [np.random.default_rng(0)])
+        rewards.append({reward for reward, _ in root.children.values()})
+    assert 0.0 in rewards[0], "an obstacle was hit, and what was earned is kept"
+    assert 0.0 not in rewards[1]
+    assert -1.5 in rewards[1]
+
+
+def test_raw_halving_considers_any_actions() -> None:
+    [state] = starts(1)
+    agent = SearchAgent(LegalAgent(), SearchConfig(4))
+    tried = [tuple(agent.search([state], [np.random.default_rng(seed)])[0].children) for seed in range(4)]
+    assert len(set(tried)) == 4, "ties are broken by the generator"
+
+
+def test_no_placement_is_simulated_twice_in_an_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Counter[tuple[State, Placement | None]] = Counter()
+
+    def counted(state: State, placement: Placement | None, forfeit: bool) -> object:
+        made[state, placement] += 1
+        return step(state, placement, forfeit)
+
+    monkeypatch.setattr("trilith.search.agent.step", counted)
+    play(SearchAgent(Table(), SearchConfig(30)), starts(2), [np.random.default_rng(k) for k in range(2)])
+    assert made
+    assert max(made.values()) == 1
+
+
+def test_ideas_are_what_was_tried_best_first_with_how_it_goes_on() -> None:
+    [state] = starts(1)
+    agent = SearchAgent(Table(), SearchConfig(60, 0.3, root="bound"))
+    ideas = agent.ideas(state, np.random.default_rng(0), 5)
+    assert len(ideas) == 5
+    values = [value for _, value, _, _ in ideas]
+    assert values == sorted(values, reverse=True)
+    assert sum(visits for _, _, visits, _ in ideas) <= 60
+    placement, _, visits, line = max(ideas, key=lambda idea: idea[2])
+    assert visits >= 2
+    after = step(state, placement).state
+    for each in line:  # the line can be carried out
+        assert after.ended is None
+        after = step(after, each).state
+
+
+def test_only_the_first_block_of_a_width_is_considered() -> None:
+    [state] = starts(1)
+    assert first_of_width(state).tolist() == [i == SLOT_WIDTHS.index(width) for i, width in enumerate(SLOT_WIDTHS)]
+    [prior] = LegalAgent().priors([state])
+    slots = {LegalAgent().placement(state, int(name)).slot for name in prior.names}  # type: ignore[union-attr]
+    assert slots == {0, 3, 6}
+    assert len(set(prior.names.tolist())) == len(prior.names)
+    assert (np.diff(prior.edges) >= 0).all()
+
+
+def test_raw_search_builds_better_than_chance() -> None:
+    first = starts(6, "silhouette")
+    rewards = []
+    for agent in (load("legal"), load("legal", SearchConfig(60, 2.0, root="bound"))):
+        ends = play(agent, first, [np.random.default_rng(k) for k in range(6)])
+        rewards.append(np.mean([end.total for _, end in ends]))
+    assert rewards[1] > rewards[0] + 0.5
+
+
+def test_an_agent_that_values_nothing_cannot_search() -> None:
+    for name in set(AGENTS) - {"legal"}:
+        with pytest.raises(ValueError, match="cannot search"):
+            load(name, SearchConfig(10))
+        load(name, SearchConfig(0))

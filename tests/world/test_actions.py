@@ -1,0 +1,380 @@
+"""The five action spaces give the stated coordinates, and the mask of legal actions is what brute force says."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from worlds import (
+    EMPTY,
+    FIRST,
+    LARGE_SLOT,
+    MEDIUM_SLOT,
+    SMALL_SLOT,
+    blocks,
+    build,
+    corners,
+    distance,
+    obstacles,
+    played,
+    shared_area,
+    with_blocks,
+)
+
+from trilith.world import episode
+from trilith.world.actions import (
+    CODECS,
+    ContinuousAbsolute,
+    ContinuousRelative,
+    DiscreteAbsolute,
+    DiscreteRelative,
+    DiscreteRelativeXY,
+    legal,
+)
+from trilith.world.episode import State, step
+from trilith.world.physics import Settled
+from trilith.world.scene import FLOOR, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Placement, Role, fresh_scene, place
+from trilith.world.tasks import TASKS
+
+SCENE = with_blocks(fresh_scene([(2.0, 3.0, 2.1, 0.7)], [(-4.0, 0.35, 1.5, 0.35)]), [(MEDIUM_SLOT, 4.0, 0.35, 0.0)])
+TARGET, OBSTACLE, BLOCK = 8, 9, 10
+
+
+def test_there_are_five_spaces_each_by_its_name():
+    assert [(name, codec.name) for name, codec in CODECS.items()] == [
+        (name, name)
+        for name in ("continuous_absolute", "continuous_relative", "discrete_absolute", "discrete_relative", "discrete_relative_xy")
+    ]
+
+
+# Continuous absolute
+
+
+@pytest.mark.parametrize(
+    ("action", "placement"),
+    [
+        ((-1, -1, -1, -1), Placement(0, -7.5, 0.0, False)),
+        ((1, 1, 1, 1), Placement(6, 7.5, 15.0, True)),
+        ((0, 0, 0, 0), Placement(4, 0.0, 7.5, False)),
+        ((0, 0, 0, 1e-9), Placement(4, 0.0, 7.5, True)),
+        ((-0.95, 0.5, -0.9, -0.3), Placement(0, 3.75, 0.75, False)),
+        ((5, -5, 99, 2), Placement(6, -7.5, 15.0, True)),  # beyond the range is clipped
+    ],
+)
+def test_continuous_absolute_coordinates(action, placement):
+    decoded = ContinuousAbsolute().decode(EMPTY, action)
+    assert decoded._replace(x=0, y=0) == placement._replace(x=0, y=0)
+    assert (decoded.x, decoded.y) == pytest.approx((placement.x, placement.y))
+
+
+@pytest.mark.parametrize("codec", [ContinuousAbsolute(), ContinuousRelative()], ids=lambda codec: codec.name)
+def test_continuous_actions_pick_the_nearest_slot(codec):
+    rest = [0.0] * (codec.length - 1)
+    for slot, x in enumerate(SLOT_X):
+        assert codec.decode(EMPTY, (x / 7, *rest)).slot == slot
+    for pick in np.linspace(-1, 1, 201):
+        assert codec.decode(EMPTY, (pick, *rest)).slot == min(range(SLOTS), key=lambda slot: abs(SLOT_X[slot] - 7 * pick))
+
+
+@pytest.mark.parametrize("codec", [ContinuousAbsolute(), ContinuousRelative()], ids=lambda codec: codec.name)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_continuous_actions_that_are_not_finite_are_refused_by_their_value(codec, value):
+    for part in range(codec.length):
+        action = np.zeros(codec.length)
+        action[part] = value
+        with pytest.raises(ValueError, match=str(value)):
+            codec.decode(EMPTY, action)
+    with pytest.raises(ValueError, match=f"must be {codec.length}"):
+        codec.decode(EMPTY, np.zeros(codec.length + 1))
+
+
+# Continuous relative
+
+
+def towards(row) -> tuple[float, float]:
+    """The (x, y) of an action that points at an object."""
+    x, y, _ = SCENE.pose[row]
+    return x / 7.5, y / 7.5 - 1
+
+
+@pytest.mark.parametrize(
+    ("row", "y"), [(TARGET, 3.0 + 0.04), (OBSTACLE, 0.35 + 0.175 + 0.35 + 0.04), (BLOCK, 0.35 + 0.7 + 0.04), (FLOOR, 0.35 + 0.04)]
+)
+@pytest.mark.parametrize("slot", [SMALL_SLOT, MEDIUM_SLOT, LARGE_SLOT])
+@pytest.mark.parametrize("shift", [-1.0, -0.25, 0.0, 1.0])
+def test_continuous_relative_coordinates(row, y, slot, shift):
+    placement = ContinuousRelative().decode(SCENE, (SLOT_X[slot] / 7, *towards(row), shift, 1.0))
+    reach = (SCENE.size[row, 0] + SCENE.size[slot, 0]) / 2 + 0.04
+    assert placement.slot == slot
+    assert placement.sticky
+    assert (placement.x, placement.y) == pytest.approx((SCENE.pose[row, 0] + shift * reach, y))
+
+
+def test_continuous_relative_never_picks_an_available_block():
+    for x, y in itertools.product(np.linspace(-1, 1, 9), repeat=2):
+        there = np.array([7.5 * x, 7.5 * (y + 1)])
+        nearest = min(range(FLOOR, len(SCENE)), key=lambda row: float(((SCENE.pose[row, :2] - there) ** 2).sum()))
+        placement = ContinuousRelative().decode(SCENE, (0.0, x, y, 0.0, 0.0))
+        assert placement.x == pytest.approx(SCENE.pose[nearest, 0])
+
+
+# Discrete absolute
+
+
+@pytest.mark.parametrize(("heights", "widths"), [(8, 64), (256, 256), (1, 3)])
+def test_discrete_absolute_corners_are_the_centres_of_the_outermost_cells(heights, widths):
+    codec = DiscreteAbsolute(heights, widths)
+    assert codec.shape == (7, heights, widths, 2)
+    dx, dy = 15 / widths / 2, 15 / heights / 2
+    for i, y in ((0, dy), (heights - 1, 15 - dy)):
+        for j, x in ((0, -7.5 + dx), (widths - 1, 7.5 - dx)):
+            for slot, sticky in ((0, 0), (6, 1)):
+                placement = codec.decode(EMPTY, (slot, i, j, sticky))
+                assert (placement.slot, placement.sticky) == (slot, bool(sticky))
+                assert (placement.x, placement.y) == pytest.approx((x, y))
+
+
+def test_each_task_has_the_grid_of_the_paper():
+    assert {name: task.grid for name, task in TASKS.items()} == {
+        "silhouette": (256, 256),
+        "connecting": (8, 64),
+        "covering": (8, 64),
+        "covering_hard": (8, 64),
+    }
+    assert np.prod(DiscreteAbsolute(*TASKS["silhouette"].grid).shape) == 917504
+    assert np.prod(DiscreteAbsolute(*TASKS["covering"].grid).shape) == 7168
+
+
+@pytest.mark.parametrize("bad", [(0, 5), (5, 0), (-1, 5)])
+def test_a_grid_without_cells_is_refused(bad):
+    with pytest.raises(ValueError, match=f"{bad[0]} x {bad[1]}"):
+        DiscreteAbsolute(*bad)
+
+
+# Discrete relative
+
+
+@pytest.mark.parametrize("n", [4, 7, 15, 28, 40])
+@pytest.mark.parametrize(("c", "r"), [(SMALL_SLOT, TARGET), (LARGE_SLOT, OBSTACLE), (MEDIUM_SLOT, BLOCK), (SMALL_SLOT, FLOOR)])
+def test_discrete_relative_offsets_are_even_and_end_beyond_the_edge(n, c, r):
+    codec = DiscreteRelative(n)
+    touching = (SCENE.size[r, 0] + SCENE.size[c, 0]) / 2
+    x = [codec.decode(SCENE, (c, r, i, 0)).x - SCENE.pose[r, 0] for i in range(n)]
+    reach = touching * (1 + max(1 / (n - 3), 0.04))
+    np.testing.assert_allclose(x, np.linspace(-reach, reach, n), atol=1e-12)
+    assert x[-1] > touching
+    assert x[-1] - touching >= 0.04 * touching - 1e-12
+    y = [codec.decode(SCENE, (c, r, i, 0)).y for i in range(n)]
+    on = 0.0 if r == TARGET else (SCENE.size[r, 1] + 0.7) / 2
+    np.testing.assert_allclose(y, SCENE.pose[r, 1] + on + 0.04)
+
+
+@pytest.mark.parametrize("n", [4, 15])
+def test_discrete_relative_xy_has_the_same_grid_on_y(n):
+    codec = DiscreteRelativeXY(n)
+    for r in (TARGET, OBSTACLE, BLOCK, FLOOR):
+        reach = (SCENE.size[r, 1] + 0.7) / 2 * (1 + max(1 / (n - 3), 0.04))
+        y = [codec.decode(SCENE, (MEDIUM_SLOT, r, 1, j, 1)).y - SCENE.pose[r, 1] for j in range(n)]
+        np.testing.assert_allclose(y, np.linspace(-reach, reach, n), atol=1e-12)
+        x = [codec.decode(SCENE, (MEDIUM_SLOT, r, i, 0, 1)).x for i in range(n)]
+        assert x == [DiscreteRelative(n).decode(SCENE, (MEDIUM_SLOT, r, i, 1)).x for i in range(n)]
+        assert codec.decode(SCENE, (MEDIUM_SLOT, r, 1, 0, 1)).sticky
+
+
+@pytest.mark.parametrize("codec", [DiscreteRelative(), DiscreteRelativeXY()], ids=lambda codec: codec.name)
+def test_sizes_of_the_relative_spaces(codec):
+    assert codec.shape(20) == (20, 20, *codec.tail, 2)
+    assert codec.tail == ((15,) if codec.name == "discrete_relative" else (15, 15))
+    assert legal(SCENE, codec).shape == (7, len(SCENE), *codec.tail)
+
+
+def test_the_floor_is_a_coarse_reference_that_clips_where_blocks_may_be():
+    codec = DiscreteRelative()
+    x = [place(SCENE, codec.decode(SCENE, (SMALL_SLOT, FLOOR, i, 0)), keep=True).pose[-1, 0] for i in range(15)]
+    assert x[:4] == [-7.5] * 4
+    assert x[-4:] == [7.5] * 4
+    np.testing.assert_allclose(np.diff(x[4:11]), 28.7 / 2 * 13 / 12 / 7)
+    assert place(SCENE, codec.decode(SCENE, (SMALL_SLOT, FLOOR, 7, 0)), keep=True).pose[-1, :2] == pytest.approx([0.0, 0.39])
+
+
+@pytest.mark.parametrize("codec", [DiscreteRelative(), DiscreteRelativeXY()], ids=lambda codec: codec.name)
+def test_an_edge_that_does_not_lead_from_an_available_block_to_a_scene_object_is_no_placement(codec):
+    at = [0] * len(codec.tail)
+    for c, r in itertools.product(range(-2, len(SCENE) + 3), repeat=2):
+        valid = 0 <= c < SLOTS and SLOTS <= r < len(SCENE)
+        assert (codec.decode(SCENE, (c, r, *at, 0)) is not None) == valid
+    used = place(EMPTY, Placement(3, 0.0, 2.0), keep=False)
+    assert codec.decode(used, (3, FLOOR, *at, 0)) is None  # used up
+    assert codec.decode(used, (4, 3, *at, 0)) is not None  # and now something to build on
+
+
+@pytest.mark.parametrize(
+    ("codec", "action"),
+    [
+        (DiscreteAbsolute(), (7, 0, 0, 0)),
+        (DiscreteAbsolute(), (0, 8, 0, 0)),
+        (DiscreteAbsolute(), (0, 0, 64, 0)),
+        (DiscreteAbsolute(), (0, 0, 0, 2)),
+        (DiscreteAbsolute(), (0, -1, 0, 0)),
+        (DiscreteAbsolute(), (0, 0, 0.5, 0)),
+        (DiscreteAbsolute(), (0, 0, np.nan, 0)),
+        (DiscreteAbsolute(), (0, 0, np.inf, 0)),
+        (DiscreteAbsolute(), (0, 0, 0)),
+        (DiscreteRelative(), (0, FLOOR, 15, 0)),
+        (DiscreteRelative(), (0, FLOOR, -1, 0)),
+        (DiscreteRelative(), (0, FLOOR, 0, 2)),
+        (DiscreteRelative(), (0, FLOOR, np.inf, 0)),
+        (DiscreteRelative(), (0, np.nan, 0, 0)),
+        (DiscreteRelative(), (0, 7.5, 0, 0)),
+        (DiscreteRelative(), (0,)),
+        (DiscreteRelativeXY(), (0, FLOOR, 0, 15, 0)),
+        (DiscreteRelativeXY(), (0, FLOOR, 0, 0)),
+    ],
+)
+def test_discrete_actions_out_of_range_are_refused_by_their_value(codec, action):
+    named = rf"action \[{', '.join(str(float(v) if any(isinstance(a, float) for a in action) else v) for v in action)}\]"
+    with pytest.raises(ValueError, match=named):
+        codec.decode(SCENE, action)
+
+
+@pytest.mark.parametrize("offsets", [3, 0, -1])
+def test_fewer_than_four_offsets_are_refused(offsets):
+    with pytest.raises(ValueError, match=f"{offsets} offsets"):
+        DiscreteRelative(offsets)
+
+
+def test_decoded_placements_are_plain_numbers():
+    for name, codec in CODECS.items():
+        action = {"continuous_absolute": np.zeros(4), "continuous_relative": np.zeros(5)}.get(
+            name, np.array([0, FLOOR, 0, 0, 0] if name.endswith("xy") else [0, FLOOR, 0, 0])
+        )
+        placement = codec().decode(SCENE, action)
+        assert [type(part) for part in placement] == [int, float, float, bool]
+
+
+# The mask
+
+
+def brute_force(scene, codec) -> np.ndarray:
+    """The mask by decoding every action, clipping it, and cutting polygons; NaN where it is too close to call."""
+    mask = np.zeros((SLOTS, len(scene), *codec.tail))
+    solid = []
+    for row in range(len(scene)):
+        if scene.role[row] in (Role.BLOCK, Role.OBSTACLE, Role.FLOOR):
+            x, y = zip(*corners(scene.pose[row], scene.size[row]), strict=True)
+            solid.append((row, min(x), max(x), min(y), max(y)))
+    for slot, row, *at in np.ndindex(mask.shape):
+        placement = codec.decode(scene, (slot, row, *at, 0))
+        if placement is None:
+            continue
+        x, y = min(max(placement.x, PLACE_X[0]), PLACE_X[1]), min(max(placement.y, PLACE_Y[0]), PLACE_Y[1])
+        w, h = scene.size[slot].tolist()
+        free = 1.0
+        for other, left, right, low, high in solid:
+            if x - w / 2 > right + 0.01 or x + w / 2 < left - 0.01 or y - h / 2 > high + 0.01 or y + h / 2 < low - 0.01:
+                continue  # not even close
+            area = shared_area((x, y, 0.0), (w, h), scene.pose[other], scene.size[other])
+            if area > 1e-6:
+                free = 0.0
+                break
+            if area > 0 or distance((x, y, 0.0), (w, h), scene.pose[other], scene.size[other]) < 1e-6:
+                free = np.nan
+        mask[slot, row, *at] = free
+    return mask
+
+
+def check_mask(scene, codec) -> tuple[int, int]:
+    """Compares `legal` with brute force; returns how many actions are free and how many are not."""
+    mask, expected = legal(scene, codec), brute_force(scene, codec)
+    clear = np.isfinite(expected)
+    assert clear.mean() > 0.95
+    np.testing.assert_array_equal(mask[clear], expected[clear] == 1)
+    return int(mask.sum()), int((~mask).sum())
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(obstacles, blocks, st.sampled_from([4, 15]))
+def test_the_mask_is_what_brute_force_says_wherever_things_lie(obstacles_, blocks_, n):
+    check_mask(with_blocks(fresh_scene([(1.0, 1.0, 2.1, 0.7)], obstacles_), blocks_), DiscreteRelative(n))
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(obstacles, blocks)
+def test_the_mask_with_offsets_in_both_directions_is_what_brute_force_says(obstacles_, blocks_):
+    check_mask(with_blocks(fresh_scene([(1.0, 1.0, 2.1, 0.7)], obstacles_), blocks_), DiscreteRelativeXY(5))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_mask_is_what_brute_force_says_in_episodes(name):
+    some, none = 0, 0
+    for seed in range(2):
+        states = played(name, "hardest", seed, careful=True)
+        scene = states[min(len(states) - 2, 6)].scene
+        free, taken = check_mask(scene, DiscreteRelative())
+        some, none = some + free, none + taken
+        check_mask(scene, DiscreteRelativeXY(4))
+    assert some > 100
+    assert none > 100
+
+
+def test_the_mask_sees_a_gap_between_leaning_blocks_that_their_boxes_do_not_show():
+    lean = build(Placement(SMALL_SLOT, 0.0, 0.39), Placement(LARGE_SLOT, 1.2, 2.0))
+    assert abs(lean.pose[-1, 2]) > 0.2
+    assert all(check_mask(lean, DiscreteRelative()))
+
+
+@pytest.mark.parametrize("codec", [DiscreteRelative(), DiscreteRelativeXY(6)], ids=lambda codec: codec.name)
+@pytest.mark.parametrize("name", TASKS)
+def test_an_action_is_legal_exactly_when_step_finds_neither_a_collision_nor_an_invalid_edge(name, codec, monkeypatch):
+    states = [state for seed in range(3) for state in played(name, "hardest", seed, careful=True)[:6] if not state.ended][-1:]
+    monkeypatch.setattr(episode, "settle", lambda scene, record: Settled(scene, False, 0, None))  # what follows does not matter here
+    for state in states:
+        mask = legal(state.scene, codec)
+        for index in np.ndindex(mask.shape):
+            ended = step(state, codec.decode(state.scene, (*index, 0))).state.ended
+            assert mask[index] == (ended not in ("spawn_collision", "invalid_edge", "bad_choice"))
+
+
+def test_a_used_block_has_no_legal_action():
+    scene = build(Placement(SMALL_SLOT, 0.0, 0.39))
+    used = place(scene, Placement(3, 3.0, 0.4), keep=False)
+    mask = legal(used, DiscreteRelative())
+    assert not mask[3].any()
+    assert mask[4].any()
+    assert mask[4, 3].any()
+    for slot in range(SLOTS):
+        if used.role[slot] == Role.AVAILABLE:
+            used = place(used, Placement(slot, 0.0, 10.0), keep=False)
+    assert not legal(used, DiscreteRelative()).any()
+
+
+def test_used_slots_end_absolute_actions_as_bad_choice_and_relative_ones_as_invalid_edge():
+    state = State(fresh_scene([], [(0.0, 0.35, 1.0, 0.35)]), "covering_hard", 0)
+    state = step(state, Placement(0, -5.0, 0.36)).state
+    assert state.ended is None
+    actions = {
+        "continuous_absolute": (-1, 0.5, -0.9, 0),
+        "continuous_relative": (-1, 0.5, -0.9, 0.2, 0),
+        "discrete_absolute": (0, 1, 50, 0),
+        "discrete_relative": (0, FLOOR, 9, 0),
+        "discrete_relative_xy": (0, FLOOR, 9, 14, 0),
+    }
+    ended = {name: step(state, codec().decode(state.scene, actions[name])).state.ended for name, codec in CODECS.items()}
+    assert ended == {
+        "continuous_absolute": "bad_choice",
+        "continuous_relative": "bad_choice",
+        "discrete_absolute": "bad_choice",
+        "discrete_relative": "invalid_edge",
+        "discrete_relative_xy": "invalid_edge",
+    }
+
+
+def test_a_legal_relative_placement_on_a_block_rests_on_it():
+    scene = build(Placement(LARGE_SLOT, 0.0, 0.39))
+    for i in range(4, 11):
+        placement = DiscreteRelative().decode(scene, (SMALL_SLOT, FIRST, i, 0))
+        assert legal(scene, DiscreteRelative())[SMALL_SLOT, FIRST, i]
+        after = build(placement, scene=scene)
+        assert after.pose[-1, 1] == pytest.approx(1.05, abs=0.02)
+        assert [FIRST, FIRST + 1] in after.contact.tolist()

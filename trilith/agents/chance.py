@@ -1,0 +1,60 @@
+"""Agents that place blocks by chance: the floor of every comparison, and the raw form of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trilith.search.tree import Prior
+from trilith.world.actions import DiscreteRelative, first_of_width, legal
+from trilith.world.episode import State
+from trilith.world.scene import Placement
+
+
+class RandomAgent:
+    """Any discrete relative action at all, most of which are invalid edges or overlap something."""
+
+    codec = DiscreteRelative()
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """A uniformly random action in each state."""
+        shapes = [self.codec.shape(len(state.scene)) for state in states]
+        return [self.codec.decode(s.scene, rng.integers(shape).tolist()) for s, rng, shape in zip(states, rngs, shapes, strict=True)]
+
+
+class LegalAgent:
+    """Any discrete relative action that is a valid edge and overlaps nothing, sticky half of the time."""
+
+    codec = DiscreteRelative()
+    discount = 0.99
+    """Of a raw search: that of the recipes."""
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """A uniformly random legal action in each state; an invalid edge where there is none."""
+        return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
+
+    def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:
+        mask = legal(state.scene, self.codec)
+        choices = np.flatnonzero(mask)
+        if not len(choices):
+            return None
+        c, r, i = np.unravel_index(choices[rng.integers(len(choices))], mask.shape)
+        return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
+
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        """Every legal action, of blocks of one width only those of the first, and nothing expected of any: a raw search."""
+        found = []
+        for state in states:
+            mask = legal(state.scene, self.codec)
+            mask[~first_of_width(state.scene)] = False
+            edge, offset = np.divmod(np.flatnonzero(mask), self.codec.offsets)
+            names = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
+            found.append(Prior(np.zeros(len(names)), np.repeat(edge, 2), names))
+        return found
+
+    def placement(self, state: State, name: int) -> Placement | None:
+        """The placement of an action of `priors`."""
+        rest, sticky = divmod(name, 2)
+        edge, offset = divmod(rest, self.codec.offsets)
+        return self.codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

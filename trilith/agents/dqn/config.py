@@ -1,0 +1,139 @@
+"""Everything that Q-learning depends on, as a dataclass whose fields are also the command line. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from trilith.nets.config import Mask, NetConfig
+from trilith.search.config import SearchConfig
+from trilith.support.config import check_least
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    """Everything that Q-learning depends on. The defaults are the recipe `fast`."""
+
+    net: NetConfig = field(default_factory=NetConfig)
+    """The network that values actions."""
+    actions: Literal["relative", "relative_xy", "absolute"] = "relative"
+    """The space of actions: an edge and an offset along x, or along x and y, or a cell of a grid over the scene."""
+    offsets: int = 15
+    """Relative actions: number of offsets along an axis."""
+    grid: tuple[int, int] | None = None
+    """Absolute actions: heights and widths of the grid; the size the paper found best for the task, unless given."""
+    mask: Mask = "legal"
+    """What may be chosen, in acting, exploring and the bootstrap maximum alike: anything (an invalid choice ends the
+    episode), edges from an available block to an object, or of these only placements that overlap nothing."""
+    stop: bool = True
+    """Whether to end an episode, by an invalid edge, where every action is expected to lose: so nothing is ever worth less than 0.
+    With the mask `none` that is an action among others."""
+    learning_rate: float = 5e-4
+    """Of Adam."""
+    warmup: int = 500
+    """Learner steps over which the learning rate rises from 0."""
+    decay_steps: int = 60_000
+    """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
+    batch: int = 64
+    """Transitions of a learner step."""
+    ratio: float = 0.1
+    """Learner steps for each actor step, kept by both waiting for each other."""
+    discount: float = 0.99
+    """What a reward one step later counts for."""
+    n_step: int = 1
+    """Rewards that are summed before the bootstrap."""
+    double: bool = True
+    """Whether the learning network picks the action whose value the target network then gives."""
+    target_rate: float = 0.005
+    """Share by which the target network moves towards the learning one after every learner step; 0: it is copied instead."""
+    target_period: int = 1000
+    """Learner steps between copies to the target network, if `target_rate` is 0."""
+    act_with_target: bool = True
+    """Whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
+    clip: float = 10.0
+    """The norm that gradients are clipped to; 0: not clipped."""
+    mirror: bool = True
+    """Whether half of the transitions are replayed with left and right swapped, which the world does not notice."""
+    epsilon: float = 0.3
+    """How much is explored: at step n an action is random with probability ε / max(L - n, 1), where L is a running
+    mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
+    replay_mb: float = 200.0
+    """Size of the replay in megabytes."""
+    first_demonstrations: int = 64
+    """Episodes of the planner to learn from, before anything else is played."""
+    demonstrations: float = 0.02
+    """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do. Actor
+    processes that would have to wait for the learner make more of them instead, unless this is 0."""
+    demonstration_share: float = 0.25
+    """Share of demonstrations in a batch."""
+    margin: float = 0.3
+    """By how much the value of a demonstrated action should exceed that of any other."""
+    margin_weight: float = 1.0
+    """What falling short of the margin counts for beside the error of a value."""
+    margin_steps: int = 0
+    """Learner steps over which that weight falls to nothing, after which demonstrations are transitions like any other; 0 keeps it.
+    Of several actions that are as good the planner takes one, and the margin holds the others down."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
+    amortise: float = 0.0
+    """Weight of learning what searches found (Hamrick et al. 2020): a cross-entropy between the searched values and the network's."""
+    temperature: float = 0.1
+    """What values are divided by before they are compared so."""
+    min_replay: int = 2000
+    """Steps in the replay before learning starts, by chance: placements that overlap nothing, and about one action an episode of all
+    that the mask allows."""
+    curriculum_steps: int = 10_000
+    """Learner steps over which levels are raised from the first to the last."""
+    hardest_share: float = 0.5
+    """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+
+    def __post_init__(self) -> None:
+        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, curriculum_steps=0, first_demonstrations=0, demonstrations=0)
+        check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, amortise=0)
+        for name in ("discount", "target_rate", "demonstration_share", "hardest_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
+        for name in ("ratio", "temperature", "replay_mb", "learning_rate"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} {getattr(self, name)}: must be above 0")
+
+
+FAST = DQNConfig()
+"""Ours: what learns fastest on two cores, see docs/learning.md."""
+
+PAPER = DQNConfig(
+    # As printed in §C.2 and §D of the paper.
+    net=NetConfig(network="graph", width=64, recurrent=3, connectivity="full"),
+    actions="relative",
+    offsets=15,
+    mask="none",
+    stop=False,
+    learning_rate=1e-4,
+    batch=16,
+    ratio=4.0,
+    epsilon=0.3,
+    curriculum_steps=40_000,
+    # Not printed, ours: the plainest choice, or what lets something be seen within an hour (docs/learning.md).
+    warmup=0,
+    decay_steps=0,
+    discount=0.99,
+    n_step=1,
+    first_demonstrations=0,
+    demonstrations=0.0,
+    double=True,
+    target_rate=0.005,
+    act_with_target=True,
+    clip=10.0,
+    mirror=False,
+    replay_mb=300.0,
+    min_replay=200_000,
+    hardest_share=0.0,
+)
+"""The paper's agent GN-DQN."""
+
+SAVE = replace(FAST, search=SearchConfig(budget=10), amortise=0.1, ratio=0.2)
+"""`fast`, but actors search and the network learns what they find (Hamrick et al. 2020). Their steps take ten times as long, so
+there are fewer of them for each of the learner's."""
+
+RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER, "save": SAVE}
+"""Recipes by name."""

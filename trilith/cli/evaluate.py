@@ -1,0 +1,201 @@
+"""Agents measured on frozen scenes, and reports of what was measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import OmitArgPrefixes, Positional, arg
+
+from trilith.search.config import SearchConfig
+from trilith.support.console import Progress, show, table_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trilith.evaluation.evaluate import Run
+
+
+@dataclass
+class SearchOptions:
+    """How to search, where there is a budget."""
+
+    c: float = SearchConfig.c
+    """Search: weight of the bonus for what has been tried little."""
+    stages: Literal[1, 2] = SearchConfig.stages
+    """Search: 2 chooses first the edge, then the action; 1 any action at once."""
+    root: Literal["bound", "halving"] = SearchConfig.root
+    """Search: how actions are chosen at the root, by the upper confidence bound or by sequential halving."""
+
+    considered: int = SearchConfig.considered
+    """Search: actions that halving begins with."""
+
+    def config(self, budget: int) -> SearchConfig:
+        """With a budget."""
+        return SearchConfig(budget, self.c, self.stages, self.root, self.considered)
+
+    def marks(self, config: SearchConfig) -> str:
+        """What a file's name says of a search."""
+        usual = SearchConfig()
+        parts = [f"-budget{config.budget}"]
+        parts += [
+            f"-{name}{getattr(config, name)}"
+            for name in ("c", "stages", "root", "considered")
+            if getattr(config, name) != getattr(usual, name)
+        ]
+        return "".join(parts) if config.budget else ""
+
+
+@dataclass
+class Evaluate:
+    """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
+
+    Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
+    """
+
+    agent: Positional[Annotated[str, arg(metavar="AGENT")]]
+    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
+    in a module of this folder, as my_module:MyAgent."""
+    task: str
+    """Name of a task; `trilith tasks` lists them."""
+    level: str = "hardest"
+    """A level's number or name, "hardest", or "all" for the training mix."""
+    split: str = "test"
+    """The scenes: "test" (10,000, for figures) or "valid" (1,000, to watch a training by)."""
+    scenes: int = 1000
+    """How many of them, from the first."""
+    workers: int = 2
+    """Processes; the result does not depend on it."""
+    seed: int = 0
+    """Of the agent's own randomness."""
+    forfeit: bool = False
+    """Touching an obstacle takes back all that was earned, as the paper says."""
+    budget: str = "0"
+    """Simulations a decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
+    search: OmitArgPrefixes[SearchOptions] = field(default_factory=SearchOptions)
+    worst: int = 10
+    """Episodes to show and to keep in the result: those that fell furthest short."""
+    out: Path | None = None
+    """Result file; by default its name in the folder results says what was measured."""
+    record: Path | None = None
+    """Folder for a recording of every episode, to film or to open in the page."""
+
+    def run(self) -> None:
+        """Runs what is left to do, writes the result and prints it."""
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # however many workers: threads may change a network's last digits
+        from trilith.evaluation.evaluate import Evaluation, Run
+
+        if self.workers < 1:
+            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        searches = [self.search.config(budget) for budget in _budgets(self.budget)]
+        if len(searches) > 1 and (self.out or self.record):
+            raise ValueError(f"--out and --record are for one budget, not for {self.budget}")
+        todo = [
+            Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, search, self.worst)  # type: ignore[arg-type]
+            for search in searches
+        ]
+        runs = []
+        for evaluation in todo:
+            marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "") + self.search.marks(evaluation.search)
+            name = f"{_file_name(self.agent)}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
+            runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
+        for run in runs:  # what any of them cannot do has been told by now
+            self._one(run)
+
+    def _one(self, run: Run) -> None:
+        rewards = [episode["reward"] for episode in run.episodes()]
+        before, begin = len(rewards), time.monotonic()
+        if run.result is not None:
+            print(f"done before: remove {run.out} to measure again", file=sys.stderr)
+        else:
+            if rewards:
+                print(f"going on after {before} of {self.scenes} episodes", file=sys.stderr)
+            budget = run.evaluation.search.budget
+            by = f", budget {budget}" if budget else ""
+            with Progress(f"{self.agent}, {self.task}{by}", self.scenes, before) as progress:
+                try:
+                    for episodes in run.run(self.workers):
+                        rewards += [episode["reward"] for episode in episodes]
+                        progress.add(len(episodes), f"reward {sum(rewards) / len(rewards):.3f}")
+                except KeyboardInterrupt:
+                    progress.stop()
+                    kept = f"{len(run.episodes())} of {self.scenes} episodes are kept"
+                    print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                    raise SystemExit(130) from None
+            count, seconds = len(rewards) - before, time.monotonic() - begin
+            print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
+        result = run.finish()
+        show(_result_table(result))
+        if self.worst:
+            table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")
+            for episode in result["worst"][: self.worst]:
+                table.add_row(
+                    str(episode["index"]), str(episode["start"]["level"]), f"{episode['reward']:.2f}",
+                    f"{episode['most']:.2f}", episode["reason"], str(len(episode["placements"])),
+                )  # fmt: skip
+            show(table)
+        print(run.out)
+
+
+@dataclass
+class Report:
+    """Tables and figures of evaluations, beside the paper's.
+
+    Example: trilith report results --out report
+    """
+
+    results: Positional[Annotated[Path, arg(metavar="FOLDER")]]
+    """Folder with result files of `trilith evaluate`."""
+    out: Path = Path("report")
+    """Folder for report.md and its figures."""
+
+    def run(self) -> None:
+        """Writes the report."""
+        from trilith.evaluation.report import write_report
+
+        print(write_report(self.results, self.out))
+
+
+def _file_name(agent: str) -> str:
+    """What the name of a result begins with: the last part of an agent's path, and for one of several seeds that of its run too."""
+    from trilith.evaluation.report import run_and_seed
+
+    path, (run, _) = Path(agent), run_and_seed(agent)
+    return (path.name if run == path else f"{run.name}-{path.name}").replace(":", "-")
+
+
+def _budgets(text: str) -> list[int]:
+    """Numbers of simulations from text such as 0,10,50."""
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise ValueError(f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
+    return [int(part) for part in text.split(",")]
+
+
+def _result_table(result: dict[str, Any]) -> Table:
+    search = f", search {result['search']['budget']}" if result["search"] else ""
+    table = table_of(
+        f"{result['agent']}{search}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", ""
+    )
+    interval = f" ± {result['interval']:.3f}" if result["interval"] is not None else ""
+    table.add_row("mean reward (95 % interval)", f"{result['reward']:.3f}{interval}")
+    for name, rule in (
+        ("kept", "if what was earned before an obstacle is touched is kept"),
+        ("forfeited", "if it is forfeited, as in the paper"),
+    ):
+        if result.get(name) is not None:
+            table.add_row(f"  {rule}", f"{result[name]:.3f}")
+    table.add_row("share of the most there is to earn", f"{result['share']:.1%}")
+    table.add_row("fully solved", f"{result['solved']:.1%}")
+    table.add_row("blocks, sticky ones", f"{result['blocks']:.2f}, {result['glue']:.2f}")
+    for reason, count in result["reasons"].items():
+        if count:
+            table.add_row(f"ended by {reason}", f"{count / result['episodes']:.1%}")
+    if len(result["by_level"]) > 1:
+        for level, each in result["by_level"].items():
+            table.add_row(f"reward at level {level}", f"{each['reward']:.3f} of {each['most']:.3f}")
+    return table

@@ -1,0 +1,101 @@
+"""What there is: tasks, agents, frozen scenes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trilith.support.console import show, table_of
+
+
+@dataclass
+class Tasks:
+    """List the tasks, their levels, what there is to earn and how many actions each action space has.
+
+    Example: trilith tasks
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        import numpy as np
+
+        from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+        from trilith.world.episode import start
+        from trilith.world.tasks import TASKS
+
+        spaces = ("absolute grid", "relative", "relative (x, y)")
+        columns = ("task", "levels", "and, to generalise", "most to earn\nall", "\nhardest", "sticky\nblock", "objects")
+        table = table_of(*columns, *(f"actions\n{space}" for space in spaces))
+        for task in TASKS.values():
+            rng = np.random.default_rng(0)
+            most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(200)])) for level in task.levels]
+            objects = task.objects_for("hardest")
+            sizes = [DiscreteAbsolute(*task.grid).shape, DiscreteRelative().shape(objects), DiscreteRelativeXY().shape(objects)]
+            table.add_row(
+                task.name,
+                f"{task.levels[0]} to {task.levels[-1]}",
+                "\n".join(task.generalisation) or "–",
+                f"{np.dot(task.mix, most):.1f}",
+                f"{most[-1]:.1f}",
+                f"costs {task.sticky_cost:g}" if task.sticky_cost else "free",
+                f"≤ {objects}",
+                *(f"{int(np.prod(size)):,}" for size in sizes),
+            )
+        show(table)
+        print("Objects and actions are counted for the hardest level at the end of its longest episode; most actions are not legal.")
+        print("The continuous action spaces have 4 numbers (absolute) and 5 (relative).")
+
+
+@dataclass
+class Agents:
+    """List the agents that need no training of your own, and what the trained ones cost and earn.
+
+    Example: trilith agents
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        from trilith.agents.registry import AGENTS, ZOO, shipped
+        from trilith.support.files import read_json
+
+        print(f"Without training: {', '.join(AGENTS)}")
+        table = table_of("trained", "task", "recipe", "minutes\n(weights of)", "processes", "search", "scenes", "all", "hardest", "solved")
+        for folder in sorted(path.name for path in ZOO.glob("*")):
+            for task, weights in shipped(folder).items():
+                card = read_json(weights.with_suffix(".json"))
+                figures = {(each["level"], each["budget"]): each for each in card["test"]}
+                for budget in sorted({budget for _, budget in figures}):
+                    every, hardest = figures["all", budget], figures["hardest", budget]
+                    cost = card["cost"]
+                    costs = (card["recipe"], f"{cost['minutes']:.0f} ({cost['kept']:.0f})", str(cost["processes"]))
+                    rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
+                    table.add_row(folder, task, *costs, str(budget or "–"), str(hardest["scenes"]), *rewards)
+        show(table)
+        print("Minutes of training, and after how many of them the weights were best on validation scenes.")
+        print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")
+
+
+@dataclass
+class Scenes:
+    """Check that the frozen test scenes are what they were, all of them.
+
+    Example: trilith scenes
+    """
+
+    freeze: bool = False
+    """Write the checksums of a new version of the scenes (raise frozen.VERSION first)."""
+
+    def run(self) -> None:
+        """Prints a line per set."""
+        from trilith.evaluation import frozen
+
+        if self.freeze:
+            for name in frozen.freeze():
+                print(f"{name} frozen")
+            return
+        changed = []
+        for name, same in frozen.check():
+            print(f"{name} {'ok' if same else 'CHANGED'}")
+            if not same:
+                changed.append(name)
+        if changed:
+            raise ValueError(f"{len(changed)} sets changed, the first {changed[0]}: raise frozen.VERSION and run trilith scenes --freeze")

@@ -1,0 +1,111 @@
+"""The command line: reads the arguments and runs one of the `commands`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import subcommand
+
+from trilith import __version__
+from trilith.cli.demo import Demo
+from trilith.cli.evaluate import Evaluate, Report
+from trilith.cli.lists import Agents, Scenes, Tasks
+from trilith.cli.pictures import Film, Scene
+from trilith.cli.train import Plot, Train
+from trilith.cli.web import Web
+from trilith.training.config import TrainConfig, recipe_config, run_config
+
+COMMANDS = {
+    "tasks": Tasks,
+    "agents": Agents,
+    "scene": Scene,
+    "film": Film,
+    "demo": Demo,
+    "web": Web,
+    "evaluate": Evaluate,
+    "report": Report,
+    "train": Train,
+    "plot": Plot,
+    "scenes": Scenes,
+}
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown recipe or run."""
+    # The recipe, or the run to go on with, gives the defaults of all other options of a training, so it has to be known first.
+    config = TrainConfig()
+    for argument, following in pairwise([*arguments, ""]):
+        name, _, value = argument.partition("=")
+        if name == "--recipe":
+            config = recipe_config(value or following)
+        elif name == "--resume":
+            config = run_config(Path(value or following))
+            break
+    defaults = {"train": Train(config)}
+    choices: Any = None
+    for name, command in COMMANDS.items():
+        choice = Annotated[command, subcommand(name, **({"default": defaults[name]} if name in defaults else {}))]  # type: ignore[valid-type]
+        choices = choice if choices is None else choices | choice
+    return tyro.cli(choices, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command. Bad input gets one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if [*arguments] == ["--version"]:
+        print(f"trilith {__version__}")
+        return
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            command = _parse(arguments)
+        command.run()
+        sys.stdout.flush()
+    except SystemExit as stop:
+        if stop.code and errors.getvalue():
+            print(f"trilith: {_one_line(errors.getvalue())}", file=sys.stderr)
+        raise
+    except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or it is tried, and complained about, once more at exit
+        raise SystemExit(1) from None
+    except (ValueError, OSError) as error:
+        print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except MemoryError as error:
+        print(f"trilith: not enough memory: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _one_line(box: str) -> str:
+    """What a parser's framed message says, without frame and advice."""
+    words: list[str] = []
+    titled = False
+    for line in box.splitlines():
+        text = line.strip(" │")
+        if text.startswith(("For full helptext", "Argument helptext")):
+            break
+        if text and set(text) == {"-"}:  # a frame of plain letters: a title, then a rule
+            words, titled = words if titled else [], True
+        elif text and text[0] not in "╭╰─":
+            words.append(text)
+    said = re.sub(r"Error parsing __tyro-dummy-inner__[\w.]*: ", "", " ".join(words))
+    said = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number", said)
+    return said or "bad arguments: see --help"
+
+
+if __name__ == "__main__":
+    main()

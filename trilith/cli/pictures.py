@@ -1,0 +1,135 @@
+"""Pictures of scenes and of what a search thinks, and films of episodes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from trilith.support.config import check_least
+
+if TYPE_CHECKING:
+    from trilith.world.episode import State
+    from trilith.world.scene import Placement
+
+
+@dataclass
+class Scene:
+    """Draw a scene as a picture, or what an agent's search thinks of it.
+
+    Example: trilith scene covering --level 2 --seed 7 --out scene.png
+
+    Example: trilith scene covering_hard --agent fast --budget 200 --steps 2 --out thoughts.png
+    """
+
+    task: Positional[Annotated[str, arg(metavar="TASK")]]
+    """Name of a task; `trilith tasks` lists them."""
+    level: str = "hardest"
+    """A level's number or name, "hardest" or "all"."""
+    seed: int = 0
+    """The same seed gives the same scene."""
+    out: Path = Path("scene.png")
+    """Where the picture goes."""
+    pixels: int = 640
+    """Width and height of the picture."""
+    agent: str | None = None
+    """Show the placements that this agent's search tried most, with their values and visits; it is drawn 880 wide."""
+    budget: int = 100
+    """Simulations of that search."""
+    steps: int = 0
+    """Placements that the agent makes before."""
+    shown: int = 12
+    """Placements to show: those tried most, of several close together only the first."""
+
+    def run(self) -> None:
+        """Writes the picture."""
+        import numpy as np
+
+        from trilith.render.pictures import picture, save_png
+        from trilith.support.files import check_png
+        from trilith.world.episode import start
+
+        if not 16 <= self.pixels <= 4096:
+            raise ValueError(f"{self.pixels} pixels: must be 16 to 4096")
+        check_least(self, seed=0, steps=0, shown=1)
+        check_png(self.out)
+        state = start(self.task, self.level, np.random.default_rng(self.seed))
+        if self.agent is None:
+            save_png(picture(state.scene, self.pixels), self.out)
+        else:
+            self._thoughts(state, self.agent)
+        print(self.out)
+
+    def _thoughts(self, state: State, name: str) -> None:
+        """Draws what a search thinks."""
+        import numpy as np
+
+        from trilith.agents.registry import load, trained_for
+        from trilith.render.pictures import thoughts_picture
+        from trilith.search.agent import SearchAgent
+        from trilith.search.config import SearchConfig
+        from trilith.search.tree import depth, size
+        from trilith.world.episode import step
+        from trilith.world.scene import clipped
+
+        if self.budget < 1:
+            raise ValueError(f"budget {self.budget}: must be 1 or more")
+        agent, rng = load(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
+        if not trained_for(name, self.task):
+            raise ValueError(f"the agent {name} was not trained for {self.task}")
+        assert isinstance(agent, SearchAgent)
+        for _ in range(self.steps):
+            [placement] = agent.act([state], [rng])
+            state = step(state, placement).state
+            if state.ended:
+                raise ValueError(
+                    f"the episode ends ({state.ended}) after {state.steps} placements: choose fewer than --steps {state.steps}"
+                )
+        [root] = agent.search([state], [rng])
+        ideas: list[tuple[Placement, float, int]] = []
+        for action in sorted(root.children, key=lambda each: (-root.counts[each], -root.values[each])):
+            placement = agent.agent.placement(state, int(root.names[action]))
+            if placement is None or len(ideas) == self.shown:
+                continue
+            x, y = clipped(placement.x, placement.y)
+            if all(abs(x - p.x) > 0.7 or abs(y - p.y) > 0.35 for p, _, _ in ideas):
+                ideas.append((placement._replace(x=x, y=y), float(root.values[action]), int(root.counts[action]) - 1))
+        facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {len(root.values)} could be made"
+        thoughts_picture(state.scene, ideas, self.out, f"{name}, {self.task}, seed {self.seed}, after {state.steps} placements\n{facts}")
+
+
+@dataclass
+class Film:
+    """Film a recorded episode: the blocks fall and settle as they did.
+
+    Example: trilith film episode.json --out episode.gif
+    """
+
+    episode: Positional[Annotated[Path, arg(metavar="EPISODE.json")]]
+    """A recording, as `trilith evaluate --record` or the page writes it."""
+    out: Path = Path("episode.gif")
+    """Where the film goes, .gif or .mp4."""
+    pixels: int = 480
+    """Width and height of the film."""
+
+    def run(self) -> None:
+        """Writes the film."""
+        from trilith.render.pictures import episode_frames, film
+        from trilith.support.files import read_json
+        from trilith.world.episode import Recording
+
+        if not 16 <= self.pixels <= 2048:
+            raise ValueError(f"{self.pixels} pixels: must be 16 to 2048")
+        data = read_json(self.episode)
+        try:
+            recording = Recording.from_json(data)
+            steps = list(recording.replay(record=True))
+        except ValueError as error:
+            raise ValueError(f"{self.episode}: {error}") from None
+        if note := recording.note():
+            print(note, file=sys.stderr)
+        film(episode_frames(recording.start, steps, self.pixels), self.out)
+        print(self.out)

@@ -1,0 +1,63 @@
+"""Training, and learning curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import OmitArgPrefixes, Positional
+
+from trilith.training.config import TrainConfig
+
+
+@dataclass
+class Train:
+    """Train an agent. Ctrl-C saves; stopped or killed, the same command goes on, or --resume.
+
+    Example: trilith train --task covering_hard --recipe fast --minutes 60 --out runs/x
+
+    Example: trilith train --resume runs/x --minutes 90
+    """
+
+    config: OmitArgPrefixes[TrainConfig]
+    resume: Path | None = None
+    """Go on with the run of this folder. The other options are then as they were, unless given; only --minutes, --steps, --actors and
+    how often it writes may be others."""
+
+    def run(self) -> None:
+        """Trains until it is time to stop."""
+        try:
+            from trilith.training.run import resume, train
+        except ImportError as error:
+            from trilith.agents.registry import missing
+
+            raise ValueError(missing("training", error)) from None
+        if self.resume is None:
+            train(self.config)
+        elif self.config.out != self.resume:
+            raise ValueError(f"--out {self.config.out} is not the folder to resume, {self.resume}: leave it out")
+        else:
+            resume(self.config)
+
+
+@dataclass
+class Plot:
+    """Draw the learning curves of runs.
+
+    Example: trilith plot runs/x runs/y --out curves.png
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Folders of runs."""
+    out: Path = Path("curves.png")
+    """Where the picture goes."""
+    across: Literal["minutes", "step", "actor_steps"] = "minutes"
+    """What the horizontal axis counts."""
+
+    def run(self) -> None:
+        """Writes the picture."""
+        from trilith.training.plot import plot
+
+        plot(self.runs, self.out, self.across)
+        print(self.out)

@@ -1,0 +1,1 @@
+"""Adapters of the world to other people's interfaces."""

@@ -1,0 +1,300 @@
+"""The tasks as Gymnasium environments: a thin shell around `episode.start` and `episode.step`, with no rules of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from trilith.world.actions import CODECS, OFFSETS, Codec, DiscreteAbsolute, DiscreteRelative, legal
+from trilith.world.episode import State, start, step
+from trilith.world.observe.graph import EDGE_FEATURES, Connectivity, edge_features, graph
+from trilith.world.observe.image import CHANNELS, PIXELS, image
+from trilith.world.observe.objects import FEATURES, objects
+from trilith.world.observe.segments import CHANNELS as SEGMENT_CHANNELS
+from trilith.world.observe.segments import segments
+from trilith.world.scene import FLOOR_SIZE, SLOTS, Scene
+from trilith.world.tasks import Level, Task, get_task
+
+FURTHEST, FASTEST = 1e6, 1e4
+"""Bounds of positions (m) and velocities (m/s, rad/s) in the spaces.
+
+Far more than is needed: the engine caps speed at 400 m/s, and what falls off the floor comes to rest on the ground below.
+"""
+
+
+class ConstructionEnv(gymnasium.Env[Any, Any]):
+    """One of the four construction tasks of "Structured agents for physical construction".
+
+    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`.
+    The tasks themselves are described in `trilith.world.tasks`. Below, N is the number of objects now in the scene, N_max the
+    most there can be at the environment's level, `env.unwrapped.max_objects`.
+
+    ## Action
+    Place a block, named in one of five ways (`trilith.world.actions` has the exact meaning):
+
+    | `action_space`         | space                                                | parts                           |
+    |------------------------|------------------------------------------------------|---------------------------------|
+    | `continuous_absolute`  | `Box(-1, 1, (4,))`                                   | block, x, y, sticky             |
+    | `continuous_relative`  | `Box(-1, 1, (5,))`                                   | block, x and y of r, Δx, sticky |
+    | `discrete_absolute`    | `MultiDiscrete([7, heights, widths, 2])`             | block, row, column, sticky      |
+    | `discrete_relative`    | `MultiDiscrete([N_max, N_max, offsets, 2])`          | c, r, offset, sticky            |
+    | `discrete_relative_xy` | `MultiDiscrete([N_max, N_max, offsets, offsets, 2])` | c, r, x and y offset, sticky    |
+
+    c is the row of an available block, r that of the scene object it is placed relative to. A row beyond the scene or of
+    the wrong kind is an invalid edge, which ends the episode; most of the space is, so sample from `info["legal"]`. A
+    continuous number beyond ±1 is clipped. What is no action at all (NaN, a fraction where an index belongs, an offset
+    out of range, the wrong length) raises ValueError.
+
+    ## Observation
+    What `trilith.world.observe` makes of the scene, float32, masks int8; rows beyond the scene are 0 and so are their masks:
+
+    | `observation`  | space                                                                                            |
+    |----------------|--------------------------------------------------------------------------------------------------|
+    | `graph`        | `Graph`: nodes (N, 15), edges (E, 2), edge_links (E, 2): sender, receiver                        |
+    | `padded_graph` | `Dict`: nodes (N_max, 15), node_mask (N_max,), edges (N_max, N_max, 2), edge_mask (N_max, N_max) |
+    | `objects`      | `Dict`: objects (N_max, 15), mask (N_max,), contact (N_max, N_max, 2)                            |
+    | `image`        | `Box` (64, 64, 5): red, green, blue in [0, 1], x and y in [-1, 1]                                |
+    | `segments`     | `Dict`: segments (N_max, 64, 64, 6): red, green, blue, alpha, x, y; mask (N_max,)                |
+
+    The two numbers of an edge or a contact are touching and glued; the axes of a padded edge are sender and receiver.
+
+    ## Reward
+    The change of the task's score less what glue costs; 0 for a placement that is not possible or touches an obstacle.
+
+    ## End
+    Always `terminated`, never `truncated`: the step limit is a rule of the task and not of this class, and the blocks placed
+    so far can be seen, so an agent that learns should expect no reward after it. After the end, `step` raises ValueError
+    until the next `reset`.
+
+    ## Levels
+    `"all"`, the training mix; `"hardest"`; a number from 0; or the name of a generalisation level.
+
+    ## Arguments
+    - `action_space`, `observation`, `level`: as above.
+    - `connectivity`: of both graphs, `"full"` or `"sparse"`.
+    - `offsets`: of the discrete relative actions, at least 4.
+    - `grid`: (heights, widths) of the discrete absolute actions; None takes the task's own.
+    - `forfeit`: an obstacle touched takes back all that was earned, as the paper says.
+    - `render_mode`: None or `"rgb_array"`, a picture of 640 × 640.
+
+    `reset(options={"level": …})` starts one episode of another level, if it fits into the spaces, and
+    `reset(options={"state": …})` one from a given `State`. `env.unwrapped.state` can be read, kept and set at any time.
+
+    ## Info
+    - `legal`, with discrete relative actions only: (7, N_max, offsets) or (7, N_max, offsets, offsets), bool: which
+      (c, r, offset) are a valid edge and overlap nothing. The first axis is the slot, which is the row c. Nothing is
+      legal after the end.
+    - `reason`: None, or why the episode ended, one of `trilith.world.episode.REASONS`.
+    - `level`: of this episode, as a string ("7", "nine_targets"), so that a vector environment can hold both kinds.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  # the base class does so too
+
+    def __init__(
+        self,
+        task: str,
+        action_space: str = "discrete_relative",
+        observation: str = "padded_graph",
+        level: Level = "all",
+        connectivity: Connectivity = "full",
+        offsets: int = OFFSETS,
+        grid: tuple[int, int] | None = None,
+        forfeit: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        self.task: Task = get_task(task)
+        self.level = level
+        self.max_objects = self.task.objects_for(level)
+        self.connectivity = _one_of("connectivity", connectivity, get_args(Connectivity))
+        self.forfeit = forfeit
+        self.render_mode = _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        self.codec = _codec(_one_of("action_space", action_space, CODECS), offsets, grid or self.task.grid)
+        self.action_space = _action_space(self.codec, self.max_objects)
+        self._view = OBSERVATIONS[_one_of("observation", observation, OBSERVATIONS)]
+        self.observation_space = self._view.space(self.max_objects)
+        self._state: State | None = None
+
+    @property
+    def state(self) -> State:
+        """The moment of the episode, a value: keep it, and set it again to return there.
+
+        Setting one of another task, or whose episode could outgrow the spaces, raises ValueError.
+        """
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("this environment has no state yet: call reset first")
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        if not isinstance(state, State):
+            raise ValueError(f"state {state!r}: must be a trilith.world.episode.State")
+        if state.task != self.task.name:
+            raise ValueError(f"a state of {state.task} does not belong into an environment of {self.task.name}")
+        more = max(state.max_steps - state.steps, 0) if self.task.keeps_supply and not state.ended else 0
+        if len(state.scene) + more > self.max_objects:
+            raise ValueError(
+                f"a state with {len(state.scene)} objects and up to {more} to come does not fit: "
+                f"level {self.level!r} of {self.task.name} has room for {self.max_objects}"
+            )
+        self._state = state
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode, from `np_random` or as `options` say; returns observation and info."""
+        super().reset(seed=seed)
+        options = options or {}
+        for name in options:
+            _one_of("reset option", name, ("level", "state"))
+        if "state" in options:
+            if "level" in options:
+                raise ValueError("reset options 'level' and 'state': a state has its own level, so give only one")
+            self.state = options["state"]
+        else:
+            level = options.get("level", self.level)
+            if self.task.objects_for(level) > self.max_objects:
+                raise ValueError(f"reset option 'level' {level!r} does not fit into an environment made for level {self.level!r}")
+            self.state = start(self.task, level, self.np_random)
+        return self._observe(), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Places a block; returns observation, reward, terminated, truncated (always False) and info."""
+        self._state, reward, _ = step(self.state, self.codec.decode(self.state.scene, self._parts(action)), self.forfeit)
+        return self._observe(), reward, self._state.ended is not None, False, self._info()
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """(640, 640, 3): a picture of the scene, if `render_mode` is "rgb_array"."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render() draws nothing without a render mode: make the environment with render_mode="rgb_array"')
+            return None
+        from trilith.render.pictures import picture  # only who draws needs what draws
+
+        return picture(self.state.scene)
+
+    def _parts(self, action: Any) -> Any:
+        """The parts of an action as a list of numbers. Raises ValueError if they are not of the kind and number the space has."""
+        parts = np.asarray(action)
+        if parts.shape != self.action_space.shape:
+            raise ValueError(f"action {action!r}: must have the shape {self.action_space.shape}")
+        kinds, what = ("iuf", "numbers") if isinstance(self.action_space, spaces.Box) else ("iu", "whole numbers")
+        if parts.dtype.kind not in kinds:
+            raise ValueError(f"action {action!r}: must be {what}")
+        return parts.tolist()
+
+    def _observe(self) -> Any:
+        return self._view.of(self.state.scene, self.max_objects, self.connectivity)
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {"reason": self.state.ended, "level": str(self.state.level)}
+        if isinstance(self.codec, DiscreteRelative):
+            mask = np.zeros((SLOTS, self.max_objects, *self.codec.tail), dtype=bool)
+            if not self.state.ended:
+                mask[:, : len(self.state.scene)] = legal(self.state.scene, self.codec)
+            info["legal"] = mask
+        return info
+
+
+def _one_of(what: str, value: Any, choices: Any) -> Any:
+    """`value` if it is one of `choices`. Raises ValueError naming those otherwise."""
+    if value not in choices:
+        raise ValueError(f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
+    return value
+
+
+def _codec(name: str, offsets: int, grid: tuple[int, int]) -> Codec:
+    kind = CODECS[name]
+    if issubclass(kind, DiscreteRelative):
+        return kind(offsets)
+    return kind(*grid) if issubclass(kind, DiscreteAbsolute) else kind()
+
+
+def _action_space(codec: Codec, max_objects: int) -> spaces.Space[Any]:
+    if isinstance(codec, DiscreteRelative | DiscreteAbsolute):
+        shape = codec.shape if isinstance(codec, DiscreteAbsolute) else codec.shape(max_objects)
+        return spaces.MultiDiscrete(list(shape))
+    return spaces.Box(-1, 1, (codec.length,))
+
+
+class Observation(NamedTuple):
+    """A kind of observation: the space of it for scenes of up to so many objects, and how one is made of a scene."""
+
+    space: Callable[[int], spaces.Space[Any]]
+    of: Callable[[Scene, int, Connectivity], Any]
+
+
+def _objects_space(*rows: int) -> spaces.Box:
+    """(*rows, 15): the bounds of each feature of an object."""
+    high = np.array([FURTHEST] * 2 + [1.0] * 2 + [FLOOR_SIZE[0]] * 2 + [FASTEST] * 3 + [1.0] * (FEATURES - 9), dtype=np.float32)
+    low = np.where(np.isin(np.arange(FEATURES), (0, 1, 2, 3, 6, 7, 8)), -high, np.float32(0))  # sizes and flags are not negative
+    return spaces.Box(np.broadcast_to(low, (*rows, FEATURES)), np.broadcast_to(high, (*rows, FEATURES)), dtype=np.float32)
+
+
+def _flags_space(*rows: int) -> spaces.Box:
+    """(*rows, 2): touching, glued."""
+    return spaces.Box(0, 1, (*rows, EDGE_FEATURES), np.float32)
+
+
+def _padded(array: NDArray[Any], rows: int, axes: int = 1) -> NDArray[Any]:
+    """A copy of `array` with zeros behind it, so that each of its first `axes` axes is `rows` long."""
+    out = np.zeros((rows,) * axes + array.shape[axes:], dtype=array.dtype)
+    out[tuple(slice(length) for length in array.shape)] = array
+    return out
+
+
+def _mask(scene: Scene, rows: int) -> NDArray[np.int8]:
+    """(rows,): 1 where there is an object."""
+    return (np.arange(rows) < len(scene)).astype(np.int8)
+
+
+def _graph(scene: Scene, rows: int, connectivity: Connectivity) -> spaces.GraphInstance:
+    nodes, edges, senders, receivers = graph(scene, connectivity)
+    return spaces.GraphInstance(nodes, edges, np.stack([senders, receivers], axis=1).astype(np.int32))
+
+
+def _padded_graph(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
+    nodes, edges, senders, receivers = graph(scene, connectivity)
+    out = {"nodes": _padded(nodes, rows), "node_mask": _mask(scene, rows)}
+    out["edges"] = np.zeros((rows, rows, EDGE_FEATURES), dtype=np.float32)
+    out["edges"][senders, receivers] = edges
+    out["edge_mask"] = np.zeros((rows, rows), dtype=np.int8)
+    out["edge_mask"][senders, receivers] = 1
+    return out
+
+
+def _objects(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
+    return {
+        "objects": _padded(objects(scene), rows),
+        "mask": _mask(scene, rows),
+        "contact": _padded(edge_features(scene), rows, axes=2),
+    }
+
+
+def _image(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.float32]:
+    return image(scene)
+
+
+def _segments(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
+    return {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)}
+
+
+OBSERVATIONS: dict[str, Observation] = {
+    "graph": Observation(lambda n: spaces.Graph(_objects_space(), _flags_space()), _graph),
+    "padded_graph": Observation(
+        lambda n: spaces.Dict(
+            nodes=_objects_space(n), node_mask=spaces.MultiBinary(n), edges=_flags_space(n, n), edge_mask=spaces.MultiBinary([n, n])
+        ),
+        _padded_graph,
+    ),
+    "objects": Observation(
+        lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)), _objects
+    ),
+    "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), _image),
+    "segments": Observation(
+        lambda n: spaces.Dict(segments=spaces.Box(-1, 1, (n, PIXELS, PIXELS, SEGMENT_CHANNELS), np.float32), mask=spaces.MultiBinary(n)),
+        _segments,
+    ),
+}
+"""Every kind of observation by its name."""

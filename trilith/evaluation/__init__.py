@@ -1,0 +1,1 @@
+"""The yardstick: frozen scenes, playing, measuring, reports."""

@@ -1,0 +1,380 @@
+"""How an agent is measured: it builds in frozen scenes, and what came of it goes into one file.
+
+The result depends on the agent, the scenes and the seed alone: each episode has a random generator of its own, and episodes
+run side by side in fixed groups, so that the number of worker processes changes nothing. Finished groups are kept in a journal
+beside the result; a run that was stopped, even killed, goes on from there. How long it took is never in the result.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from io import FileIO
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from trilith.agents.base import Agent
+from trilith.agents.registry import fingerprint, load, trained_for
+from trilith.evaluation.frozen import SIZES, VERSION, Split, frozen, generator, set_name
+from trilith.evaluation.play import play
+from trilith.search.config import SearchConfig
+from trilith.support.files import make_folder, read_json, told, whole, write_json
+from trilith.support.processes import start_deaf
+from trilith.world.episode import REASONS, forfeits
+from trilith.world.physics import PHYSICS
+from trilith.world.scene import Role
+from trilith.world.tasks import Level, get_task
+
+GROUP = 16
+"""Episodes side by side. Fixed, because how a network's batch is cut may change the last digits of its answer."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is measured. Two runs of equal evaluations give equal files."""
+
+    agent: str
+    task: str
+    level: Level = "hardest"
+    split: Split = "test"
+    scenes: int = 1000
+    seed: int = 0
+    """Of the agent's own randomness."""
+    forfeit: bool = False
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How the agent searches, if it has a budget."""
+    worst: int = 10
+    """Episodes that the result keeps whole: those that fell furthest short of what there was to earn."""
+
+    def __post_init__(self) -> None:
+        set_name(self.task, self.level, self.split)
+        if not 1 <= self.scenes <= SIZES[self.split]:
+            raise ValueError(f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
+        if self.worst < 0:
+            raise ValueError(f"{self.worst} worst episodes: must be 0 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed {self.seed}: must be 0 or more")
+        if self.level != "all":
+            object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
+
+    def identity(self) -> dict[str, Any]:
+        """All that the episodes depend on, but for the code of the agent."""
+        facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search")}
+        search = asdict(self.search) if self.search.budget else None
+        return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
+
+    def load(self) -> Agent:
+        """The agent. Raises ValueError naming what there is, or what it cannot do."""
+        agent = load(self.agent, self.search, self.forfeit)
+        if not trained_for(self.agent, self.task):
+            raise ValueError(f"the agent {self.agent} was not trained for {self.task}")
+        return agent
+
+    def groups(self) -> list[list[int]]:
+        """Scene indices of each group."""
+        return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
+
+
+def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[dict[str, Any]]:
+    """What came of each episode of a group, as a line of the journal has it.
+
+    What an agent does that does not search is the same under both rules of an obstacle touched, so both rewards are known.
+    """
+    e = evaluation
+    searches = bool(e.search.budget)
+    starts = [frozen(e.task, e.level, e.split, index) for index in indices]
+    rngs = [generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index) for index in indices]
+    episodes = []
+    for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.forfeit and searches), strict=True):
+        forfeited = 0.0 if forfeits(end, recording.placements[-1]) else end.total
+        episode = {
+            "index": index,
+            "level": end.level,
+            "reward": forfeited if e.forfeit else end.total,
+            "kept": None if searches and e.forfeit else end.total,
+            "forfeited": None if searches and not e.forfeit else forfeited,
+            "best": end.rules.best(end.scene),
+            "blocks": int((end.scene.role == Role.BLOCK).sum()),
+            "glue": int(end.scene.sticky.sum()),
+            "reason": end.ended,
+            "placements": recording.to_json()["placements"],
+        }
+        episodes.append(episode)
+    return episodes
+
+
+def recording_of(evaluation: Evaluation, episode: dict[str, Any]) -> dict[str, Any]:
+    """An episode of a journal as a recording in JSON."""
+    first = frozen(evaluation.task, evaluation.level, evaluation.split, episode["index"])
+    return {"start": first.to_json(), "placements": episode["placements"], "forfeit": evaluation.forfeit, "physics": PHYSICS}
+
+
+def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The result: means with 95 % intervals, and what the figures of a report are made of."""
+    rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
+    rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
+    chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
+    reasons = [episode["reason"] for episode in episodes]
+    short = sorted(episodes, key=lambda episode: (episode["reward"] - episode["best"], episode["index"]))[: evaluation.worst]
+    return {
+        **evaluation.identity(),
+        "episodes": len(episodes),
+        "reward": float(rewards.mean()),
+        "kept": _mean(episodes, "kept"),
+        "forfeited": _mean(episodes, "forfeited"),
+        "interval": 1.96 * float(rewards.std(ddof=1)) / len(rewards) ** 0.5 if len(rewards) > 1 else None,
+        "share": float(rewards.sum() / best.sum()),
+        "most": float(best.mean()),
+        "solved": reasons.count("complete") / len(reasons),
+        "blocks": float(np.mean([episode["blocks"] for episode in episodes])),
+        "glue": float(np.mean([episode["glue"] for episode in episodes])),
+        "reasons": {reason: reasons.count(reason) for reason in REASONS},
+        "by_level": {
+            str(level): {"episodes": int(rows.sum()), "reward": float(rewards[rows].mean()), "most": float(best[rows].mean())}
+            for level, rows in chosen.items()
+        },
+        "rewards": rewards.tolist(),
+        "worst": [
+            {"index": e["index"], "reward": e["reward"], "most": e["best"], "reason": e["reason"], **recording_of(evaluation, e)}
+            for e in short
+        ],
+    }
+
+
+def _mean(episodes: list[dict[str, Any]], name: str) -> float | None:
+    """Mean of a figure, None if it is not known."""
+    values = [episode[name] for episode in episodes]
+    return None if None in values else float(np.mean(values))
+
+
+class Run:
+    """An evaluation on its way to a file. `run` does what is not done yet, `finish` writes the result."""
+
+    def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None) -> None:
+        """Takes up what an earlier run left. With `record`, every episode is kept in that folder as well.
+
+        Raises ValueError if `out` holds something else than the result of this evaluation, or if this is done, but not recorded.
+        """
+        self.evaluation, self.out, self.record = evaluation, out, record
+        self.journal = out.parent / f".{out.stem}.journal"
+        self.done: dict[int, list[dict[str, Any]]] = {}
+        self.result: dict[str, Any] | None = None
+        evaluation.load()  # a wrong name is told before any worker starts
+        self._identity = evaluation.identity()
+        if out.exists():
+            self.result = self._finished()
+        elif self.journal.is_file():
+            self._take_up()
+
+    def _finished(self) -> dict[str, Any]:
+        found = read_json(self.out)
+        if isinstance(found, dict):
+            found = {"search": None, "weights": None, "physics": 1} | found  # results from before there were any
+        if not isinstance(found, dict) or not {"by_level", "worst", *self._identity} <= found.keys():
+            raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
+        for key, value in self._identity.items():
+            if found[key] != value:
+                raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")
+        if len(found["worst"]) < min(self.evaluation.worst, self.evaluation.scenes):
+            raise ValueError(f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it")
+        if self.record is not None and not all(self._recorded(index).exists() for index in range(self.evaluation.scenes)):
+            raise ValueError(f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out")
+        return found
+
+    def _take_up(self) -> None:
+        """Reads the journal, if it is of this evaluation."""
+        lines = self.journal.read_bytes().splitlines(keepends=True)
+        if not lines or lines[0] != _line(self._identity):
+            return
+        groups = self.evaluation.groups()
+        for line in lines[1:]:
+            with suppress(ValueError, TypeError, LookupError):  # a line that was cut off: its group runs again
+                number, episodes = json.loads(line)
+                if [episode["index"] for episode in episodes] == groups[number]:
+                    self.done[number] = episodes
+
+    def run(self, workers: int) -> Iterator[list[dict[str, Any]]]:
+        """Runs the groups that are not done, in so many processes, and yields the episodes of each as it ends.
+
+        Raises OSError in one line if a worker dies or the disk is full; what is done is then kept.
+        """
+        if self.result is not None:
+            return
+        make_folder(self.out.parent)
+        if self.record is not None:
+            make_folder(self.record)
+        todo = [(number, group) for number, group in enumerate(self.evaluation.groups()) if number not in self.done]
+        with whole(self.journal) as aside:
+            aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
+        with FileIO(self.journal, "a") as journal:
+            for number, episodes in _spread(self.evaluation, todo, workers):
+                self.done[number] = episodes
+                line = _line([number, episodes])
+                with told(self.journal):
+                    while line:  # near the end of the disk only a part may go in
+                        line = line[journal.write(line) or 0 :]
+                yield episodes
+
+    def episodes(self) -> list[dict[str, Any]]:
+        """The episodes done so far, by index."""
+        return [episode for _, episodes in sorted(self.done.items()) for episode in episodes]
+
+    def finish(self) -> dict[str, Any]:
+        """Writes the recordings, if any, and the result; the journal is then no longer needed."""
+        if self.result is None:
+            episodes = self.episodes()
+            for episode in episodes if self.record is not None else ():
+                write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode))
+            if self.evaluation.identity() != self._identity:
+                raise ValueError(f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again")
+            self.result = summary(self.evaluation, episodes)
+            write_json(self.out, self.result)
+            self.journal.unlink(missing_ok=True)
+        return self.result
+
+    def _recorded(self, index: int) -> Path:
+        assert self.record is not None
+        return self.record / f"{index:05d}.json"
+
+
+def evaluate(
+    agent: str,
+    task: str,
+    level: Level = "hardest",
+    *,
+    scenes: int = 1000,
+    budget: int = 0,
+    split: Split = "test",
+    seed: int = 0,
+    forfeit: bool = False,
+    workers: int = 1,
+    out: str | Path | None = None,
+) -> dict[str, Any]:
+    """Measures an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
+
+    `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent; `budget` are simulations before each placement.
+    With `out`, the result is kept in that file, and a measurement that was stopped goes on.
+    """
+    evaluation = Evaluation(agent, task, level, split, scenes, seed, forfeit, SearchConfig(budget))
+    with TemporaryDirectory() as folder:
+        run = Run(evaluation, Path(out) if out else Path(folder) / "result.json")
+        for _ in run.run(workers):
+            pass
+        return run.finish()
+
+
+def _line(entry: Any) -> bytes:
+    return json.dumps(entry, allow_nan=False).encode() + b"\n"
+
+
+Job = tuple[int, list[int]]
+"""A group: its number and the indices of its scenes."""
+
+
+def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Runs groups in so many processes and yields each as it ends. Raises ChildProcessError if a process dies."""
+    if workers == 1 or len(jobs) < 2:
+        agent = evaluation.load()
+        for number, indices in jobs:
+            yield number, run_group(agent, evaluation, indices)
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before a worker imports anything that would start more
+    waiting = iter(jobs)
+    crew: dict[Connection, SpawnProcess] = {}
+    try:
+        for job in islice(waiting, workers):
+            with _interrupts_later():
+                connection, process = _hire(evaluation)
+                crew[connection] = process
+            with _alive(process):
+                connection.send(job)
+        busy = set(crew)
+        while busy:
+            ready = wait(list(busy))
+            for connection in [each for each in busy if each in ready]:
+                with _alive(crew[connection]):
+                    answer = connection.recv()
+                    if (next_job := next(waiting, None)) is not None:
+                        connection.send(next_job)
+                    else:
+                        busy.remove(connection)
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
+    finally:
+        for process in crew.values():
+            process.kill()  # they hold nothing that could be lost
+        for process in crew.values():
+            process.join()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C counts only when this ends: half a worker could neither be used nor be stopped.
+
+    Blocking the signal would not do, because it may reach any thread of the process, and is then ours all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which interrupts never reach
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
+    """A new worker and the connection to it. Ctrl-C reaches it neither while it starts nor later: it is ours to handle."""
+    context = multiprocessing.get_context("spawn")  # a fork would inherit threads' locks
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, evaluation), daemon=True)
+    start_deaf(process)
+    theirs.close()
+    return ours, process
+
+
+def _work(connection: Connection, evaluation: Evaluation) -> None:
+    """A worker: runs groups until the other end is gone, also when it was killed."""
+    agent: Agent | None = None
+    with suppress(EOFError, ConnectionError):
+        while True:
+            number, indices = connection.recv()
+            answer: tuple[int, list[dict[str, Any]]] | Exception
+            try:
+                agent = agent or evaluation.load()
+                answer = number, run_group(agent, evaluation, indices)
+            except ValueError as error:
+                answer = ValueError(str(error))
+            except Exception:  # goes on in the main process, with where it happened
+                answer = RuntimeError(f"in a worker:\n{traceback.format_exc()}")
+            connection.send(answer)
+
+
+@contextmanager
+def _alive(process: SpawnProcess) -> Iterator[None]:
+    """While we talk to a worker: raises ChildProcessError, which tells how it died, if it is not there."""
+    try:
+        yield
+    except (EOFError, ConnectionError):
+        process.join(5)
+        code = process.exitcode
+        how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        how += "; is memory short?" if code == -signal.SIGKILL else ""
+        raise ChildProcessError(f"a worker died ({how}): what is done is kept, the same command goes on from there") from None

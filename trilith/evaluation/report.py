@@ -1,0 +1,320 @@
+"""Tables and figures from results of `trilith evaluate`, beside those of the paper."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from trilith.agents.registry import short_names
+from trilith.search.config import SearchConfig
+from trilith.support.files import read_json, whole
+from trilith.world.episode import REASONS, physics_from_json
+from trilith.world.physics import PHYSICS
+from trilith.world.tasks import TASKS
+
+Result = dict[str, Any]
+Draw = Callable[[list[Result], dict[str, str], Any], bool]
+"""Draws the results of one task, its agents in these colours, into a panel; False if there was nothing to draw."""
+
+PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
+    "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
+    "paper: GN-DQN (median)": {
+        "silhouette": (4.04, None), "connecting": (2.84, 2.17), "covering": (3.96, None), "covering_hard": (3.03, 3.60),
+    },
+    "paper: GN-DQN-MCTS (best seed or median)": {
+        "silhouette": (4.15, 7.18), "connecting": (None, 2.72), "covering": (4.65, 7.18), "covering_hard": (None, 4.61),
+    },
+}  # fmt: skip
+"""Mean reward over all scenes and over hardest scenes, as far as the paper says it or its figures let it be read."""
+
+
+_FIELDS = {
+    "agent", "task", "level", "split", "seed", "forfeit", "version", "episodes",
+    "reward", "interval", "share", "solved", "blocks", "glue", "reasons", "by_level",
+}  # fmt: skip
+"""What a result has that a report is made of."""
+
+
+def load_results(folder: Path) -> list[Result]:
+    """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
+    found = [read_json(path) for path in sorted(folder.glob("[!.]*.json"))]  # what begins with a dot is on its way to a file
+    results = [
+        data
+        for data in found
+        if isinstance(data, dict) and data.keys() >= _FIELDS and data["task"] in TASKS and isinstance(data["agent"], str)
+    ]
+    if not results:
+        raise ValueError(f"{folder} has no result of trilith evaluate")
+    if len(versions := {result["version"] for result in results}) > 1:
+        raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
+    names = short_names({run_and_seed(result["agent"])[0] for result in results})
+    for result in results:
+        result.setdefault("search", None)  # results from before there was any
+        run, trained = run_and_seed(result["agent"])
+        result["plain"], result["seed"] = names[run], (trained, result["seed"])
+        if (physics := physics_from_json(result)) != PHYSICS:  # another world, so another row
+            result["plain"] += f" (physics {physics})"
+        result["agent"] = result["plain"] + _searched(result["search"])
+    return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
+
+
+def run_and_seed(agent: str) -> tuple[Path, int]:
+    """The run that an agent is of, or its name, and its seed: `trilith train --seeds` has a folder for each inside the run."""
+    path = Path(agent)
+    of_seed = re.fullmatch(r"seed(\d+)", path.name)
+    return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)
+
+
+def _budget(result: Result) -> int:
+    return result["search"]["budget"] if result["search"] else 0
+
+
+def _searched(search: dict[str, Any] | None) -> str:
+    """What a name says of a search: its budget, and what is not as usual."""
+    if search is None:
+        return ""
+    return f" (search {', '.join([str(search['budget']), *_unusual(search)])})"
+
+
+def _unusual(search: dict[str, Any]) -> list[str]:
+    """What is not as usual in a search, its budget aside."""
+    usual = asdict(SearchConfig())
+    return [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual.get(name)]
+
+
+def write_report(folder: Path, out: Path) -> Path:
+    """Writes report.md and its figures, and returns the path of the first."""
+    results = load_results(folder)
+    text = ["# Results\n", _reward_table(results), _paragraph(results)]
+    figures: list[tuple[str, str, Draw]] = [
+        ("rewards", "Mean reward: median over seeds, with the range from the lowest to the highest seed.", _draw_rewards),
+        ("reasons", "Why episodes ended, hardest scenes, over all seeds.", _draw_reasons),
+        (
+            "budgets",
+            "Mean reward on hardest scenes against simulations a decision; grey lines: raw search, nothing expected.",
+            _draw_budgets,
+        ),
+        ("levels", "Share of the most there is to earn by level, in the curriculum and beyond; the median over seeds.", _draw_levels),
+    ]
+    for name, caption, draw in figures:
+        text.append(f"## {caption}\n")
+        path = out / f"{name}.png"
+        if _figure(path, results, draw):
+            text.append(f"![{caption}]({path.name})\n")
+        else:
+            path.unlink(missing_ok=True)
+            text.append("No data for this figure yet.\n")
+    text += ["## Every result\n", _every_result(results)]
+    with whole(out / "report.md") as aside:
+        aside.write_text("\n".join(text), encoding="utf-8")
+    return out / "report.md"
+
+
+def _is_hardest(result: Result) -> bool:
+    return bool(result["level"] == TASKS[result["task"]].levels[-1])
+
+
+def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
+    """Results by agent, task and "all" or "hardest": one per seed. Only test scenes count, and of one seed the largest run."""
+    largest: dict[tuple[str, str, str, tuple[int, int]], Result] = {}
+    for result in results:
+        if result["split"] != "test" or result["forfeit"] or not (result["level"] == "all" or _is_hardest(result)):
+            continue
+        key = (result["agent"], result["task"], "all" if result["level"] == "all" else "hardest", result["seed"])
+        if key not in largest or result["episodes"] > largest[key]["episodes"]:
+            largest[key] = result
+    cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
+    for (agent, task, which, _), result in sorted(largest.items()):
+        cells[agent, task, which].append(result)
+    return cells
+
+
+def _reward_table(results: list[Result]) -> str:
+    cells = _cells(results)
+    lines = [
+        "| agent | " + " | ".join(f"{task.title} all | hardest" for task in TASKS.values()) + " |",
+        "|---|" + "--:|--:|" * len(TASKS),
+    ]
+    for agent in [name for name in _colours(results) if any(name == each for each, _, _ in cells)]:
+        row = []
+        for task in TASKS:
+            for which in ("all", "hardest"):
+                rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
+                spread = f" ({min(rewards):.2f}–{max(rewards):.2f})" if len(rewards) > 1 else ""
+                row.append(f"{median(rewards):.2f}{spread}" if rewards else "–")
+        lines.append(f"| {agent} | " + " | ".join(row) + " |")
+    for name, figures in PAPER.items():
+        row = [f"{value:.2f}" if value is not None else "–" for task in TASKS for value in figures.get(task, (None, None))]
+        lines.append(f"| *{name}* | " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _paragraph(results: list[Result]) -> str:
+    return (
+        f"Mean reward over frozen test scenes, version {results[0]['version']}; the median over seeds where there are several, with "
+        "their range. *All* is the training mix, *hardest* the last level. Rows in italics are the paper's, on its own simulator.\n"
+    )
+
+
+def _every_result(results: list[Result]) -> str:
+    lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
+    for r in results:
+        seeds = zip(("trained with seed", "seed"), r["seed"], strict=True)
+        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (forfeit)" if r["forfeit"] else "")
+        interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
+        lines.append(
+            f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "
+            f"| {r['reward']:.3f}{interval} | {r['share']:.0%} | {r['solved']:.0%} | {r['blocks']:.1f} | {r['glue']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
+    """Draws a figure with a panel per task into a file; False, and no file, if there was nothing to draw."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(TASKS), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(TASKS))
+    colours = _colours(results)  # one for an agent in all panels, also where others are missing
+    drawn = False
+    for panel, task in zip(panels, TASKS.values(), strict=True):
+        panel.set_title(task.title)
+        panel.spines[["top", "right"]].set_visible(False)
+        if draw([result for result in results if result["task"] == task.name], colours, panel):
+            drawn = True
+        else:
+            panel.set_axis_off()
+            panel.text(0.5, 0.5, "no data yet", ha="center", va="center", transform=panel.transAxes, color="grey")
+    if drawn:
+        handles = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
+        with whole(path) as aside:
+            figure.savefig(aside, dpi=110)
+    return drawn
+
+
+_COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888")
+
+
+def _colours(results: list[Result]) -> dict[str, str]:
+    """Agents in a fixed order, each with its colour."""
+    order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
+    names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
+    names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}
+    ordered = [name for *_, name in sorted(names)]
+    plain = {r["plain"] for r in results}  # these first: where there are more agents than colours, they still differ
+    colours = {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(sorted(ordered, key=lambda name: name not in plain))}
+    return {name: colours[name] for name in ordered}
+
+
+def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+    cells = _cells(results)
+    if not cells:
+        return False
+    agents, task = [agent for agent in colours if any(agent == each for each, _, _ in cells)], results[0]["task"]
+    width = 0.8 / len(agents)
+    for k, agent in enumerate(agents):
+        for x, which in enumerate(("all", "hardest")):
+            rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
+            if not rewards:
+                continue
+            middle, at = median(rewards), x + (k - (len(agents) - 1) / 2) * width
+            panel.bar(at, middle, width * 0.9, color=colours[agent], label=agent)
+            panel.text(at, max(0, *rewards), f"{middle:.2f}", ha="center", va="bottom", fontsize=7)
+            if len(rewards) > 1:
+                panel.errorbar(at, middle, [[middle - min(rewards)], [max(rewards) - middle]], color="black", capsize=3)
+    styles = zip(PAPER.items(), (":", "--", "-"), strict=True)
+    for (name, figures), style in styles:
+        for x, value in enumerate(figures.get(task, (None, None))):
+            if value is not None:
+                panel.hlines(value, x - 0.45, x + 0.45, color="black", linewidth=1, linestyle=style, label=name)
+    panel.axhline(0, color="black", linewidth=0.5)
+    panel.set_xticks([0, 1], ["all", "hardest"])
+    panel.set_ylabel("mean reward")
+    return True
+
+
+def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+    cells = {agent: found for (agent, _, which), found in _cells(results).items() if which == "hardest"}
+    if not cells:
+        return False
+    names = [name for name in colours if name in cells]
+    left = [0.0] * len(names)
+    for reason, colour in zip(REASONS, ("#bbbbbb", "#999999", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000"), strict=True):
+        shares = [fmean(result["reasons"][reason] / result["episodes"] for result in cells[name]) for name in names]
+        panel.barh(names, shares, left=left, color=colour, label=reason.replace("_", " "))
+        left = [a + b for a, b in zip(left, shares, strict=True)]
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1)
+    panel.set_xlabel("share of episodes")
+    return True
+
+
+def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+    found: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for (_, _, which), cell in _cells(results).items():
+        for result in cell if which == "hardest" else ():
+            other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
+            found[result["plain"]][other][_budget(result)].append(result["reward"])
+    for kinds in found.values():
+        plainly = kinds[""].get(0, [])
+        for budgets in kinds.values():
+            if plainly:
+                budgets[0] = plainly  # without search it is all the same
+    if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
+        return False
+    for plain, kinds in sorted(found.items()):
+        for number, (other, budgets) in enumerate(sorted(kinds.items())):
+            if plain == "legal":
+                for budget, rewards in sorted(budgets.items()):
+                    if budget:  # the more simulations, the fuller the line, in every panel alike
+                        gap = max(4 - len(str(budget)), 0)
+                        line = (0, (4, gap)) if gap else "-"
+                        panel.axhline(median(rewards), color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
+                continue
+            if len(budgets) > 1:
+                points, style = sorted(budgets.items()), ("o-", "s--", "^:", "D-.")[number % 4]
+                middle = [median(rewards) for _, rewards in points]
+                panel.plot([b for b, _ in points], middle, style, color=colours[plain], markersize=4, label=plain + other)
+    panel.set_xscale("symlog", linthresh=1, linscale=0.3)
+    panel.set_xlim(-0.2, 130)  # lines across would stretch it to negative numbers
+    panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
+    panel.set_xlabel("simulations a decision")
+    panel.set_ylabel("mean reward")
+    return True
+
+
+def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+    results = [result for result in results if result["split"] == "test" and not result["forfeit"]]
+    if not results:
+        return False
+    task = TASKS[results[0]["task"]]
+    # Names need more room than numbers.
+    axis = {str(level): float(k) for k, level in enumerate(task.levels)}
+    axis |= {name: len(task.levels) + 0.8 + 2.2 * k for k, name in enumerate(task.generalisation)}
+    for agent, colour in colours.items():
+        largest: dict[str, dict[tuple[int, int], tuple[int, float]]] = defaultdict(dict)  # by level and seed: episodes and share
+        for result in results:
+            for level, each in result["by_level"].items() if result["agent"] == agent else ():
+                if each["episodes"] > largest[level].get(result["seed"], (0, 0))[0]:
+                    largest[level][result["seed"]] = each["episodes"], each["reward"] / each["most"]
+        shares = {level: median(share for _, share in seeds.values()) for level, seeds in largest.items()}
+        if not shares:
+            continue
+        inside = [level for level in axis if level in shares and level not in task.generalisation]
+        outside = [level for level in axis if level in shares and level in task.generalisation]
+        panel.plot([axis[level] for level in inside], [shares[level] for level in inside], "o-", color=colour, label=agent, markersize=4)
+        panel.plot([axis[level] for level in outside], [shares[level] for level in outside], "D", color=colour, markersize=6)
+    panel.set_xticks(list(axis.values()), [level.replace("_", "\n") for level in axis], fontsize=8)
+    panel.set_ylim(top=1.02)
+    panel.axhline(0, color="black", linewidth=0.5)
+    panel.set_xlabel("level (diamonds: generalisation)")
+    panel.set_ylabel("share of the most to earn")
+    return True

@@ -1,0 +1,38 @@
+"""What a network of Q-values is made of. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trilith.support.config import check_least
+
+Mask = Literal["none", "edges", "legal"]
+"""Which actions may be chosen: all, those from an available block to an object, or of these only those that overlap nothing."""
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """The network that values actions."""
+
+    network: Literal["attention", "graph"] = "attention"
+    """attention over objects (ours), or the paper's graph network."""
+    width: int = 64
+    """Units of every hidden layer; of a token in the attention network."""
+    layers: int = 3
+    """Attention: number of layers."""
+    heads: int = 4
+    """Attention: heads of a layer."""
+    pair: int = 32
+    """Attention: units for how two objects lie to each other."""
+    decoder: int = 128
+    """Attention: units of the decoder's hidden layers."""
+    recurrent: int = 3
+    """Graph: number of recurrent steps, n_rec in the paper."""
+    connectivity: Literal["full", "sparse"] = "full"
+    """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+
+    def __post_init__(self) -> None:
+        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, recurrent=1)
+        if self.network == "attention" and self.width % self.heads:
+            raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")

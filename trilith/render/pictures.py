@@ -1,0 +1,301 @@
+"""Pictures for people: scenes, contact sheets, films of episodes. Drawn with the rasteriser of `observe.image`, no window system needed.
+
+Pillow, matplotlib (for its font) and imageio are imported when they are first used, so that importing this stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.support.files import check_png, whole
+from trilith.world.episode import State, Step
+from trilith.world.observe.image import (
+    GLUE_COLOUR,
+    GLUE_RADIUS,
+    Window,
+    blend,
+    colours,
+    discs,
+    draw_order,
+    glue_points,
+    rectangles,
+    shrink,
+)
+from trilith.world.physics import TIME_STEP
+from trilith.world.scene import VIEW, Floats, Placement, Scene, clipped
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont
+
+Picture = NDArray[np.uint8]
+"""(height, width, 3): red, green, blue, 0 to 255."""
+
+PIXELS = 640
+SUPERSAMPLE = 3
+"""A pixel of a picture is the mean of this many by this many, which makes edges smooth."""
+OUTLINE = 0.05
+"""Width of the line around an object, in metres: two pixels of a picture of 640."""
+LIGHTEN, DARKEN = 0.25, 0.45
+"""How far the paper's colours are moved to white inside an object and to black along its outline, which pure blue would hide."""
+INK = (40, 44, 52)
+"""Colour of text."""
+
+FPS = 25
+"""Frames a second of a film: two physics steps each."""
+HOLD = 0.6
+"""Seconds that a film rests before the first placement and after each, so that one can read what it earned."""
+STILL = 0.01
+"""A film leaves out the end of a fall, in which nothing is further than this (metres, radians) from where it comes to rest."""
+BONDED = 0.05
+"""A film shows a glue point once the two points that it holds together are this close (metres)."""
+
+
+def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
+    """(pixels, pixels, 3): the scene with smooth edges and a thin darker line around every object, to tell stacked blocks apart."""
+    fine = pixels * SUPERSAMPLE
+    outer = [shrink(window, SUPERSAMPLE) for window in rectangles(scene.pose, scene.size, fine, SUPERSAMPLE)]
+    inner = [shrink(window, SUPERSAMPLE) for window in rectangles(scene.pose, scene.size - 2 * OUTLINE, fine, SUPERSAMPLE)]
+    fill = colours(scene)
+    line = fill * np.float32(1 - DARKEN)
+    line[:, 3] = 1
+    fill[:, :3] += LIGHTEN * (1 - fill[:, :3])
+    below, above = draw_order(scene)
+    canvas = np.ones((pixels, pixels, 3), dtype=np.float32)
+
+    def draw(rows: list[int]) -> None:
+        for row in rows:
+            blend(canvas, outer[row], fill[row])
+            blend(canvas, _ring(outer[row], inner[row]), line[row])
+
+    draw(below)
+    for disc in discs(glue_points(scene), GLUE_RADIUS, fine, SUPERSAMPLE):
+        blend(canvas, shrink(disc, SUPERSAMPLE), np.array(GLUE_COLOUR, dtype=np.float32))
+    draw(above)
+    canvas *= 255
+    canvas += 0.5
+    return canvas.astype(np.uint8)
+
+
+def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "") -> None:
+    """Writes a PNG of a scene with placements that a search tried, each with its value, which also shades it, and its visits.
+
+    The best is drawn last and with a thick line.
+    """
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    left, right, bottom, top = VIEW
+    figure = Figure(figsize=(8, 5.2), layout="constrained")
+    panel = figure.subplots()
+    panel.imshow(picture(scene, 800), extent=(left, right, bottom, top))
+    panel.set(xlim=(left, right), ylim=(bottom, 8), title=title)
+    panel.set_axis_off()
+    values = [value for _, value, _ in ideas]
+    shade = Normalize(min(values, default=0.0), max(values, default=1.0))
+    ranked = sorted(ideas, key=lambda idea: idea[1])
+    for number, (placement, value, visits) in enumerate(ranked):
+        w, h = scene.size[placement.slot].tolist()
+        x, y = clipped(placement.x, placement.y)
+        colour = colormaps["viridis"](shade(value))
+        best = number == len(ranked) - 1
+        corner, line = (x - w / 2, y - h / 2), 3.0 if best else 1.2
+        panel.add_patch(Rectangle(corner, w, h, facecolor=(*colour[:3], 0.35), edgecolor=colour, linewidth=line))
+        panel.text(x, y, f"{value:.2f}\n×{visits}" + ("\nsticky" if placement.sticky else ""), ha="center", va="center", fontsize=7)
+    figure.colorbar(ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
+    with whole(Path(path)) as aside:
+        figure.savefig(aside, dpi=110, format="png")
+
+
+def without_sky(picture: Picture) -> Picture:
+    """The lower part of a picture: what lies above y = 7 is left out, which no task asks to build."""
+    _, _, bottom, top = VIEW
+    return picture[round((top - 7) / (top - bottom) * len(picture)) :]
+
+
+def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int) -> Picture:
+    """(height, width, 3): pictures of one size in rows of `columns`, each below its caption, which may have several lines."""
+    if not pictures or len(pictures) != len(captions) or columns < 1:
+        raise ValueError(
+            f"{len(pictures)} pictures, {len(captions)} captions, {columns} columns: "
+            "must be at least one picture, a caption for each, and at least one column"
+        )
+    if any(each.shape != pictures[0].shape for each in pictures):
+        raise ValueError(f"pictures of the shapes {sorted({each.shape for each in pictures})}: must all have one")
+    height, width, _ = pictures[0].shape
+    columns = min(columns, len(pictures))
+    margin, size = max(width // 40, 4), max(width // 24, 9)
+    lines = max(caption.count("\n") + 1 for caption in captions)
+    head = round(size * (1.35 * lines + 0.6))
+    cell_height, cell_width = head + height + margin, width + margin
+    rows = -(-len(pictures) // columns)
+    sheet = np.full((rows * cell_height + margin, columns * cell_width + margin, 3), 255, dtype=np.uint8)
+    for i, (each, caption) in enumerate(zip(pictures, captions, strict=True)):
+        top, left = margin + i // columns * cell_height, margin + i % columns * cell_width
+        sheet[top : top + head, left : left + width] = _text(caption, head, width, size)
+        framed = sheet[top + head - 1 : top + head + height + 1, left - 1 : left + width + 1]
+        framed[:] = 215  # a thin grey frame, since pictures are as white as the paper
+        framed[1:-1, 1:-1] = each
+    return sheet
+
+
+def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) -> Iterator[Picture]:
+    """Pictures of an episode at `FPS`, the falls as fast as they were, each with a line of step, reward and total above.
+
+    `steps` must have been recorded (`Recording.replay(record=True)`). Nothing is held in memory, so they may come as they
+    are simulated. Each is (pixels + a line, pixels, 3), both even, as films must be.
+    """
+    pixels += pixels % 2
+    hold = round(HOLD * FPS)
+    stride = max(round(1 / (FPS * TIME_STEP)), 1)
+    limit = start.max_steps
+    total = start.total
+    yield from [_captioned(start.scene, f"total {_number(total)}", pixels)] * hold
+    for number, (state, reward, settled) in enumerate(steps, start=start.steps + 1):
+        title = f"step {number} of {limit}"
+        if settled is not None:
+            if settled.frames is None:
+                raise ValueError(f"step {number} has no frames: it must be simulated with record=True")
+            for pose in _moving(settled.frames)[::stride]:
+                yield _captioned(_at(settled.scene, pose), f"{title}   ·   total {_number(total)}", pixels)
+        total = state.total
+        end = f"   ·   {state.ended.replace('_', ' ')}" if state.ended else ""
+        caption = f"{title}   ·   reward {_number(reward, '+')}   ·   total {_number(total)}{end}"
+        yield from [_captioned(state.scene, caption, pixels)] * (2 * hold if state.ended else hold)
+
+
+def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
+    """Writes pictures of one size, taken one by one, as a .gif or .mp4, whole or not at all.
+
+    Raises ValueError for any other suffix, and if there is no picture or they differ in size; OSError if it cannot be written.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _ENCODERS:
+        raise ValueError(f"film {str(path)!r}: its name must end in {' or '.join(_ENCODERS)}")
+    frames = iter(frames)
+    first = next(frames, None)
+    if first is None:
+        raise ValueError("a film needs at least one frame, got none")
+    # imageio's encoder itself, since the writer around it refuses .gif
+    from imageio_ffmpeg import count_frames_and_secs, write_frames
+
+    height, width = first.shape[0] + first.shape[0] % 2, first.shape[1] + first.shape[1] % 2
+    with whole(path) as aside:
+        encoder = write_frames(aside, (width, height), fps=fps, macro_block_size=1, ffmpeg_log_level="error", **_ENCODERS[suffix])
+        encoder.send(None)
+        count = 0
+        with closing(encoder):
+            for frame in chain([first], frames):
+                if frame.shape != (*first.shape[:2], 3) or frame.dtype != np.uint8:
+                    raise ValueError(f"frame {count} is {frame.dtype} {frame.shape}: must be uint8 {(*first.shape[:2], 3)}")
+                # Video halves the resolution of colour, so its sides must be even.
+                padding = [(0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)]
+                try:
+                    encoder.send(np.pad(frame, padding, mode="edge").tobytes())
+                except OSError:
+                    raise OSError(f"film {str(path)!r}: the encoder gave up at frame {count}; is the disk full?") from None
+                count += 1
+        # The encoder does not tell how it ended, so look at what it wrote.
+        try:
+            written, _ = count_frames_and_secs(aside)
+        except RuntimeError:
+            written = 0
+        if written != count:
+            raise OSError(f"film {str(path)!r}: only {written} of {count} frames could be written; is the disk full?")
+
+
+_OWN_PALETTES = "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1:dither=none"
+"""A palette for each frame, so that there is nothing to read ahead, and no dither, which would crawl."""
+_ENCODERS: dict[str, dict[str, Any]] = {
+    # Without transparent pixels, which save little here and make readers give some frames a fourth channel.
+    ".gif": {
+        "codec": "gif",
+        "pix_fmt_out": "pal8",
+        "output_params": ["-gifflags", "-transdiff", "-filter_complex", _OWN_PALETTES],
+    },
+    ".mp4": {"codec": "libx264", "pix_fmt_out": "yuv420p", "quality": 8},
+}
+"""Options of the encoder for each kind of film."""
+
+
+def save_png(array: Picture, path: str | Path) -> None:
+    """Writes a picture as a .png, whole or not at all. Raises ValueError for any other suffix."""
+    check_png(path)
+    from PIL import Image
+
+    with whole(path) as aside:
+        Image.fromarray(array).save(aside)
+
+
+def _ring(outer: Window, inner: Window) -> Window:
+    """What a window covers and another, whose shape lies within its shape, does not."""
+    cover = outer.cover.astype(np.float32)
+    if inner.cover.size:
+        cover[inner.top - outer.top : inner.bottom - outer.top, inner.left - outer.left : inner.right - outer.left] -= inner.cover
+    return outer._replace(cover=cover)
+
+
+def _at(scene: Scene, pose: Floats) -> Scene:
+    """A scene while it still moved: the poses (N, 3) it had then, and of its glue only what had bonded."""
+    moved = replace(scene, pose=pose)
+    second = replace(moved, glue=scene.glue[:, ::-1], glue_frame=scene.glue_frame[:, [2, 3, 0, 1, 4]])
+    bonded = np.hypot(*(glue_points(moved) - glue_points(second)).T) < BONDED
+    return replace(moved, glue=scene.glue[bonded], glue_frame=scene.glue_frame[bonded])
+
+
+def _moving(frames: Floats) -> Floats:
+    """(T, N, 3): poses (T + 1, N, 3) without the end, in which everything is as good as at rest, and without what is not finite."""
+    frames = frames[np.isfinite(frames).all(axis=(1, 2))]
+    away = np.abs(frames - frames[-1:]).max(axis=(1, 2), initial=0) > STILL
+    return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]
+
+
+def _captioned(scene: Scene, caption: str, pixels: int) -> Picture:
+    """(pixels + a line, pixels, 3): the picture of a scene with one line of text above; the height is even if `pixels` is.
+
+    The line begins at the left, so that it stays where it is while its end changes.
+    """
+    size = max(pixels // 36, 9)
+    return np.concatenate([_text(caption, 2 * size, pixels, size, centred=False), picture(scene, pixels)])
+
+
+def _text(text: str, height: int, width: int, size: int, centred: bool = True) -> Picture:
+    """(height, width, 3): lines of text on white, letters `size` pixels high, or smaller if they would not fit."""
+    from PIL import Image, ImageDraw
+
+    page = Image.new("RGB", (width, height), "white")
+    draw = ImageDraw.Draw(page)
+    margin = size // 2
+    while size > 6 and draw.multiline_textbbox((0, 0), text, _font(size))[2] > width - 2 * margin:
+        size -= 1
+    if centred:
+        draw.multiline_text((width / 2, height / 2), text, INK, _font(size), anchor="mm", align="center")
+    else:
+        draw.multiline_text((margin, height / 2), text, INK, _font(size), anchor="lm")
+    return np.asarray(page)
+
+
+@lru_cache
+def _font(size: int) -> FreeTypeFont:
+    """The sans serif that comes with matplotlib: the same on every machine, and with the signs that Pillow's own lacks."""
+    import matplotlib
+    from PIL import ImageFont
+
+    return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf"), size)
+
+
+def _number(value: float, sign: str = "") -> str:
+    """With two decimals, and never a minus zero."""
+    return format(round(value, 2) + 0.0, f"{sign}.2f")

@@ -1,0 +1,1 @@
+"""Tree search: knows no network and no physics."""

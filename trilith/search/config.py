@@ -1,0 +1,29 @@
+"""How to search. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trilith.support.config import check_least
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How to search. The defaults are ours, see docs/planning.md; the paper's are c = 2 and root = bound."""
+
+    budget: int = 0
+    """Simulations a decision; 0: no search."""
+    c: float = 0.1
+    """Weight of the bonus for what has been tried little."""
+    stages: Literal[1, 2] = 2
+    """2: first the edge is chosen by its best action, then the action among those of the edge; 1: any action at once."""
+    root: Literal["bound", "halving"] = "halving"
+    """How actions are chosen at the root: by the upper confidence bound, or by sequential halving of the `considered` best."""
+    considered: int = 8
+    """Halving: actions that the first simulations are shared among."""
+
+    def __post_init__(self) -> None:
+        check_least(self, budget=0, considered=1)
+        if not 0 <= self.c < float("inf"):
+            raise ValueError(f"c {self.c}: must be a number from 0 on")

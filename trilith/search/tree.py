@@ -1,0 +1,254 @@
+"""Monte-Carlo tree search over states (paper §E): placements are tried in the simulator before one is made.
+
+A state is a value, so a node keeps the state itself and no action sequence is ever replayed. What is searched is given as a
+`World`; nothing here knows networks, blocks or physics. Many trees grow side by side, one simulation each a round, so that
+all new states of a round are valued in one batch; a tree draws from its own generator and never notices the others.
+
+A simulation goes down by an upper confidence bound (at the root, by default, by sequential halving) until it makes an action
+for the first time, simulates it, and backs up the best value that is expected of the new state: no playout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import ceil, log, log2, sqrt
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from trilith.search.config import SearchConfig
+from trilith.world.scene import Floats, Ints
+
+S = TypeVar("S")
+"""A state."""
+
+
+class Prior(NamedTuple):
+    """What can be done in a state, and what is expected of it before anything is tried."""
+
+    values: Floats
+    """(A,): expected value of each action; 0 for a raw search."""
+    edges: Ints
+    """(A,): the edge that each action belongs to, in ascending order."""
+    names: Ints
+    """(A,): what the world calls each action."""
+
+
+class World(Protocol[S]):
+    """What is searched. Deterministic: an action has one outcome."""
+
+    @property
+    def discount(self) -> float:
+        """What a reward one step later counts for."""
+        ...
+
+    def priors(self, states: Sequence[S]) -> list[Prior]:
+        """What can be done in each state, which has not ended."""
+        ...
+
+    def step(self, state: S, name: int) -> tuple[S, float, bool]:
+        """The state after an action, its reward, and whether that was the end."""
+        ...
+
+
+class Node(Generic[S]):
+    """A state in a tree, its actions as arrays: there are thousands, and most are never touched."""
+
+    def __init__(self, state: S, prior: Prior) -> None:
+        self.state = state
+        self.names = prior.names
+        self.values = np.array(prior.values, dtype=np.float64)
+        """(A,): the prior, or what has been found since."""
+        self.children: dict[int, tuple[float, Node[S] | None]] = {}
+        """By action: its reward, and the node it leads to; None at an end."""
+        self.best = float(self.values.max()) if len(self.values) else 0.0
+        """What was expected of the state before anything was tried."""
+        self.total = 0.0
+        """Sum of the returns from here of all simulations that passed."""
+        self.visits = 0
+        self._edges = prior.edges
+
+    # Most nodes are never gone through again, so what only a choice among their actions needs is made at the first of them.
+
+    @cached_property
+    def counts(self) -> Floats:
+        """(A,): 1 + how often each action was taken."""
+        return np.ones(len(self.values))
+
+    @cached_property
+    def first(self) -> Ints:
+        """(E + 1,): where the actions of each edge begin."""
+        new = np.ones(len(self._edges), dtype=bool)
+        new[1:] = self._edges[1:] != self._edges[:-1]
+        return np.append(np.flatnonzero(new), len(new))
+
+    @cached_property
+    def edge_values(self) -> Floats:
+        """(E,): the highest value among the actions of each edge."""
+        return np.maximum.reduceat(self.values, self.first[:-1])
+
+    @cached_property
+    def edge_counts(self) -> Floats:
+        """(E,): sum of their counts."""
+        return np.add.reduceat(self.counts, self.first[:-1])
+
+    @property
+    def value(self) -> float:
+        """What is expected of the state: the mean of what was expected first and of all that simulations found."""
+        return (self.best + self.total) / (1 + self.visits)
+
+    def update(self, action: int, value: float) -> None:
+        """Notes that an action was taken, and what it is worth by now."""
+        self.values[action] = value
+        self.counts[action] += 1
+        edge = self.first.searchsorted(action, side="right") - 1
+        actions = slice(self.first[edge], self.first[edge + 1])
+        self.edge_values[edge] = self.values[actions].max()
+        self.edge_counts[edge] = self.counts[actions].sum()
+
+
+Path = list[tuple[Node[S], int]]
+"""Nodes from the root on and the action taken in each."""
+
+
+def search(world: World[S], roots: Sequence[Node[S]], rngs: Sequence[np.random.Generator], config: SearchConfig) -> None:
+    """Grows the tree of each root by `budget` simulations."""
+    halvings = [_Halving(root, rng, config) if config.root == "halving" else None for root, rng in zip(roots, rngs, strict=True)]
+    for i in range(config.budget):
+        paths = [_descend(root, rng, config, h.choose(i) if h else None) for root, rng, h in zip(roots, rngs, halvings, strict=True)]
+        _expand(world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
+        for path in paths:
+            _back_up(path, world.discount)
+
+
+def plant(world: World[S], states: Sequence[S]) -> list[Node[S]]:
+    """A root for each state."""
+    return [Node(state, prior) for state, prior in zip(states, world.priors(states), strict=True)] if states else []
+
+
+def decide(root: Node[S], rng: np.random.Generator, config: SearchConfig) -> int | None:
+    """The action of the highest value at a root, of several the most visited; None where nothing can be done."""
+    if not len(root.values):
+        return None
+    values = root.values
+    if config.root == "halving" and min(config.budget, config.considered) > 1:  # what was left to the end, of which most is known
+        values = np.where(root.counts == root.counts.max(), values, -np.inf)
+    top = np.flatnonzero(values == values.max())
+    return int(top[_pick(root.counts[top], rng)])
+
+
+def _descend(node: Node[S] | None, rng: np.random.Generator, config: SearchConfig, first: int | None) -> Path[S]:
+    """The way to an action that was not taken before, or to an end. `first` is the action at the root, if it is given."""
+    path: Path[S] = []
+    while node is not None and len(node.values):
+        action = _choose(node, rng, config) if first is None or path else first
+        path.append((node, action))
+        if action not in node.children:
+            break
+        node = node.children[action][1]
+    return path
+
+
+def _choose(node: Node[S], rng: np.random.Generator, config: SearchConfig) -> int:
+    """The action of the highest upper confidence bound, in two stages or in one."""
+    width = config.c * sqrt(log(len(node.values) + node.visits))
+    if config.stages == 1:
+        return _pick(node.values + width / np.sqrt(node.counts), rng)
+    edge = _pick(node.edge_values + width / np.sqrt(node.edge_counts), rng)
+    first, last = node.first[edge], node.first[edge + 1]
+    return int(first) + _pick(node.values[first:last] + width / np.sqrt(node.counts[first:last]), rng)
+
+
+def _expand(world: World[S], paths: list[Path[S]]) -> None:
+    """Takes the last action of each path, for the first and only time, and adds the node it leads to."""
+    grown: list[tuple[Node[S], int, float, S]] = []
+    for path in paths:
+        node, action = path[-1]
+        state, reward, ended = world.step(node.state, int(node.names[action]))
+        node.children[action] = reward, None
+        if not ended:
+            grown.append((node, action, reward, state))
+    if grown:
+        for (node, action, reward, state), prior in zip(grown, world.priors([each[3] for each in grown]), strict=True):
+            node.children[action] = reward, Node(state, prior)
+
+
+def _back_up(path: Path[S], discount: float) -> None:
+    """Tells every node of a path what came of its action."""
+    if not path:
+        return
+    last = path[-1][0].children[path[-1][1]][1]
+    earned = last.best if last else 0.0
+    for node, action in reversed(path):
+        reward, child = node.children[action]
+        earned = reward + discount * earned
+        node.visits += 1
+        node.total += earned
+        node.update(action, reward + discount * child.value if child else reward)
+
+
+def _pick(scores: Floats, rng: np.random.Generator) -> int:
+    """The place of the highest score, any of several."""
+    top = int(scores.argmax())
+    ties = np.flatnonzero(scores == scores[top])
+    return top if len(ties) == 1 else int(ties[rng.integers(len(ties))])
+
+
+class _Halving:
+    """Sequential halving at a root (Danihelka et al. 2022, without noise): the best few share the simulations, then the better half.
+
+    Visits of a root are counted anew, so that one that is kept from the decision before is halved like any other.
+    """
+
+    def __init__(self, root: Node[S], rng: np.random.Generator, config: SearchConfig) -> None:
+        self.root, self.rng = root, rng
+        root.counts[:] = 1
+        root.edge_counts[:] = np.diff(root.first)
+        considered = min(config.considered, len(root.values), max(config.budget, 1))
+        self.wanted = considered_visits(considered, config.budget)
+
+    def choose(self, simulation: int) -> int | None:
+        """The best of the actions that have been taken as often as those still considered."""
+        if not len(self.root.values):
+            return None
+        considered = self.root.counts == 1 + self.wanted[simulation]
+        return _pick(np.where(considered, self.root.values, -np.inf), self.rng)
+
+
+def considered_visits(considered: int, budget: int) -> list[int]:
+    """(budget,): how often the action of each simulation has been taken before, if `considered` ones are halved again and again."""
+    if considered <= 1:
+        return list(range(budget))
+    rounds, visits, sequence = ceil(log2(considered)), [0] * considered, list[int]()
+    left = considered
+    while len(sequence) < budget:
+        for _ in range(max(1, budget // (rounds * left))):
+            sequence += visits[:left]
+            visits[:left] = [each + 1 for each in visits[:left]]
+        left = max(2, left // 2)
+    return sequence[:budget]
+
+
+# ---- what a tree knows
+
+
+def principal_line(root: Node[S]) -> list[int]:
+    """The actions that simulations took most often, from the root on; of several the one of the highest value."""
+    line: list[int] = []
+    node: Node[S] | None = root
+    while node is not None and node.children:
+        counts, values = node.counts, node.values
+        line.append(max(node.children, key=lambda action: (counts[action], values[action])))
+        node = node.children[line[-1]][1]
+    return line
+
+
+def depth(root: Node[S]) -> int:
+    """Actions from the root to the deepest node."""
+    return max((1 + (depth(child) if child else 0) for _, child in root.children.values()), default=0)
+
+
+def size(root: Node[S]) -> int:
+    """Actions that have been simulated below a root."""
+    return sum(1 + (size(child) if child else 0) for _, child in root.children.values())

@@ -1,0 +1,1 @@
+"""What knows nothing of blocks: files, processes, compiled loops, the console."""

@@ -1,0 +1,43 @@
+"""Loops over a handful of objects, compiled.
+
+A scene has a few dozen objects. At that size an array operation takes longer to set up than to run, and the rules ask for
+dozens of them at every step; written as plain loops and compiled they cost next to nothing, and read like the rules they state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast, overload
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_ROOT = Path(__file__).parent.parent
+SOURCES = [Path(__file__), *sorted(_ROOT.glob("world/**/*.py")), *(_ROOT / "nets" / f"{name}.py" for name in ("attend", "describe"))]
+"""Files with compiled functions, and with the constants that those have built in."""
+STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
+
+
+@overload
+def compiled(function: F, *, reorder: bool = False) -> F: ...
+@overload
+def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F]: ...
+def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
+    """`function` as machine code, made when it is first called and kept on disk for every later process.
+
+    No reordering of floating-point operations is allowed, so results are those of the plain Python form (`.py_func`); with
+    `reorder` it is, for sums that the processor can then make several at a time. The rules never need that, networks do.
+    Of a scene pass its own arrays, which are read-only: for arrays that are not, a second form would be compiled.
+    """
+    if function is None:
+        return lambda given: compiled(given, reorder=reorder)
+    dispatcher: Any = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
+    # What is on disk counts as fresh while the function's own file has the same time and size. But functions build in others,
+    # and constants, from other files: let it be stale as soon as the text of any of them changes.
+    own = Path(function.__code__.co_filename)
+    stamp = STAMP if own in SOURCES else hashlib.sha256(STAMP.encode() + own.read_bytes()).hexdigest()
+    dispatcher._cache._cache_file._source_stamp = stamp
+    return cast(F, dispatcher)

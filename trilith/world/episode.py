@@ -1,0 +1,229 @@
+"""The rules of an episode, written once: `start` and `step`. Everything that plays, trains, searches or replays calls these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from trilith.world.geometry import Bools, overlaps_any
+from trilith.world.physics import PHYSICS, Settled, settle
+from trilith.world.scene import SLOTS, Placement, Role, Scene, clipped, place
+from trilith.world.tasks import Level, Task, get_task
+
+Reason = Literal[
+    "bad_choice",
+    "invalid_edge",
+    "spawn_collision",
+    "obstacle_hit",
+    "complete",
+    "max_steps",
+    "bad_simulation",
+]
+"""Why an episode ended."""
+_AVAILABLE = int(Role.AVAILABLE)
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+@dataclass(frozen=True)
+class State:
+    """A moment of an episode. A value: copy it, compare it, pickle it, store it, step from it as often as you like."""
+
+    scene: Scene
+    task: str
+    level: Level
+    steps: int = 0
+    """Placements so far."""
+    total: float = 0.0
+    """Sum of the rewards so far."""
+    ended: Reason | None = None
+
+    @property
+    def rules(self) -> Task:
+        """The task this is an episode of."""
+        return get_task(self.task)
+
+    @property
+    def max_steps(self) -> int:
+        """Step limit of this episode."""
+        return self.rules.max_steps(self.scene, self.level)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; `from_json` gives back an equal state."""
+        return {
+            "task": self.task,
+            "level": self.level,
+            "steps": self.steps,
+            "total": self.total,
+            "ended": self.ended,
+            "scene": self.scene.to_json(),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> State:
+        """The state that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"a state is an object, not {type(data).__name__}")
+        missing = [name for name in ("task", "level", "steps", "total", "ended", "scene") if name not in data]
+        if missing:
+            raise ValueError(f"state has no field {missing[0]!r}")
+        level, steps, total, ended = data["level"], data["steps"], data["total"], data["ended"]
+        task = get_task(data["task"] if isinstance(data["task"], str) else repr(data["task"]))
+        if isinstance(level, bool) or not isinstance(level, int | str) or task.check_level(level) != level:
+            raise ValueError(f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise ValueError(f"state field 'steps' is {steps!r}: must be a number of placements")
+        if not _is_number(total):
+            raise ValueError(f"state field 'total' is {total!r}: must be a finite number")
+        if ended is not None and ended not in REASONS:
+            raise ValueError(f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
+        return State(Scene.from_json(data["scene"]), task.name, level, steps, float(total), ended)
+
+
+class Step(NamedTuple):
+    """What one placement led to."""
+
+    state: State
+    reward: float
+    settled: Settled | None
+    """What physics did, None if nothing was simulated."""
+
+
+def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
+    """The beginning of an episode: a level drawn if `level` is "all", and a scene generated, both from `rng`."""
+    rules = task if isinstance(task, Task) else get_task(task)
+    drawn = rules.draw_level(rng, level)
+    return State(rules.generate(rng, drawn), rules.name, drawn)
+
+
+def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
+    """Whether a block of `placement`, clipped to where blocks may be, would overlap any of `rows` (N,)."""
+    x, y = clipped(placement.x, placement.y)
+    w, h = scene.size[placement.slot].tolist()
+    return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
+
+
+def forfeits(end: State, last: Placement | None) -> bool:
+    """Whether an episode ended so that, by the paper's words, all it had earned is taken back; `last` is its last placement.
+
+    An obstacle was touched, or the new block would have overlapped one.
+    """
+    at_obstacle = end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
+    return end.ended == "obstacle_hit" or at_obstacle
+
+
+def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
+    """One placement and what follows from it; None stands for an invalid edge.
+
+    With `forfeit`, touching an obstacle (or a spawn that overlaps one) takes back all that was earned, so that the
+    return is exactly 0, as the paper says; without, what was earned before is kept, as in the authors' package.
+    `record` keeps the frames of the fall. Raises ValueError after the end, and for a placement that is not finite.
+    """
+    if state.ended:
+        raise ValueError(f"this episode has ended ({state.ended}): start another one")
+    task, scene = state.rules, state.scene
+
+    def result(scene: Scene, ended: Reason | None, reward: float = 0.0, settled: Settled | None = None) -> Step:
+        after = State(scene, state.task, state.level, state.steps + 1, state.total + reward, ended)
+        return Step(after, reward, settled)
+
+    forfeited = 0.0 - state.total if forfeit else 0.0
+    if placement is None:
+        return result(scene, "invalid_edge")
+    placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
+    if scene.role[placement.slot] != _AVAILABLE:
+        return result(scene, "bad_choice")
+    if collides(scene, placement, scene.solid):
+        at_obstacle = collides(scene, placement, scene.role == Role.OBSTACLE)
+        return result(scene, "spawn_collision", forfeited if at_obstacle else 0.0)
+
+    settled = settle(placed, record)
+    after = settled.scene
+    if not isfinite(after.pose.sum() + after.velocity.sum()):
+        return result(scene, "bad_simulation", settled=settled)
+    if settled.hit:
+        return result(after, "obstacle_hit", forfeited, settled)
+    score = task.score(after)
+    reward = score - task.sticky_cost * int(after.sticky.sum()) - state.total
+    if task.complete(after, score):
+        return result(after, "complete", reward, settled)
+    if state.steps + 1 >= task.max_steps(after, state.level) or _AVAILABLE not in after.role[:SLOTS].tolist():
+        return result(after, "max_steps", reward, settled)
+    return result(after, None, reward, settled)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An episode as its beginning and what was placed: replaying it gives every state again, byte for byte."""
+
+    start: State
+    placements: tuple[Placement | None, ...]
+    """None where an agent chose an invalid edge."""
+    forfeit: bool = False
+    physics: int = PHYSICS
+    """Version of the physics it was played with: another one may replay it otherwise."""
+
+    def replay(self, record: bool = False) -> Iterator[Step]:
+        """The steps of the episode, simulated again."""
+        state = self.start
+        for placement in self.placements:
+            step_ = step(state, placement, self.forfeit, record)
+            yield step_
+            state = step_.state
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return {
+            "start": self.start.to_json(),
+            "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
+            "forfeit": self.forfeit,
+            "physics": self.physics,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Recording:
+        """The recording that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("placements"), list) or "start" not in data:
+            raise ValueError("an episode is an object with the fields 'start' and 'placements'")
+        return Recording(
+            State.from_json(data["start"]),
+            tuple(None if p is None else placement_from_json(p) for p in data["placements"]),
+            bool(data.get("forfeit", False)),
+            physics_from_json(data),
+        )
+
+    def note(self) -> str:
+        """What to tell whoever replays it, "" if there is nothing to tell."""
+        if self.physics == PHYSICS:
+            return ""
+        return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
+
+
+def physics_from_json(data: Mapping[str, Any]) -> int:
+    """The version of the physics that a recording, a result or a card names; the first one named none."""
+    version = data.get("physics", 1)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ValueError(f"physics {version!r}: must be a version, 1 to {PHYSICS}")
+    return version
+
+
+def placement_from_json(data: Any) -> Placement:
+    """A placement from [slot, x, y, sticky]. Raises ValueError naming what is wrong."""
+    if not isinstance(data, list | tuple) or len(data) != 4:
+        raise ValueError(f"placement {data!r}: must be [slot, x, y, sticky]")
+    slot, x, y, sticky = data
+    if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < SLOTS:
+        raise ValueError(f"placement {data!r}: slot must be 0 to {SLOTS - 1}")
+    if not (_is_number(x) and _is_number(y)):
+        raise ValueError(f"placement {data!r}: x and y must be finite numbers")
+    if not isinstance(sticky, bool):
+        raise ValueError(f"placement {data!r}: sticky must be true or false")
+    return Placement(slot, float(x), float(y), sticky)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether something read from JSON is a finite number (an integer there may have hundreds of digits)."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

@@ -1,0 +1,258 @@
+"""The world as a value: a `Scene` is a handful of read-only arrays, and every rule of the package is a function of it.
+
+Lengths are metres, angles radians, y points up. Rows never reorder. Rows 0 to 6 begin as the available blocks, so the slot
+of an available block is its row; row 7 is the floor; then come targets, obstacles and, in order of placement, blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trilith.support.compiled import compiled
+from trilith.world.geometry import Bools as Bools
+from trilith.world.geometry import Floats as Floats
+from trilith.world.geometry import Ints as Ints
+
+SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
+"""Widths of the three kinds of block."""
+BLOCK_HEIGHT = 0.7
+SLOT_WIDTHS = (SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE)
+SLOTS = len(SLOT_WIDTHS)
+"""Number of available blocks, and so of rows that an action can pick from."""
+SLOT_GAP = 0.35
+"""Space between available blocks, which then fill x from -7 to 7 exactly."""
+SLOT_X = np.cumsum([0.0, *(w + SLOT_GAP for w in SLOT_WIDTHS[:-1])]) - 7.0 + np.asarray(SLOT_WIDTHS) / 2
+"""(7,): where the available blocks lie in x; a used one still has its place here."""
+SLOT_Y = -2.1
+FLOOR = SLOTS
+"""Row of the floor."""
+FLOOR_SIZE = (28.0, 0.35)
+VIEW = (-8.0, 8.0, -3.0, 13.0)
+"""What a picture shows: left, right, bottom, top."""
+PLACE_X, PLACE_Y = (-7.5, 7.5), (0.0, 15.0)
+"""Where the centre of a new block may be; placements outside are clipped to it."""
+
+
+class Role(IntEnum):
+    """What an object is; also its column in the one-hot type of an observation."""
+
+    AVAILABLE = 0
+    BLOCK = 1
+    TARGET = 2
+    OBSTACLE = 3
+    FLOOR = 4
+
+
+_BLOCK = int(Role.BLOCK)
+_SOLID = np.isin(np.arange(len(Role)), (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
+
+
+class Placement(NamedTuple):
+    """The one thing an agent can do: a copy of available block `slot`, upright, its centre at (x, y), sticky or not."""
+
+    slot: int
+    x: float
+    y: float
+    sticky: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Everything physics, rules and observations depend on. Arrays are read-only; equal bytes mean equal scenes."""
+
+    pose: Floats
+    """(N, 3): x, y of the centre and angle."""
+    size: Floats
+    """(N, 2): width and height."""
+    velocity: Floats
+    """(N, 3): v_x, v_y in m/s and angular velocity in rad/s."""
+    role: Ints
+    """(N,): a `Role` each."""
+    sticky: Bools
+    """(N,): blocks that were placed with glue."""
+    contact: Ints
+    """(C, 2): pairs of touching rows, the lower first, at least one of them a block; sorted."""
+    glue: Ints
+    """(G, 2): pairs of rows that are welded together, the lower first, in order of bonding."""
+    glue_frame: Floats
+    """(G, 5): where each weld holds: its point in the first row's frame (2), in the second's (2), and their relative angle."""
+
+    def __post_init__(self) -> None:
+        for name, (dtype, width) in _LAYOUT.items():
+            array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            if array.shape[1:] != ((width,) if width else ()):
+                raise ValueError(f"scene field {name!r} has shape {array.shape}, expected {('N', width) if width else ('N',)}")
+            if array.flags.writeable:
+                array = array.view()
+                array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        return len(self.role)
+
+    @staticmethod
+    def trusted(*arrays: Any) -> Scene:
+        """A scene of arrays that are right and that nobody else will write to: the constructor without its checks and copies."""
+        scene = object.__new__(Scene)
+        for array in arrays:
+            array.flags.writeable = False
+        scene.__dict__.update(zip(_LAYOUT, arrays, strict=True))
+        return scene
+
+    @cached_property
+    def solid(self) -> Bools:
+        """(N,): what a block can rest on or bump into: floor, blocks and obstacles."""
+        return _SOLID[self.role]
+
+    def rows(self, role: int) -> Ints:
+        """Rows of one `Role`, in order of appearance."""
+        return (self.role == int(role)).nonzero()[0]
+
+    def tobytes(self) -> bytes:
+        """All arrays, one after another: what equality, hashes and checksums are made of."""
+        return b"|".join(getattr(self, name).tobytes() for name in _LAYOUT)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scene) and self.tobytes() == other.tobytes()
+
+    def __hash__(self) -> int:
+        return hash(self.tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:  # through the constructor, so that an unpickled scene is read-only too
+        return Scene, tuple(getattr(self, name) for name in _LAYOUT)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; floats survive the way through JSON text unchanged."""
+        return {name: getattr(self, name).tolist() for name in _LAYOUT}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Scene:
+        """The scene that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"a scene is an object with the fields {', '.join(_LAYOUT)}, not {type(data).__name__}")
+        arrays = {}
+        for name, (dtype, width) in _LAYOUT.items():
+            if name not in data:
+                raise ValueError(f"scene has no field {name!r}")
+            try:
+                raw = np.asarray(data[name])
+                with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
+                    array = raw.astype(dtype)
+            except (TypeError, ValueError, OverflowError):
+                raise ValueError(f"scene field {name!r} is not an array of {np.dtype(dtype).name}") from None
+            if raw.size and (raw.dtype.kind not in "biuf" or (dtype is not np.float64 and not np.array_equal(raw, array))):
+                raise ValueError(f"scene field {name!r} is not an array of {np.dtype(dtype).name}")
+            if array.size == 0:
+                array = array.reshape((0, width) if width else (0,))
+            if array.ndim != (2 if width else 1) or (width and array.shape[1] != width):
+                raise ValueError(f"scene field {name!r} has shape {array.shape}, expected {('N', width) if width else ('N',)}")
+            if dtype is np.float64 and not np.isfinite(array).all():
+                raise ValueError(f"scene field {name!r} has a number that is not finite")
+            arrays[name] = array
+        scene = Scene(**arrays)
+        _check(scene)
+        return scene
+
+
+_LAYOUT: dict[str, tuple[type[np.generic], int]] = {
+    "pose": (np.float64, 3),
+    "size": (np.float64, 2),
+    "velocity": (np.float64, 3),
+    "role": (np.int64, 0),
+    "sticky": (np.bool_, 0),
+    "contact": (np.int64, 2),
+    "glue": (np.int64, 2),
+    "glue_frame": (np.float64, 5),
+}
+assert list(_LAYOUT) == [field.name for field in fields(Scene)]
+
+
+def _check(scene: Scene) -> None:
+    """Raises ValueError unless the arrays belong together as a scene the rules could have made."""
+    n = len(scene)
+    for name in ("pose", "size", "velocity", "sticky"):
+        if len(getattr(scene, name)) != n:
+            raise ValueError(f"scene field {name!r} has {len(getattr(scene, name))} rows where 'role' has {n}")
+    if n <= FLOOR or scene.role[FLOOR] != Role.FLOOR or np.count_nonzero(scene.role == Role.FLOOR) != 1:
+        raise ValueError(f"row {FLOOR} of a scene, and no other, is the floor")
+    if not np.isin(scene.role, list(Role)).all():
+        raise ValueError(f"scene field 'role' has a value outside 0 to {max(Role)}")
+    if not np.isin(scene.role[:FLOOR], (Role.AVAILABLE, Role.BLOCK)).all() or (scene.role[FLOOR:] == Role.AVAILABLE).any():
+        raise ValueError(f"rows 0 to {FLOOR - 1} of a scene, and no others, are its available blocks (or used ones)")
+    if (scene.size <= 0).any() or (scene.size > FLOOR_SIZE[0]).any():
+        raise ValueError(f"scene field 'size' has a length outside 0 to {FLOOR_SIZE[0]}")
+    if not np.array_equal(scene.size[:SLOTS], [(width, BLOCK_HEIGHT) for width in SLOT_WIDTHS]):
+        raise ValueError(f"the available blocks of a scene are {', '.join(map(str, SLOT_WIDTHS))} wide and {BLOCK_HEIGHT} high")
+    if (np.abs(scene.pose[:, :2]) > 1e4).any() or (np.abs(scene.pose[:, 2]) > 1e4).any() or (np.abs(scene.velocity) > 1e4).any():
+        raise ValueError("scene field 'pose' or 'velocity' has a number beyond 10000")
+    for name in ("contact", "glue"):
+        pairs = getattr(scene, name)
+        if pairs.size and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] >= pairs[:, 1]).any()):
+            raise ValueError(f"scene field {name!r} has a pair that is not two rows of the scene, the lower first")
+    if scene.glue.size and not np.isin(scene.role[scene.glue], (Role.BLOCK, Role.FLOOR)).all():
+        raise ValueError("scene field 'glue' has a pair that is not of blocks or the floor")
+    if len(scene.glue) != len(scene.glue_frame):
+        raise ValueError(f"scene has {len(scene.glue)} pairs in 'glue' but {len(scene.glue_frame)} in 'glue_frame'")
+
+
+def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles: Sequence[tuple[float, float, float, float]]) -> Scene:
+    """A scene before the first placement, from the (x, y, width, height) of its targets and of its obstacles."""
+    rows = [(x, SLOT_Y, w, BLOCK_HEIGHT) for x, w in zip(SLOT_X, SLOT_WIDTHS, strict=True)]
+    rows += [(0.0, -FLOOR_SIZE[1] / 2, *FLOOR_SIZE), *targets, *obstacles]
+    table = np.asarray(rows, dtype=np.float64)
+    n = len(table)
+    roles = [Role.AVAILABLE] * SLOTS + [Role.FLOOR] + [Role.TARGET] * len(targets) + [Role.OBSTACLE] * len(obstacles)
+    return Scene(
+        pose=np.column_stack([table[:, :2], np.zeros(n)]),
+        size=table[:, 2:].copy(),
+        velocity=np.zeros((n, 3)),
+        role=np.asarray(roles, dtype=np.int64),
+        sticky=np.zeros(n, dtype=bool),
+        contact=np.zeros((0, 2), dtype=np.int64),
+        glue=np.zeros((0, 2), dtype=np.int64),
+        glue_frame=np.zeros((0, 5)),
+    )
+
+
+def clipped(x: float, y: float) -> tuple[float, float]:
+    """A position moved to the nearest one where the centre of a new block may be."""
+    return min(max(x, PLACE_X[0]), PLACE_X[1]), min(max(y, PLACE_Y[0]), PLACE_Y[1])
+
+
+def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
+    """`scene` with the block of `placement` in it as its row, nothing simulated yet.
+
+    The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended; without,
+    its own row becomes the block. Raises ValueError if a coordinate is not a finite number or there is no such slot.
+    """
+    slot, x, y, sticky = placement
+    if not (math.isfinite(x) and math.isfinite(y)):
+        raise ValueError(f"placement at ({x}, {y}): both coordinates must be finite numbers")
+    if not 0 <= slot < SLOTS:
+        raise ValueError(f"slot {slot}: must be 0 to {SLOTS - 1}")
+    x, y = clipped(x, y)
+    columns = _place(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky, slot, x, y, bool(sticky), keep)
+    return Scene.trusted(*columns, scene.contact, scene.glue, scene.glue_frame)
+
+
+@compiled
+def _place(
+    pose: Floats, size: Floats, velocity: Floats, role: Ints, sticky: Bools, slot: int, x: float, y: float, glue: bool, keep: bool
+) -> tuple[Floats, Floats, Floats, Ints, Bools]:
+    """Copies of the arrays with the new block in its row."""
+    n = len(role)
+    rows = n + 1 if keep else n
+    poses, sizes, velocities = np.empty((rows, 3)), np.empty((rows, 2)), np.empty((rows, 3))
+    roles, stickies = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.bool_)
+    poses[:n], sizes[:n], velocities[:n], roles[:n], stickies[:n] = pose, size, velocity, role, sticky
+    row = n if keep else slot
+    poses[row, 0], poses[row, 1], poses[row, 2] = x, y, 0.0
+    sizes[row], velocities[row], roles[row], stickies[row] = size[slot], 0.0, _BLOCK, glue
+    return poses, sizes, velocities, roles, stickies

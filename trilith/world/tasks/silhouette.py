@@ -1,0 +1,172 @@
+"""Silhouette: put a block of the right size onto every target."""
+
+from __future__ import annotations
+
+from math import sin
+from typing import NamedTuple
+
+import numpy as np
+
+from trilith.support.compiled import compiled
+from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Floats, Ints, Role, Scene, fresh_scene
+from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Task, layer_y, uniform
+
+CELL_GAP = 0.35
+"""A piece lies in the middle of a cell this much wider than itself."""
+MAX_OFFSET = 3.85
+"""The first cell of a layer begins up to this far from the left end: a large block and its gap."""
+SUPPORT = 0.9 * SMALL
+"""A target lies above another if they share at least this much of their width."""
+NEAR = 0.14
+"""An obstacle may lie above a target, or miss being above it by up to this."""
+HEIGHT_BIAS = 1.75
+"""Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
+MIN_OVERLAP = 0.9
+_WIDTHS = np.array([SMALL, MEDIUM, LARGE])
+HORIZONTAL = 0.05
+"""A block counts as horizontal while |sin(angle)| is below this."""
+SAME = 1e-3
+"""Sizes that differ by no more than this are the same: a width that another program computed is rarely exact."""
+
+
+class _Pieces(NamedTuple):
+    """A tessellation: P block-shaped places, layer by layer, each from left to right."""
+
+    layer: Ints
+    x: Floats
+    width: Floats
+
+    def overlap(self) -> Floats:
+        """(P, P): length in x that piece i shares with piece j of the layer below it; negative where there is a gap, −inf elsewhere."""
+        left, right = self.x - self.width / 2, self.x + self.width / 2
+        shared = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
+        return np.where(self.layer[:, None] == self.layer + 1, shared, -np.inf)
+
+
+class Silhouette(Task):
+    """Fill a silhouette: every target wants a block of its own size in its own place.
+
+    ## Action
+    Place an available block; there is no end to the supply. Making it sticky costs 0.5.
+
+    ## Observation
+    Targets are 0.7 high and not solid. Obstacles are 0.35 high and must not be touched.
+
+    ## Reward
+    +1 for each target whose nearest horizontal block (|sin θ| < 0.05) has the target's size (to 1 mm) and overlaps it by more than
+    90 %, measured as (w − |dx|)⁺ (h − |dy|)⁺ / (w h); −1 when a block slides off again; −0.5 for each sticky block.
+
+    ## End
+    All targets filled; as many steps as there are targets; an obstacle touched; a placement that is not possible.
+
+    ## Levels
+    Level d from 0 to 7 has d + 1 targets in min(d + 1, 6) layers and, from level 2 on, 1 to d − 1 obstacles.
+    `nine_targets`: 9 targets, 1–6 obstacles. `double_the_targets`: 16 targets, 1–4 obstacles. Both in 6 layers.
+    """
+
+    name = "silhouette"
+    title = "Silhouette"
+    levels = tuple(range(8))
+    mix = uniform(levels)
+    generalisation = ("nine_targets", "double_the_targets")
+    sticky_cost = 0.5
+    grid = (256, 256)
+
+    def generate(self, rng: np.random.Generator, level: Level) -> Scene:
+        targets, layers, (fewest, most) = _numbers(level)
+        obstacles = int(rng.integers(fewest, most + 1)) if most else 0
+        while True:
+            pieces = _tessellate(rng, layers)
+            drawn = _draw_rows(rng, pieces, targets, obstacles)
+            if drawn is not None:
+                break
+        rows = [
+            [(float(pieces.x[p]), layer_y(int(pieces.layer[p])), float(pieces.width[p]), height) for p in chosen]
+            for chosen, height in zip(drawn, (BLOCK_HEIGHT, OBSTACLE_HEIGHT), strict=True)
+        ]
+        return fresh_scene(*rows)
+
+    def score(self, scene: Scene) -> float:
+        return float(filled(scene).sum())
+
+    def best(self, scene: Scene) -> float:
+        return float(len(scene.rows(Role.TARGET)))
+
+    def max_steps(self, scene: Scene, level: Level) -> int:
+        return len(scene.rows(Role.TARGET))
+
+    def max_objects(self, level: Level) -> int:
+        targets, _, (_, most) = _numbers(level)
+        return BASE_OBJECTS + 2 * targets + most
+
+
+def filled(scene: Scene) -> Bools:
+    """(T,): which targets, in row order, have the right block in the right place."""
+    return _filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
+
+
+@compiled
+def _filled(pose: Floats, size: Floats, blocks: Ints, targets: Ints) -> Bools:
+    result = np.zeros(len(targets), dtype=np.bool_)
+    for k, t in enumerate(targets):
+        nearest = np.inf
+        for b in blocks:
+            dx, dy = abs(pose[b, 0] - pose[t, 0]), abs(pose[b, 1] - pose[t, 1])
+            if abs(sin(pose[b, 2])) < HORIZONTAL and dx * dx + dy * dy < nearest:
+                nearest = dx * dx + dy * dy
+                w, h = size[t]
+                shared = max(w - dx, 0.0) * max(h - dy, 0.0) / (w * h)
+                result[k] = abs(size[b, 0] - w) <= SAME and abs(size[b, 1] - h) <= SAME and shared > MIN_OVERLAP
+    return result
+
+
+def _numbers(level: Level) -> tuple[int, int, tuple[int, int]]:
+    """Number of targets, of layers, and the range of the number of obstacles."""
+    if level == "nine_targets":
+        return 9, 6, (1, 6)
+    if level == "double_the_targets":
+        return 16, 6, (1, 4)
+    d = int(level)
+    return d + 1, min(d + 1, 6), (1, d - 1) if d >= 2 else (0, 0)
+
+
+def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
+    """Pieces of block width, side by side in each layer, from a random start; cells that would end beyond 14 m are dropped."""
+    parts = []
+    most = int(SCENE_WIDTH / (SMALL + CELL_GAP)) + 1
+    for layer in range(layers):
+        width = _WIDTHS[rng.integers(3, size=most)]
+        right = rng.uniform(0, MAX_OFFSET) + np.cumsum(width + CELL_GAP)
+        inside = int(np.searchsorted(right, SCENE_WIDTH, side="right"))
+        width, right = width[:inside], right[:inside]
+        parts.append((np.full(inside, layer), right - (width + CELL_GAP) / 2 - SCENE_WIDTH / 2, width))
+    return _Pieces(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacles: int) -> tuple[list[int], list[int]] | None:
+    """Pieces that become targets, and those that become obstacles; None when the tessellation has too few.
+
+    Targets come one after another, each on the floor or directly above one already chosen. Obstacles are then drawn from
+    what is left on the floor or about above a target.
+    """
+    overlap = pieces.overlap()
+    weight = (pieces.layer + 1.0) ** HEIGHT_BIAS
+    on_floor = pieces.layer == 0
+    left = np.ones(len(weight), dtype=bool)
+
+    def draw(count: int, reach: float, chosen: list[int], below: list[int]) -> bool:
+        for _ in range(count):
+            candidates = np.flatnonzero(left & (on_floor | (overlap[:, below] >= reach).any(axis=1)))
+            if not len(candidates):
+                return False
+            total = np.cumsum(weight[candidates])
+            piece = int(candidates[np.searchsorted(total, rng.random() * total[-1], side="right")])
+            left[piece] = False
+            chosen.append(piece)
+        return True
+
+    filled: list[int] = []
+    blocked: list[int] = []
+    if draw(targets, SUPPORT, filled, below=filled) and draw(obstacles, -NEAR, blocked, below=filled):
+        return filled, blocked
+    return None

@@ -1,0 +1,142 @@
+"""What a task is: a generator of scenes, a score, and a few numbers. The rules of an episode are in `episode.py`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from trilith.world.scene import SLOTS, Scene
+
+Level = int | str
+"""A curriculum level by number, or a generalisation level by name."""
+
+SPACING = 0.70
+"""Height of a layer: layer k has its centre at 0.35 + k * SPACING.
+
+Chosen for how blocks rest in this engine: stacked one after another they sink up to 0.01 m into each other, less with glue.
+`benchmarks/rest.py` measures where the centres of six layers come to lie, and how much of its target the top block overlaps:
+    SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85
+    six small               0.349  1.044  1.740  2.437  3.136  3.835  97.7 %
+    six medium              0.349  1.042  1.736  2.431  3.129  3.827  96.7 %
+    six large               0.349  1.041  1.735  2.430  3.127  3.826  96.6 %
+    five large on a small   0.347  1.033  1.727  2.423  3.119  3.818  95.4 %
+    the same with glue      0.347  1.043  1.742  2.442  3.142  3.842  98.8 %
+    seven large on a small  0.346  1.041  1.740  2.439  3.119  3.824  93.1 % (glued, two each in the last two layers)
+So a straight tower of any blocks fills all its targets, which takes 90 %, loose or glued. What does not always is a tall stack
+that hangs far over to one side: glue bends under it. Of generated silhouettes built all sticky, 91 to 94 % fill every target.
+"""
+
+SCENE_WIDTH = 14.0
+"""Targets and obstacles lie within x from -7 to 7."""
+
+OBSTACLE_HEIGHT = 0.35
+
+
+def layer_y(layer: int) -> float:
+    """Height of the centre of a layer, counted from 0."""
+    return 0.35 + SPACING * layer
+
+
+def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0.0) -> list[float]:
+    """Centres of things of these widths laid in a row over the 14 m, in random distances.
+
+    What the things leave free is split into gaps, both ends included, in proportion to independent U(0, 1) draws,
+    redrawn until every gap between two things is at least `min_gap`.
+    """
+    widths_ = np.asarray(widths)
+    free = SCENE_WIDTH - widths_.sum()
+    while True:
+        share = rng.random(len(widths_) + 1)
+        gaps = free * share / share.sum()
+        if (gaps[1:-1] >= min_gap).all():
+            break
+    right = np.cumsum(gaps[:-1] + widths_) - SCENE_WIDTH / 2
+    return [float(x) for x in right - widths_ / 2]
+
+
+def obstacle_layer(
+    rng: np.random.Generator, layer: int, count: tuple[int, int], width: tuple[float, float], min_gap: float = 0.0
+) -> list[tuple[float, float, float, float]]:
+    """One layer of obstacles as (x, y, width, height): their number uniform in `count`, both ends included, widths in `width`."""
+    n = int(rng.integers(count[0], count[1] + 1))
+    widths = rng.uniform(*width, size=n).tolist()
+    return [(x, layer_y(layer), w, OBSTACLE_HEIGHT) for x, w in zip(spread(rng, widths, min_gap), widths, strict=True)]
+
+
+class Task(ABC):
+    """A construction task. A subclass states the class variables and the methods below."""
+
+    name: ClassVar[str]
+    """As in the command line and in files."""
+    title: ClassVar[str]
+    """As in prose and, without its space, in the Gymnasium id."""
+    levels: ClassVar[tuple[int, ...]]
+    """The curriculum, easiest first; the last is "hardest"."""
+    mix: ClassVar[tuple[float, ...]]
+    """Probability of each level in the training mix "all"."""
+    generalisation: ClassVar[tuple[str, ...]] = ()
+    """Named levels outside the curriculum, for testing only."""
+    sticky_cost: ClassVar[float]
+    """What a sticky block costs."""
+    keeps_supply: ClassVar[bool] = True
+    """Whether a used block stays available."""
+    grid: ClassVar[tuple[int, int]] = (8, 64)
+    """Heights and widths of the discrete absolute action space that the paper found best."""
+
+    @abstractmethod
+    def generate(self, rng: np.random.Generator, level: Level) -> Scene:
+        """A new scene of a level, made from nothing but `rng`."""
+
+    @abstractmethod
+    def score(self, scene: Scene) -> float:
+        """What the blocks in the scene have earned, glue not counted."""
+
+    @abstractmethod
+    def best(self, scene: Scene) -> float:
+        """The most there is to earn in this scene; no builder can have more, and some scenes not as much."""
+
+    def complete(self, scene: Scene, score: float) -> bool:
+        """Whether there is nothing left to do in a scene of this `score`."""
+        return score >= self.best(scene)
+
+    @abstractmethod
+    def max_steps(self, scene: Scene, level: Level) -> int:
+        """Step limit of an episode."""
+
+    @abstractmethod
+    def max_objects(self, level: Level) -> int:
+        """Rows that a scene of this level can have at most, at the end of its longest episode."""
+
+    def check_level(self, level: Level) -> Level:
+        """`level` if the task has it, with "hardest" resolved. Raises ValueError naming those there are."""
+        if level == "hardest":
+            return self.levels[-1]
+        if isinstance(level, str) and level.isdecimal():
+            level = int(level)
+        for each in (*self.levels, *self.generalisation):
+            if level == each and not isinstance(level, bool):
+                return each  # as it stands in the table: an int, never a float or an integer of numpy
+        names = "".join(f", {name}" for name in self.generalisation)
+        raise ValueError(f"{self.name} has no level {level!r}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
+
+    def draw_level(self, rng: np.random.Generator, level: Level) -> Level:
+        """The level of one episode: "all" draws from the training mix, anything else is itself."""
+        if level == "all":
+            return int(rng.choice(self.levels, p=self.mix))
+        return self.check_level(level)
+
+    def objects_for(self, level: Level) -> int:
+        """`max_objects` of a level or, for "all", over those of the mix."""
+        return max(self.max_objects(each) for each in (self.levels if level == "all" else (self.check_level(level),)))
+
+
+def uniform(levels: Sequence[int]) -> tuple[float, ...]:
+    """A mix in which every level is equally likely."""
+    return tuple(1 / len(levels) for _ in levels)
+
+
+BASE_OBJECTS = SLOTS + 1
+"""Rows that every scene has: the available blocks and the floor."""
