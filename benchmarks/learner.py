@@ -31,7 +31,7 @@ from nets.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-fou
 from nets.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.dqn.config import FAST, PAPER, DQNConfig
-from trilith.agents.dqn.policy import choose, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNPolicy, choose, make_layout, make_net, observe
 from trilith.agents.replay import Replay
 from trilith.nets.batch import Records, reference_rows
 from trilith.nets.qnet import QNet
@@ -79,8 +79,8 @@ def learner_step(net: QNet, before: list[Scene], after: list[Scene]) -> Callable
     layout = net.layout
     records, following = observe(layout, before), observe(layout, after)
     rng = np.random.default_rng(0)
-    choices = choose(net, records, np.ones(len(before), dtype=bool), rng)
-    actions = torch.from_numpy(np.array([c.action if c else [0, SLOTS, 0, 0] for c in choices]))
+    choices = choose(net, records, np.ones(len(before), dtype=bool), [rng] * len(before))
+    actions = torch.from_numpy(np.array([[0, SLOTS, 0, 0] if c is None else c for c in choices]))
     actions[:, 1].clamp_(min=SLOTS)
 
     def run() -> None:
@@ -119,7 +119,7 @@ def plain_step(net: PlainGraphNet, before: list[Scene], after: list[Scene], mask
 
 def act(net: QNet, records: Records) -> None:
     """Acting without exploring."""
-    choose(net, records, np.zeros(len(records), dtype=bool), np.random.default_rng(0))
+    choose(net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
 
 
 def main(options: Options) -> None:
@@ -152,7 +152,7 @@ def main(options: Options) -> None:
         print(f"  acting by {name:26} " + "   ".join(f"batch {size}: {ms:.2f} ms" for size, ms in took.items()))
 
     for name, each in (("fast", FAST), ("paper", PAPER)):
-        replay = Replay(make_layout(each, options.task, beyond=False), 1, each.discount)
+        replay = Replay(DQNPolicy(each, options.task, beyond=False).dtype, 1)
         print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
     if options.loop_seconds:
         for name in ("fast", "paper"):

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tyro
 from tyro.conf import Positional
 
-from trilith.agents.registry import ZOO, weights_file
+from trilith.agents.card import weights_file
+from trilith.agents.registry import ZOO
 from trilith.evaluation.evaluate import Evaluation, Run
 from trilith.search.config import SearchConfig
 from trilith.support.console import Progress

@@ -1,18 +1,27 @@
-"""What an agent is.
+"""What an agent is, and what an algorithm that learns one is made of: the few small interfaces that a run meets.
 
 An agent gets states and returns placements, for many episodes side by side, so that a network can answer them in one
 batch. Each episode brings its own random generator: what happens in one never depends on which others run beside it.
+
+An algorithm is a folder. Its `Policy` is all that an actor holds, its `Learner` all that a run drives; neither knows of runs,
+processes or files, and a run knows of no algorithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trilith.world.episode import State
 from trilith.world.scene import Placement
+
+Weights = dict[str, NDArray[Any]]
+"""Parameters by their names."""
 
 
 class Agent(Protocol):
@@ -21,3 +30,144 @@ class Agent(Protocol):
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A placement for each state (None: an invalid edge), drawing only from the generator of its episode."""
         ...
+
+
+class Decision(NamedTuple):
+    """What a policy does in a state."""
+
+    placement: Placement | None
+    """None: an invalid edge."""
+    step: np.void | None
+    """What the learner wants kept of it, a record of the policy's `dtype`; None where there is nothing to choose: the episode is over."""
+
+
+class Policy(Protocol):
+    """All that an actor holds: what decides, and its weights."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what is kept of a decision: at least a field `state` and a field `action`."""
+        ...
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that acts by these weights, without exploring."""
+        ...
+
+    def weights(self) -> Weights:
+        """A copy of the weights."""
+        ...
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes weights that `weights` gave. Raises ValueError in one line if they are of another network."""
+        ...
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
+        """A decision in each state, exploring as the learner said."""
+        ...
+
+    def encode(self, state: State, placement: Placement) -> Decision:
+        """The decision that comes nearest to a placement somebody else made."""
+        ...
+
+
+class Episode(NamedTuple):
+    """What an actor yields. The state an episode ended in has no value, so it is not kept."""
+
+    steps: NDArray[Any]
+    """(L,): the records of the decisions, and the `reward` of each."""
+    level: int
+    """Number of its level in the curriculum."""
+    best: float
+    """The most there was to earn."""
+    demonstrated: bool
+    """Whether the planner built it."""
+    exploration: Any
+    """What the policy was told when it was played; None for a demonstration."""
+
+
+class Learner(Protocol):
+    """All that a run drives."""
+
+    @property
+    def steps(self) -> int:
+        """Learner steps so far."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """Whose weights actors are given, and are evaluated and kept."""
+        ...
+
+    def owed(self) -> float:
+        """Learner steps that could be made now with what was added; below 1 it waits for more."""
+        ...
+
+    def exploration(self) -> Any:
+        """How actors explore now."""
+        ...
+
+    def wants_demonstrations(self, requested: int, idle: bool) -> bool:
+        """Whether to ask for more episodes of the planner after so many were; `idle`: an actor would have nothing else to do."""
+        ...
+
+    def add(self, episode: Episode) -> None:
+        """Remembers an episode."""
+        ...
+
+    def step(self, rng: np.random.Generator) -> dict[str, float]:
+        """One learner step; returns figures for the log."""
+        ...
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """What a checkpoint keeps: arrays by name, and facts as JSON."""
+        ...
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises ValueError in one line if it is of another learner."""
+        ...
+
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Defaults of an algorithm under a name."""
+
+    name: str
+    config: Any
+    """Of the algorithm's `config` type."""
+    about: str
+    """What it is, in one sentence; the paper's agent that it stands for, if any."""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the run, not of the algorithm, that have other defaults here, as JSON has them."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """The door of an algorithm's folder. What needs a learning framework is named as module:attribute, and imported when it is used."""
+
+    name: str
+    config: type
+    """Dataclass of all that the algorithm depends on; its fields are options of the command line."""
+    recipes: tuple[Recipe, ...]
+    policy: str
+    """(config, task, *, beyond, forfeit, device) -> Policy; with `beyond` it has room for scenes beyond the curriculum."""
+    learner: str
+    """(config, task, seed, device) -> Learner. Raises ValueError in one line for options that do not go together."""
+    needed: tuple[str, ...]
+    """Fields of the config that a policy is made of; the others say how it has learnt, and may change from version to version."""
+
+    def make_policy(self, config: Any, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> Policy:
+        """A policy with fresh weights, which will play by the rule `forfeit`."""
+        return _imported(self.policy)(config, task, beyond=beyond, forfeit=forfeit, device=device)
+
+    def make_learner(self, config: Any, task: str, seed: int, device: str = "cpu") -> Learner:
+        """A learner at its beginning."""
+        return _imported(self.learner)(config, task, seed, device)
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

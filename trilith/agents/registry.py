@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import cast
 
 from trilith.agents.base import Agent
+from trilith.agents.card import load_policy, read_card, weights_file
 from trilith.agents.chance import LegalAgent, RandomAgent
+from trilith.agents.shipped import ShippedAgent
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
-from trilith.support.files import read_json
 
 
 def _scripted() -> Agent:
@@ -56,18 +57,6 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False) -
     return SearchAgent(agent, search, forfeit)
 
 
-def weights_file(path: Path) -> Path:
-    """The weights that a path stands for: itself, or those of a run's folder, its best ones if there are any yet."""
-    if not path.is_dir():
-        return path
-    found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
-    if not found and (seeds := sorted(path.glob("seed*"))):
-        raise ValueError(f"{path} holds the runs of several seeds: choose one, such as {seeds[0]}")
-    if not found:
-        raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
-    return found[0]
-
-
 def fingerprint(name: str, task: str) -> str | None:
     """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
     if name in AGENTS or own_class(name):
@@ -85,7 +74,7 @@ def trained_for(name: str, task: str) -> bool:
     """Whether the agent of a name builds in a task: a trained one does only in that of its weights."""
     if name in AGENTS or own_class(name):
         return True
-    return task in shipped(name) or (not shipped(name) and read_json(weights_file(Path(name)).with_suffix(".json")).get("task") == task)
+    return task in shipped(name) or (not shipped(name) and read_card(weights_file(Path(name)))["task"] == task)
 
 
 def available() -> list[str]:
@@ -106,14 +95,18 @@ def short_names(agents: set[Path]) -> dict[Path, str]:
     return names
 
 
+_LEARNING = ("torch", "safetensors")
+
+
 def learning() -> bool:
     """Whether the packages that trained agents need are installed."""
-    return all(find_spec(package) for package in ("torch", "safetensors"))
+    return all(find_spec(package) for package in _LEARNING)
 
 
-def missing(what: str, error: ImportError) -> str:
+def missing(what: str) -> str:
     """What to say where a package of the extra `learn` is missing."""
-    return f'{what} needs more packages ({error.name} is missing): pip install -e ".[learn]" in the clone'
+    absent = ", ".join(package for package in _LEARNING if not find_spec(package))
+    return f'{what} needs more packages ({absent} is missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 
 
 def own_class(name: str) -> bool:
@@ -133,15 +126,11 @@ def _load(name: str) -> Agent:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"there is no agent {name!r}: {error}") from None
     if weights := shipped(name):
-        try:
-            from trilith.agents.shipped import ShippedAgent
-        except ImportError as error:
-            raise ValueError(missing(name, error)) from None
+        if not learning():
+            raise ValueError(missing(name))
         return ShippedAgent(name, weights)
     if not Path(name).exists():
         raise ValueError(f"there is no agent {name!r}: choose {', '.join(available())}, or name a run's folder or a file of weights")
-    try:
-        from trilith.agents.dqn.policy import load_weights
-    except ImportError as error:
-        raise ValueError(missing(name, error)) from None
-    return load_weights(name)
+    if not learning():
+        raise ValueError(missing(name))
+    return load_policy(weights_file(Path(name)))[0].agent

@@ -1,65 +1,24 @@
-"""A memory of whole episodes, one compact record a step, the oldest forgotten first."""
+"""A memory of whole episodes, one record a step, the oldest forgotten first."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.nets.batch import Layout, Records
-from trilith.world.scene import Floats, Ints
-
-
-class Episode(NamedTuple):
-    """What an actor yields: the steps of one episode. The state it ended in has no value, so it is not kept."""
-
-    records: Records
-    """(L,): the state before each step."""
-    actions: NDArray[np.int32]
-    """(L, 4): sender, receiver, offset, sticky."""
-    rewards: NDArray[np.float32]
-    """(L,)"""
-    tried: NDArray[np.int32]
-    """(L, K, 4): actions that a search tried in each state, -1 where there are less than K; K is 0 without search."""
-    found: NDArray[np.float32]
-    """(L, K): the values it found."""
-    level: int
-    best: float
-    """The most there was to earn."""
-
-
-class Sample(NamedTuple):
-    """Transitions over up to n steps."""
-
-    records: Records
-    """(B,): states."""
-    actions: Ints
-    """(B, 4): what was done in them."""
-    returns: Floats
-    """(B,): discounted sum of the next up to n rewards."""
-    following: Records
-    """(B,): states after these, where `discounts` is not 0."""
-    discounts: Floats
-    """(B,): what the value of the following state counts for; 0 if the episode ended before it."""
-    tried: Ints
-    """(B, K, 4): actions that a search tried, -1 where there are less than K."""
-    found: NDArray[np.float32]
-    """(B, K): the values it found."""
+from trilith.agents.base import Episode
+from trilith.world.scene import Ints
 
 
 class Replay:
-    """A ring of steps. Episodes are written whole, so the state that follows a step is in the next place of the ring."""
+    """A ring of steps. Episodes are written whole, so the step that follows another is in the next place of the ring."""
 
-    def __init__(self, layout: Layout, megabytes: float, discount: float, tried: int = 0) -> None:
-        self.layout = layout
-        self.tried = tried
-        """Searched actions that are kept of a step."""
-        self.discount = discount
-        self.dtype = np.dtype([("state", layout.dtype), ("action", "i4", (4,)), ("reward", "f4"), ("left", "u1")])
+    def __init__(self, dtype: np.dtype[Any], megabytes: float) -> None:
+        """`dtype` is that of a policy's decisions."""
+        self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
-        if tried:
-            self.dtype = np.dtype([*self.dtype.descr, ("tried", "i4", (tried, 4)), ("found", "f4", (tried,))])
         self.capacity = max(int(megabytes * 1e6) // self.dtype.itemsize, 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
@@ -70,50 +29,36 @@ class Replay:
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode."""
-        steps = len(episode.actions)
+        steps = len(episode.steps)
         rows = np.zeros(steps, self.dtype)
-        rows["state"], rows["action"], rows["reward"] = episode.records, episode.actions, episode.rewards
+        for name in episode.steps.dtype.names or ():
+            rows[name] = episode.steps[name]
         rows["left"] = np.arange(steps, 0, -1)
-        if self.tried:
-            k = min(self.tried, episode.tried.shape[1])
-            rows["tried"] = -1
-            rows["tried"][:, :k], rows["found"][:, :k] = episode.tried[:, :k], episode.found[:, :k]
-        places = (self.added + np.arange(steps)) % self.capacity
-        self.ring[places] = rows
+        self.ring[(self.added + np.arange(steps)) % self.capacity] = rows
         self.added += steps
 
-    def sample(self, rng: np.random.Generator, size: int, n_step: int) -> Sample:
-        """Transitions over up to `n_step` steps, all alike likely, with replacement."""
-        at = rng.integers(len(self), size=size)
-        steps, discount = self.ring[at], self.discount
-        left = steps["left"].astype(np.int64)
-        returns = np.zeros(size)
-        for k in range(n_step):
-            there = k < left
-            returns += np.where(there, discount**k * self.ring["reward"][(at + k * there) % self.capacity], 0.0)
-        goes_on = left > n_step
-        following = self.ring["state"][(at + np.where(goes_on, n_step, 0)) % self.capacity]
-        discounts = np.where(goes_on, discount**n_step, 0.0)
-        tried = steps["tried"].astype(np.int64) if self.tried else np.zeros((size, 0, 4), np.int64)
-        found = steps["found"].copy() if self.tried else np.zeros((size, 0), np.float32)
-        return Sample(steps["state"], steps["action"].astype(np.int64), returns, following, discounts, tried, found)
+    def windows(self, rng: np.random.Generator, size: int, length: int) -> tuple[NDArray[Any], Ints]:
+        """(size, length) steps in a row, beginnings all alike likely, with replacement; and (size,) how many of each row are real.
+
+        A window that reaches past the end of its episode repeats the first step there.
+        """
+        first = rng.integers(len(self), size=size)
+        count = np.minimum(self.ring["left"][first].astype(np.int64), length)
+        ahead = np.arange(length)
+        at = (first[:, None] + np.where(ahead < count[:, None], ahead, 0)) % self.capacity
+        return self.ring[at], count
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What a checkpoint keeps, as plain arrays."""
-        n = len(self)
-        return {"ring": self.ring[:n].view(np.uint8), "added": np.array(self.added)}
+        return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
-    def load(self, state: dict[str, NDArray[Any]]) -> None:
-        """Takes back what `state` gave. Raises ValueError if it is not of this layout."""
-        raw = state["ring"]
-        if raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Takes back what `state` gave. Raises ValueError if it is not of these records, or its counter does not fit them."""
+        raw, added = np.ascontiguousarray(state["ring"]), state["added"]
+        if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")
-        rows = np.ascontiguousarray(raw).view(self.dtype)
-        self.added = int(state["added"].item())
+        rows = raw.reshape(-1).view(self.dtype)
+        if added.shape != () or added.dtype.kind not in "iu" or min(int(added), self.capacity) != len(rows):
+            raise ValueError(f"a replay of {len(rows)} records cannot have had {added.tolist()} added")
+        self.added = int(added)
         self.ring[: len(rows)] = rows
-
-
-def joined(first: Sample, second: Sample) -> Sample:
-    """Two samples as one."""
-    parts: Any = zip(first, second, strict=True)
-    return Sample(*(np.concatenate(part) for part in parts))

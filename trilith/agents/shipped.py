@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
-from trilith.agents.dqn.policy import DQNAgent, load_weights
+from trilith.agents.card import load_policy
 from trilith.search.tree import Prior
 from trilith.world.episode import State
 from trilith.world.scene import Placement
@@ -18,20 +19,20 @@ class ShippedAgent:
 
     def __init__(self, name: str, weights: dict[str, Path]) -> None:
         self.name, self.weights = name, weights
-        self._loaded: dict[str, DQNAgent] = {}
+        self._loaded: dict[str, Any] = {}
 
-    def of(self, task: str) -> DQNAgent:
+    def of(self, task: str) -> Any:
         """The agent of a task."""
         if task not in self.weights:
             raise ValueError(f"the agent {self.name!r} was not trained for {task}: choose {', '.join(self.weights)}")
         if task not in self._loaded:
-            self._loaded[task] = load_weights(self.weights[task])
+            self._loaded[task] = load_policy(self.weights[task])[0].agent
         return self._loaded[task]
 
     @property
     def discount(self) -> float:
         """The same in all tasks: that of the recipe."""
-        return self.of(next(iter(self.weights))).discount
+        return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state, which are of one task."""

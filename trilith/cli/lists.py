@@ -75,6 +75,26 @@ class Agents:
 
 
 @dataclass
+class Recipes:
+    """List the recipes of `trilith train`.
+
+    Example: trilith recipes
+    """
+
+    def run(self) -> None:
+        """Prints a table."""
+        from trilith.agents.algorithms import ALGORITHMS
+
+        table = table_of("recipe", "algorithm", "what it is")
+        table.columns[1].justify = table.columns[2].justify = "left"
+        for algorithm in ALGORITHMS.values():
+            for recipe in algorithm.recipes:
+                table.add_row(recipe.name, algorithm.name, recipe.about)
+        show(table)
+        print("`trilith train --recipe NAME --help` shows the options of one; one of your own is my_module:name.")
+
+
+@dataclass
 class Scenes:
     """Check that the frozen test scenes are what they were, all of them.
 

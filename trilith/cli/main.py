@@ -18,7 +18,7 @@ from tyro.conf import subcommand
 from trilith import __version__
 from trilith.cli.demo import Demo
 from trilith.cli.evaluate import Evaluate, Report
-from trilith.cli.lists import Agents, Scenes, Tasks
+from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
 from trilith.cli.pictures import Film, Scene
 from trilith.cli.train import Plot, Train
 from trilith.cli.web import Web
@@ -27,6 +27,7 @@ from trilith.training.config import TrainConfig, recipe_config, run_config
 COMMANDS = {
     "tasks": Tasks,
     "agents": Agents,
+    "recipes": Recipes,
     "scene": Scene,
     "film": Film,
     "demo": Demo,
@@ -42,7 +43,7 @@ COMMANDS = {
 def _parse(arguments: Sequence[str]) -> Any:
     """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown recipe or run."""
     # The recipe, or the run to go on with, gives the defaults of all other options of a training, so it has to be known first.
-    config = TrainConfig()
+    config: TrainConfig[Any] = TrainConfig()
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
         if name == "--recipe":
@@ -50,9 +51,10 @@ def _parse(arguments: Sequence[str]) -> Any:
         elif name == "--resume":
             config = run_config(Path(value or following))
             break
+    commands: dict[str, Any] = {**COMMANDS, "train": Train[type(config.agent)]}  # type: ignore[misc]
     defaults = {"train": Train(config)}
     choices: Any = None
-    for name, command in COMMANDS.items():
+    for name, command in commands.items():
         choice = Annotated[command, subcommand(name, **({"default": defaults[name]} if name in defaults else {}))]  # type: ignore[valid-type]
         choices = choice if choices is None else choices | choice
     return tyro.cli(choices, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import Positional, arg
 
 from trilith.training.config import TrainConfig
 
+C = TypeVar("C")
+
 
 @dataclass
-class Train:
+class Train(Generic[C]):
     """Train an agent. Ctrl-C saves; stopped or killed, the same command goes on, or --resume.
 
     Example: trilith train --task covering_hard --recipe fast --minutes 60 --out runs/x
@@ -20,19 +23,19 @@ class Train:
     Example: trilith train --resume runs/x --minutes 90
     """
 
-    config: OmitArgPrefixes[TrainConfig]
+    config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
     """Go on with the run of this folder. The other options are then as they were, unless given; only --minutes, --steps, --actors and
     how often it writes may be others."""
 
     def run(self) -> None:
         """Trains until it is time to stop."""
-        try:
-            from trilith.training.run import resume, train
-        except ImportError as error:
-            from trilith.agents.registry import missing
+        from trilith.agents.registry import learning, missing
 
-            raise ValueError(missing("training", error)) from None
+        if not learning() or not find_spec("tensorboard"):
+            raise ValueError(missing("training"))
+        from trilith.training.run import resume, train
+
         if self.resume is None:
             train(self.config)
         elif self.config.out != self.resume:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from tyro.conf import arg
 
 from trilith.support.config import check_least
 
@@ -12,7 +14,7 @@ from trilith.support.config import check_least
 class SearchConfig:
     """How to search. The defaults are ours, see docs/planning.md; the paper's are c = 2 and root = bound."""
 
-    budget: int = 0
+    budget: Annotated[int, arg(prefix_name=False)] = 0
     """Simulations a decision; 0: no search."""
     c: float = 0.1
     """Weight of the bonus for what has been tried little."""

@@ -1,8 +1,10 @@
-"""Starting processes that leave Ctrl-C to the one that started them."""
+"""Starting processes that leave Ctrl-C to the one that started them, and keeping each to its core."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
@@ -15,3 +17,10 @@ def start_deaf(process: BaseProcess) -> None:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
+def limit_threads(count: int) -> None:
+    """How many threads this process computes with: of a learning framework that is loaded already, or will be."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)

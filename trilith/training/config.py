@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
-from trilith.agents.dqn.config import RECIPES, DQNConfig
+from trilith.agents.algorithms import get_algorithm, get_recipe
+from trilith.agents.dqn.config import FAST
 from trilith.support.config import check_least, from_json
 from trilith.support.files import read_json
+from trilith.training.curriculum import CurriculumConfig
 
 CONFIG = "config.json"
 """What a run's folder keeps its config in."""
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """Train an agent by deep Q-learning."""
+class TrainConfig(Generic[C]):
+    """Train an agent."""
 
     task: str = "covering_hard"
     """silhouette, connecting, covering or covering_hard."""
     recipe: str = "fast"
-    """Where the defaults of the agent's options come from, which `trilith train --recipe NAME --help` shows: fast (ours), save (actors
-    search, and it learns what they find), or paper (its hyper-parameters where it prints them)."""
+    """Where the defaults of the agent's options come from: see `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
     minutes: float | None = None
@@ -35,12 +38,16 @@ class TrainConfig:
     """Of everything random."""
     seeds: int = 1
     """Train this many runs in a row, with seeds from `seed` on, each in a folder of its own inside `out`."""
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    """Where the learner's network runs; actors are on the CPU."""
     forfeit: bool = False
     """Learn under the paper's words: touching an obstacle takes back all that was earned. Evaluations play by the same rule."""
     episodes: int = 32
     """Episodes that an actor plays side by side between two sets of weights."""
     threads: int = 1
     """Threads of the learner's network. Actors have one each."""
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    """Which levels are played when."""
     evaluate_every: int = 5000
     """Learner steps between two evaluations on the validation scenes."""
     evaluate_scenes: int = 100
@@ -49,21 +56,30 @@ class TrainConfig:
     """Time between two full checkpoints."""
     log_seconds: float = 10.0
     """Time between two lines of the log."""
-    agent: DQNConfig = field(default_factory=DQNConfig)
+    agent: C = field(default_factory=lambda: FAST)  # type: ignore[assignment]
     """The agent and how it learns."""
 
     def __post_init__(self) -> None:
         check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
         check_least(self, minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0)
 
+    @property
+    def algorithm(self) -> str:
+        """The name of the recipe's algorithm."""
+        return get_recipe(self.recipe)[0]
 
-def recipe_config(recipe: str) -> TrainConfig:
+
+def recipe_config(recipe: str) -> TrainConfig[Any]:
     """A config with the defaults of a recipe. Raises ValueError naming those there are."""
-    if recipe not in RECIPES:
-        raise ValueError(f"there is no recipe {recipe!r}: choose {', '.join(RECIPES)}")
-    return TrainConfig(recipe=recipe, agent=RECIPES[recipe])
+    found = get_recipe(recipe)[1]
+    return replace(from_json(TrainConfig, found.run), recipe=recipe, agent=found.config)
 
 
-def run_config(out: Path) -> TrainConfig:
+def run_config(out: Path) -> TrainConfig[Any]:
     """The config of the run in a folder. Raises ValueError in one line if there is none."""
-    return replace(from_json(TrainConfig, read_json(out / CONFIG)), out=out)
+    data = read_json(out / CONFIG)
+    if not isinstance(data, dict) or not isinstance(data.get("recipe"), str):
+        raise ValueError(f"{out / CONFIG} does not describe a run")
+    kind = get_algorithm(get_recipe(data["recipe"])[0]).config
+    rest = {name: value for name, value in data.items() if name != "agent"}
+    return replace(from_json(TrainConfig, rest), agent=from_json(kind, data.get("agent", {})), out=out)

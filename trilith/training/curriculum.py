@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from trilith.support.config import check_least
 from trilith.world.tasks import get_task
+
+
+@dataclass(frozen=True)
+class CurriculumConfig:
+    """Which levels are played when."""
+
+    steps: int = 10_000
+    """Learner steps over which levels are raised from the first to the last."""
+    hardest_share: float = 0.5
+    """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+
+    def __post_init__(self) -> None:
+        check_least(self, steps=0)
+        if not 0 <= self.hardest_share <= 1:
+            raise ValueError(f"hardest_share {self.hardest_share}: must be from 0 to 1")
 
 
 class Curriculum(Protocol):
@@ -35,10 +52,9 @@ class Schedule:
     Episodes come from the task's own mix of the levels reached so far, but a share of them from the highest of these.
     """
 
-    def __init__(self, task: str, steps: int, hardest_share: float) -> None:
+    def __init__(self, task: str, config: CurriculumConfig) -> None:
         self.mix = get_task(task).mix
-        self.steps = steps
-        self.hardest_share = hardest_share
+        self.steps, self.hardest_share = config.steps, config.hardest_share
 
     def levels(self, step: int) -> tuple[float, ...]:
         count = len(self.mix)

@@ -3,171 +3,212 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import threading
+import time
 from collections import Counter
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import make_layout, make_net
-from trilith.nets.qnet import QNet
-from trilith.support.processes import start_deaf
-from trilith.training.actor import Order, Played, collect
-
-Weights = NDArray[np.float32]
-"""All parameters of a network, one after another."""
-
-
-def flat_weights(net: QNet) -> Weights:
-    """A copy of the parameters of a network."""
-    with torch.no_grad():
-        return torch.nn.utils.parameters_to_vector(net.parameters()).numpy().copy()
-
-
-def set_weights(net: QNet, weights: Weights) -> None:
-    """Gives a network the parameters that `flat_weights` took."""
-    with torch.no_grad():
-        torch.nn.utils.vector_to_parameters(torch.from_numpy(weights), net.parameters())
-
+from trilith.agents.algorithms import get_algorithm
+from trilith.agents.base import Policy, Weights
+from trilith.support.processes import limit_threads, start_deaf
+from trilith.training.actor import Request, Result, collect
 
 QUEUE = 2
-"""Orders that an actor has at a time: it goes on with the next while the learner is in the middle of a step."""
+"""Requests that an actor has at a time: it goes on with the next while the learner is in the middle of a step."""
 MAX_DEATHS = 4
-"""Actors that may die of one order; more are no accident."""
+"""Actors that may die of one request; more are no accident."""
+STALL_SECONDS = 300.0
+"""An actor that has had a request for so long without an answer has been stopped, or hangs: it is replaced."""
+LEAVE_SECONDS = 2.0
+"""At the end, an actor that has not left by itself after this is killed."""
+
+
+class PolicySpec(NamedTuple):
+    """What an actor makes its policy from, in any process."""
+
+    algorithm: str
+    config: Any
+    task: str
+    forfeit: bool = False
+
+    def make(self) -> Policy:
+        """The policy, with weights that mean nothing yet."""
+        return get_algorithm(self.algorithm).make_policy(self.config, self.task, beyond=False, forfeit=self.forfeit)
 
 
 class Actors(Protocol):
-    """Where orders go and episodes come from."""
+    """Where requests go and results come from."""
+
+    deaths: list[str]
+    """What to tell about actors that died, since last read."""
 
     def idle(self) -> int:
-        """How many orders could be sent now."""
+        """How many requests could be sent now."""
         ...
 
-    def send(self, order: Order, weights: Weights) -> None:
-        """Gives an order to the actor that has the fewest."""
+    def send(self, request: Request, weights: Weights) -> None:
+        """Gives a request to the actor that has the fewest. Never waits."""
         ...
 
-    def receive(self, timeout: float) -> list[Played]:
-        """What has been played since; waits for at most `timeout` seconds if there is nothing yet."""
+    def receive(self, timeout: float) -> list[Result]:
+        """What has come in since; waits for at most `timeout` seconds if there is nothing yet."""
         ...
 
     def close(self) -> None:
-        """Sends the actors home."""
+        """Ends the actors."""
         ...
 
 
 class Inline:
-    """No actor processes: an order is played at once, in this process, so that a run is deterministic."""
+    """No actor processes: a request is played at once, in this process, so that a run is deterministic."""
 
-    def __init__(self, config: DQNConfig, task: str) -> None:
-        self._net, self._task = make_net(config, make_layout(config, task, beyond=False)), task
-        self._played: list[Played] = []
+    def __init__(self, spec: PolicySpec) -> None:
+        self._spec, self._policy = spec, spec.make()
+        self._results: list[Result] = []
+        self.deaths: list[str] = []
 
     def idle(self) -> int:
-        return 0 if self._played else 1
+        return 0 if self._results else 1
 
-    def send(self, order: Order, weights: Weights) -> None:
-        set_weights(self._net, weights)
-        self._played.append(collect(self._net, self._task, order))
+    def send(self, request: Request, weights: Weights) -> None:
+        self._policy.load(weights)
+        self._results.append(collect(self._policy, self._spec.task, request))
 
-    def receive(self, timeout: float) -> list[Played]:
-        played, self._played = self._played, []
-        return played
+    def receive(self, timeout: float) -> list[Result]:
+        results, self._results = self._results, []
+        return results
 
     def close(self) -> None:
         pass
 
 
-class Processes:
-    """Actor processes, each with a pipe. One that dies is replaced, and its orders given to another."""
+class _Actor:
+    """An actor process, its pipe, and a thread that writes to it: the pipe of one that is starting, stopped or slow is soon full."""
 
-    def __init__(self, config: DQNConfig, task: str, count: int) -> None:
-        self._config, self._task = config, task
-        self._context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
-        self._actors: dict[Connection, tuple[BaseProcess, list[tuple[Order, Weights]]]] = {}
-        self._again: list[tuple[Order, Weights]] = []
-        self.deaths: list[str] = []
-        """What to tell about actors that died, since last read."""
-        self._died_of: Counter[Order] = Counter()
-        """Actors that died while they had an order to play."""
-        for _ in range(count):
-            self._start()
-
-    def _start(self) -> None:
-        here, there = self._context.Pipe()
-        process = self._context.Process(target=_actor_main, args=(there, self._config, self._task), daemon=True)
-        start_deaf(process)
+    def __init__(self, spec: PolicySpec) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
+        self.pipe, there = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_actor_main, args=(there, spec), daemon=True)
+        start_deaf(self.process)
         there.close()
-        self._actors[here] = (process, [])
+        self.requests: list[tuple[Request, Weights]] = []
+        """Sent and not answered yet."""
+        self.since = time.monotonic()
+        """When the first of them became its next."""
+        self._outbox: SimpleQueue[tuple[Request, Weights] | None] = SimpleQueue()
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def send(self, request: Request, weights: Weights) -> None:
+        if not self.requests:
+            self.since = time.monotonic()
+        self.requests.append((request, weights))
+        self._outbox.put((request, weights))
+
+    def answered(self) -> None:
+        """The first of its requests is done."""
+        self.requests.pop(0)
+        self.since = time.monotonic()
+
+    def stalled(self) -> bool:
+        return bool(self.requests) and time.monotonic() - self.since > STALL_SECONDS
+
+    def hang_up(self) -> None:
+        self._outbox.put(None)
+        with suppress(OSError):
+            self.pipe.close()
+
+    def _write(self) -> None:
+        while (message := self._outbox.get()) is not None:
+            try:
+                self.pipe.send(message)
+            except (OSError, ValueError):  # it died, or we hung up: who reads the pipe is told too
+                return
+
+
+class Processes:
+    """Actor processes, each with a pipe. One that dies is replaced, and its requests are given to another."""
+
+    def __init__(self, spec: PolicySpec, count: int) -> None:
+        self._spec = spec
+        self._actors = [_Actor(spec) for _ in range(count)]
+        self._again: list[tuple[Request, Weights]] = []
+        self.deaths: list[str] = []
+        self._died_of: Counter[bytes] = Counter()
+        """Actors that died while a request was their next, by its bytes."""
 
     def idle(self) -> int:
-        return sum(QUEUE - len(orders) for _, orders in self._actors.values())
+        return sum(QUEUE - len(actor.requests) for actor in self._actors)
 
-    def send(self, order: Order, weights: Weights) -> None:
-        pipe, (_, orders) = min(self._actors.items(), key=lambda actor: len(actor[1][1]))
-        orders.append((order, weights))
-        try:
-            pipe.send((order, weights))
-        except OSError:
-            self._bury(pipe)
+    def send(self, request: Request, weights: Weights) -> None:
+        min(self._actors, key=lambda actor: len(actor.requests)).send(request, weights)
 
-    def receive(self, timeout: float) -> list[Played]:
-        played = []
-        for pipe in wait(list(self._actors), timeout):
+    def receive(self, timeout: float) -> list[Result]:
+        results: list[Result] = []
+        by_pipe = {actor.pipe: actor for actor in self._actors}
+        for pipe in wait(list(by_pipe), timeout):
             assert isinstance(pipe, Connection)
+            actor = by_pipe[pipe]
             try:
                 answer = pipe.recv()
             except (EOFError, OSError):
-                self._bury(pipe)
+                self._replace(actor, "died")
                 continue
             if isinstance(answer, str):
-                raise ValueError(f"an actor failed: {answer}")  # the same order would fail again
-            played.append(answer)
-            self._actors[pipe][1].pop(0)
+                raise ValueError(f"an actor failed: {answer}")  # the same request would fail again
+            results.append(answer)
+            actor.answered()
+        for actor in [each for each in self._actors if each.stalled()]:
+            self._replace(actor, f"did not answer for {STALL_SECONDS:.0f} s")
         while self._again and self.idle():
             self.send(*self._again.pop(0))
-        return played
+        return results
 
-    def _bury(self, pipe: Connection) -> None:
-        process, orders = self._actors.pop(pipe)
-        pipe.close()
-        process.join(timeout=5)
-        self.deaths.append(f"actor process {process.pid} died (exit code {process.exitcode}); started another one")
-        self._again[:0] = orders  # first of all: if it was the first that killed it, that is soon seen
-        if orders:
-            self._died_of[orders[0][0]] += 1
-            if self._died_of[orders[0][0]] > MAX_DEATHS:
-                died = f"{MAX_DEATHS + 1} actor processes died of the same episodes (exit code {process.exitcode})"
+    def _replace(self, actor: _Actor, why: str) -> None:
+        self._actors.remove(actor)
+        actor.hang_up()
+        actor.process.join(timeout=1)
+        if actor.process.is_alive():
+            actor.process.kill()
+            actor.process.join(timeout=5)
+        self.deaths.append(f"actor process {actor.process.pid} {why} (exit code {actor.process.exitcode}); started another one")
+        self._again[:0] = actor.requests  # first of all: if it was the first that killed it, that is soon seen
+        if actor.requests:
+            name = pickle.dumps(actor.requests[0][0])
+            self._died_of[name] += 1
+            if self._died_of[name] > MAX_DEATHS:
+                died = f"{MAX_DEATHS + 1} actor processes died of the same episodes (exit code {actor.process.exitcode})"
                 raise ValueError(f"{died}: is there enough memory?")
-        self._start()
+        self._actors.append(_Actor(self._spec))
 
     def close(self) -> None:
-        for pipe in self._actors:
-            pipe.close()
-        for process, _ in self._actors.values():
-            process.join(timeout=5)
-            if process.is_alive():
-                process.terminate()
+        for actor in self._actors:
+            actor.hang_up()
+        until = time.monotonic() + LEAVE_SECONDS
+        for actor in self._actors:
+            actor.process.join(timeout=max(until - time.monotonic(), 0.0))
+        for actor in self._actors:
+            if actor.process.is_alive():
+                actor.process.kill()  # it holds nothing that could be lost
+                actor.process.join(timeout=5)
         self._actors.clear()
 
 
-def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
-    """An actor process: plays orders until the learner hangs up."""
-    torch.set_num_threads(1)
-    net = make_net(config, make_layout(config, task, beyond=False))
-    orders: SimpleQueue[tuple[Order, Weights] | None] = SimpleQueue()
-    threading.Thread(target=_read, args=(pipe, orders), daemon=True).start()
-    while given := orders.get():
-        order, weights = given
-        set_weights(net, weights)
+def _actor_main(pipe: Connection, spec: PolicySpec) -> None:
+    """An actor process: answers requests until the learner hangs up."""
+    limit_threads(1)
+    policy = spec.make()
+    requests: SimpleQueue[tuple[Request, Weights] | None] = SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, requests), daemon=True).start()
+    while given := requests.get():
+        request, weights = given
         try:
-            answer: Played | str = collect(net, task, order)
+            policy.load(weights)
+            answer: Result | str = collect(policy, spec.task, request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         try:
@@ -176,10 +217,10 @@ def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
             return
 
 
-def _read(pipe: Connection, orders: SimpleQueue[tuple[Order, Weights] | None]) -> None:
-    """Takes orders from the pipe while others are played: if nobody read it, learner and actor could each wait for the other to."""
+def _read(pipe: Connection, requests: SimpleQueue[tuple[Request, Weights] | None]) -> None:
+    """Takes requests from the pipe while others are played: if nobody read it, learner and actor could each wait for the other to."""
     try:
         while True:
-            orders.put(pipe.recv())
+            requests.put(pipe.recv())
     except (EOFError, OSError):
-        orders.put(None)
+        requests.put(None)

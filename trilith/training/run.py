@@ -10,46 +10,38 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from trilith.agents.dqn.learner import DQNLearner
-from trilith.agents.dqn.policy import make_layout, save_weights
-from trilith.agents.replay import Replay
+from trilith.agents.algorithms import get_algorithm
+from trilith.agents.base import Weights
+from trilith.agents.card import save_weights
 from trilith.evaluation.frozen import SIZES
-from trilith.nets.qnet import QNet
 from trilith.support.config import to_json
 from trilith.support.files import alone, make_folder, write_json
+from trilith.support.processes import limit_threads
 from trilith.training import checkpoint
-from trilith.training.actor import Order, Played
+from trilith.training.actor import DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import Curriculum, Schedule
-from trilith.training.local import Actors, Inline, Processes, Weights, flat_weights, set_weights
+from trilith.training.local import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
-from trilith.world.scene import SLOTS
-from trilith.world.tasks import get_task
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
 AHEAD = 200
 """Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
 DEMONSTRATIONS = 2
-"""Episodes of one order for demonstrations: they take as long as some fifty of a network's."""
-FIRST_EPSILON = 1.0
-"""Random actions an episode before learning starts, where the others are placements that overlap nothing."""
+"""Episodes of one request for demonstrations: they take as long as some fifty of a network's."""
 FREE: dict[str, Any] = {"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0}
 """Fields of a config that may change when a run goes on, with any values."""
-LENGTH_RATE = 0.02
-"""Share of a new episode in the running mean of episode lengths."""
 
 
-def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
+def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or go on.
 
     If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
@@ -69,7 +61,7 @@ def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
     return result
 
 
-def resume(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
+def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """As `train`, but the run must have been begun: ValueError if there is nothing to go on from. `run_config` has its config."""
     path = config.out / checkpoint.NAME
     if not path.exists():
@@ -99,75 +91,44 @@ def _flat(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class _Evaluation:
-    """An evaluation under way."""
+class _Validation:
+    """A validation under way."""
 
     weights: Weights
-    """Of the network that is evaluated."""
+    """Of the policy that is evaluated."""
     steps: int
     """Learner steps it has had."""
 
 
-def _tell_deaths(actors: Actors, log: Log) -> None:
-    """Tells which actors died since it was last told."""
-    for death in getattr(actors, "deaths", []):
-        log.say(death)
-    getattr(actors, "deaths", []).clear()
-
-
 class Run:
-    """The state of a run, and its loop."""
+    """The state of a run, and its loop. It knows no algorithm: a learner, its policy and what they ask for."""
 
-    def __init__(self, config: TrainConfig) -> None:
-        self.config, agent = config, config.agent
-        if agent.actions == "absolute" and (agent.first_demonstrations or agent.demonstrations):
-            raise ValueError("the planner demonstrates relative actions: for absolute ones choose no demonstrations, nor first ones")
-        if agent.amortise and not agent.search.budget:
-            raise ValueError(f"amortise {agent.amortise} needs a search to learn from: choose a budget, or amortise 0")
-        if agent.mirror and agent.actions == "absolute":
-            raise ValueError("absolute actions cannot be mirrored: choose no mirror")
+    def __init__(self, config: TrainConfig[Any]) -> None:
+        self.config = config
         if config.evaluate_scenes > SIZES["valid"]:
             raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
-        torch.set_num_threads(config.threads)
-        task = get_task(config.task)
-        layout = make_layout(agent, config.task, beyond=False)
-        self.learner = DQNLearner(agent, layout, config.seed)
-        tried = agent.search.budget if agent.amortise else 0
-        self.replay = Replay(layout, agent.replay_mb, agent.discount, tried)
-        self.shown = Replay(layout, agent.replay_mb, agent.discount, tried)
-        """Demonstrations."""
-        self.ordered = 0
-        """Episodes of them that were ordered."""
-        self.curriculum: Curriculum = Schedule(config.task, agent.curriculum_steps, agent.hardest_share)
+        limit_threads(config.threads)
+        self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
+        self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
+        self.curriculum: Curriculum = Schedule(config.task, config.curriculum)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
-        self.orders = 0
+        self.requests = 0
+        self.demonstrations = 0
+        """Episodes of the planner that were requested."""
         self.actor_steps = 0
-        self.lengths = [float(SLOTS)] * len(task.levels)
-        """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length. At first as
-        many steps as there are blocks to choose from."""
         self.seconds = 0.0
         """Training time before this process took over."""
-        self.evaluated = 0
-        """Learner step of the last evaluation ordered."""
+        self.validated = 0
+        """Learner step that the last validation requested was due at."""
         self.best = -np.inf
         self.last_valid: dict[str, Any] = {}
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.figures: dict[str, float] = {}
         """Running means of what the learner says of its steps."""
-        self._valid: dict[int, _Evaluation] = {}
-        """Evaluations under way, by the learner step that they were due at."""
+        self._validations: dict[int, _Validation] = {}
+        """Those under way, by the learner step that they were due at."""
         self.stopped = False
         """Whether it was told to stop before its time."""
-
-    @property
-    def by_chance(self) -> bool:
-        """Whether episodes are still played by chance, to have something to learn from."""
-        return self.actor_steps < self.config.agent.min_replay
-
-    @property
-    def epsilon(self) -> float:
-        """Random actions an episode, about, at this moment."""
-        return FIRST_EPSILON if self.by_chance else self.config.agent.epsilon
 
     # ---- the loop
 
@@ -177,7 +138,7 @@ class Run:
         stop = threading.Event()
         main = threading.current_thread() is threading.main_thread()
         before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
-        actors: Actors = Processes(config.agent, config.task, config.actors) if config.actors else Inline(config.agent, config.task)
+        actors: Actors = Processes(self.spec, config.actors) if config.actors else Inline(self.spec)
         try:
             with Log(config.out, screen) as log:
                 self._loop(actors, log, stop)
@@ -197,7 +158,7 @@ class Run:
         return self.last_valid
 
     def _loop(self, actors: Actors, log: Log, stop: threading.Event) -> None:
-        config, agent, learner = self.config, self.config.agent, self.learner
+        config, learner = self.config, self.learner
         started = time.monotonic() - self.seconds
         saved = logged = time.monotonic()
         counted = (logged, learner.steps, self.actor_steps)
@@ -209,15 +170,15 @@ class Run:
                 break
             if config.steps is not None and learner.steps >= config.steps:
                 break
-            owed = agent.ratio * max(self.actor_steps - agent.min_replay, 0) - learner.steps
-            while actors.idle() and (order := self._next_order(owed < ahead)):
-                actors.send(order, flat_weights(self.learner.acting))
+            owed = learner.owed()
+            while actors.idle() and (request := self._next_request(owed < ahead)):
+                actors.send(request, learner.policy.weights())
             if owed >= 1:
-                for name, value in learner.learn(self.replay, self.rng, self.shown if len(self.shown) else None).items():
+                for name, value in learner.step(self.rng).items():
                     self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
-            for played in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
-                self._take(played, log)
-            _tell_deaths(actors, log)
+            for result in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
+                self._take(result, log)
+            self._tell_deaths(actors, log)
             if now - logged >= config.log_seconds:
                 rates = [(new - old) / (now - counted[0]) for new, old in zip((learner.steps, self.actor_steps), counted[1:], strict=True)]
                 self._log(log, rates)
@@ -227,78 +188,76 @@ class Run:
                 saved = time.monotonic()
         self.seconds = time.monotonic() - started
 
-    def _next_order(self, wanted: bool) -> Order | None:
-        """An order to play validation scenes if it is time for one, to play new episodes if they are wanted, or none."""
+    def _next_request(self, wanted: bool) -> Request | None:
+        """To play validation scenes if it is time for it, demonstrations if the learner wants some, or episodes if they are `wanted`."""
         config, step = self.config, self.learner.steps
         due = step - step % config.evaluate_every
-        if config.evaluate_scenes and due > self.evaluated:
-            return self._evaluation(due)
-        agent = config.agent
-        show = self.ordered < agent.first_demonstrations + agent.demonstrations * step
-        if not wanted and not show:
-            if not (config.actors and agent.demonstrations):
-                return None
-            show = True  # better than to wait for the learner
-        self.orders += 1
-        self.ordered += DEMONSTRATIONS * show
-        levels = self.curriculum.levels(sys.maxsize if show else step)  # what is demonstrated need not be easy
-        episodes = DEMONSTRATIONS if show else config.episodes
-        seed, lengths = (config.seed, self.orders), tuple(self.lengths)
-        return Order(seed, episodes, levels, self.epsilon, lengths, agent.search, agent.discount, show, self.by_chance, config.forfeit)
+        if config.evaluate_scenes and due > self.validated:
+            return self._validation(due)
+        show = self.learner.wants_demonstrations(self.demonstrations, idle=not wanted and config.actors > 0)
+        if not (wanted or show):
+            return None
+        self.requests += 1
+        seed = (config.seed, self.requests)
+        if show:
+            self.demonstrations += DEMONSTRATIONS
+            hardest = self.curriculum.levels(sys.maxsize)  # what is demonstrated need not be easy
+            return DemonstrateRequest(seed, DEMONSTRATIONS, hardest, config.forfeit)
+        return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
 
-    def _evaluation(self, due: int) -> Order:
-        """The order for an evaluation, whose weights are kept until it is known whether they are the best."""
-        self.evaluated = due
-        self._valid[due] = _Evaluation(flat_weights(self.learner.acting), self.learner.steps)
-        return Order((self.config.seed, 0), self.config.evaluate_scenes, (), 0.0, (), forfeit=self.config.forfeit, valid=due)
+    def _validation(self, due: int) -> ValidateRequest:
+        """The request for a validation, whose weights are kept until it is known whether they are the best."""
+        self.validated = due
+        self._validations[due] = _Validation(self.learner.policy.weights(), self.learner.steps)
+        return ValidateRequest(due, self.config.evaluate_scenes, self.config.forfeit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
-        """Evaluates once more at the end, unless that has just been done; an evaluation under way is given up for it."""
-        if not self.config.evaluate_scenes or (self.learner.steps == self.evaluated and not self._valid):
+        """Validates once more at the end, unless that has just been done; a validation under way is given up for it."""
+        if not self.config.evaluate_scenes or (self.learner.steps == self.validated and not self._validations):
             return
-        self._valid.clear()
-        order: Order | None = self._evaluation(self.learner.steps)
-        while self._valid and not stop.is_set():
-            if order and actors.idle():
-                actors.send(order, flat_weights(self.learner.acting))
-                order = None
-            for played in actors.receive(timeout=0.2):
-                if played.order.valid is not None:
-                    self._take(played, log)
-            _tell_deaths(actors, log)
+        self._validations.clear()
+        request: Request | None = self._validation(self.learner.steps)
+        while self._validations and not stop.is_set():
+            if request and actors.idle():
+                actors.send(request, self.learner.policy.weights())
+                request = None
+            for result in actors.receive(timeout=0.2):
+                if isinstance(result.request, ValidateRequest):
+                    self._take(result, log)
+            self._tell_deaths(actors, log)
 
-    def _take(self, played: Played, log: Log) -> None:
-        """Remembers episodes, or what an evaluation gave."""
-        if played.order.valid is not None:
-            if evaluation := self._valid.pop(played.order.valid, None):
-                self._evaluated(played.order.valid, evaluation, played.valid, log)
+    def _take(self, result: Result, log: Log) -> None:
+        """Remembers episodes, or what a validation gave."""
+        if isinstance(result.request, ValidateRequest):
+            if validation := self._validations.pop(result.request.step, None):
+                self._validated(result.request.step, validation, result.rewards, log)
             return
-        if played.order.demonstrate:
-            for episode in played.episodes:
-                self.shown.add(episode)
-            return
-        for episode in played.episodes:
-            self.replay.add(episode)
-            steps, reward = len(episode.actions), float(episode.rewards.sum())
-            self.actor_steps += steps
-            if not played.order.by_chance:  # those end where they explore, which says nothing of how long episodes are
-                self.lengths[episode.level] += LENGTH_RATE * (steps - self.lengths[episode.level])
+        for episode in result.episodes:
+            self.learner.add(episode)
+            if episode.demonstrated:
+                continue
+            reward = float(episode.steps["reward"].sum())
+            self.actor_steps += len(episode.steps)
             self.curriculum.report(episode.level, reward, episode.best)
             self.recent.append(reward)
 
+    def _tell_deaths(self, actors: Actors, log: Log) -> None:
+        """Tells which actors died since it was last told."""
+        for death in actors.deaths:
+            log.say(death)
+        actors.deaths.clear()
+
     # ---- care
 
-    def _evaluated(self, step: int, evaluation: _Evaluation, means: dict[str, float], log: Log) -> None:
+    def _validated(self, step: int, validation: _Validation, means: dict[str, float], log: Log) -> None:
         self.last_valid = {"minutes": self.seconds / 60, "actor_steps": self.actor_steps, **means}
         log.write("valid", step, self.last_valid)
         log.say(f"step {step}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
         reward = means["hardest"] + means["all"]
         with self._kept(log):
-            self._save_weights("last", self.learner.acting, self.learner.steps)
+            self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
             if reward >= self.best:
-                net = deepcopy(self.learner.acting)
-                set_weights(net, evaluation.weights)
-                self._save_weights("best", net, evaluation.steps)
+                self._save_weights("best", validation.weights, validation.steps)
                 self.best = reward
 
     def _there(self) -> None:
@@ -316,10 +275,10 @@ class Run:
             self._there()
             log.say(f"{error}; what was there before still is, and training goes on")
 
-    def _save_weights(self, name: str, net: QNet, steps: int) -> None:
+    def _save_weights(self, name: str, weights: Weights, steps: int) -> None:
         config = self.config
-        card = {"recipe": config.recipe, "forfeit": config.forfeit, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
-        save_weights(config.out / f"{name}.safetensors", config.agent, config.task, net, card)
+        about = {"recipe": config.recipe, "forfeit": config.forfeit, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
+        save_weights(config.out / f"{name}.safetensors", config.algorithm, config.agent, config.task, weights, about)
 
     def _log(self, log: Log, rates: list[float]) -> None:
         config, step = self.config, self.learner.steps
@@ -334,8 +293,6 @@ class Run:
                 "actor_steps": self.actor_steps,
                 "level": top,
                 "reward": reward,
-                "epsilon": self.epsilon / max(self.lengths[top], 1),
-                "episode_length": self.lengths[top],
                 "learner_steps_per_second": rates[0],
                 "actor_steps_per_second": rates[1],
                 **self.figures,
@@ -348,20 +305,21 @@ class Run:
             left.append((config.steps - step) / rates[0])
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
         log.show(
-            f"{config.task} step {step} · level {top} · reward {reward:.2f} · ε {self.epsilon / max(self.lengths[top], 1):.3f} · "
+            f"{config.task} step {step} · level {top} · reward {reward:.2f} · "
             f"loss {self.figures.get('loss', 0.0):.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
         )
 
     def _save(self, log: Log) -> None:
         """Writes the full checkpoint."""
+        arrays, learner = self.learner.state()
         facts = {
-            "step": self.learner.steps,
-            "orders": self.orders,
+            "learner": learner,
+            "requests": self.requests,
+            "demonstrations": self.demonstrations,
             "actor_steps": self.actor_steps,
-            "ordered": self.ordered,
-            "lengths": self.lengths,
             "seconds": self.seconds,
-            "evaluated": min((due - 1 for due in self._valid), default=self.evaluated),  # who goes on makes those under way anew
+            # Who goes on makes those under way anew.
+            "validated": min((due - 1 for due in self._validations), default=self.validated),
             "best": None if np.isinf(self.best) else self.best,
             "last_valid": self.last_valid,
             "recent": list(self.recent),
@@ -369,28 +327,25 @@ class Run:
             "curriculum": self.curriculum.state(),
             "rng": self.rng.bit_generator.state,
         }
-        arrays = checkpoint.learner_arrays(self.learner) | {f"replay.{name}": a for name, a in self.replay.state().items()}
-        arrays |= {f"shown.{name}": a for name, a in self.shown.state().items()}
         with self._kept(log):
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
-            self._save_weights("last", self.learner.acting, self.learner.steps)
+            self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
 
     def load(self) -> None:
         """Takes back the last checkpoint. Raises ValueError in one line if it cannot be used."""
-        arrays, facts = checkpoint.load(self.config.out / checkpoint.NAME)
-        checkpoint.load_learner(self.learner, arrays)
+        path = self.config.out / checkpoint.NAME
+        arrays, facts = checkpoint.load(path)
         try:
-            for name, memory in (("replay.", self.replay), ("shown.", self.shown)):
-                memory.load({key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)})
-            self.ordered = facts["ordered"]
-            self.learner.steps, self.orders, self.actor_steps = facts["step"], facts["orders"], facts["actor_steps"]
-            self.lengths, self.seconds, self.evaluated = facts["lengths"], facts["seconds"], facts["evaluated"]
+            self.learner.load(arrays, facts["learner"])
+            self.requests, self.demonstrations, self.actor_steps = facts["requests"], facts["demonstrations"], facts["actor_steps"]
+            self.seconds, self.validated = facts["seconds"], facts["validated"]
             self.best = -np.inf if facts["best"] is None else facts["best"]
-            self.last_valid = facts["last_valid"]
+            self.last_valid, self.figures = facts["last_valid"], facts["figures"]
             self.recent.extend(facts["recent"])
-            self.figures = facts.get("figures", {})  # older ones have none
             self.curriculum.load(facts["curriculum"])
             self.rng.bit_generator.state = facts["rng"]
         except KeyError as error:
-            raise ValueError(f"the checkpoint in {self.config.out} lacks {error}") from None
-        cut_log(self.config.out, self.learner.steps, self.evaluated)
+            raise ValueError(f"the checkpoint {path} lacks {error}") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the checkpoint {path} is of another run: {' '.join(str(error).split())}") from None
+        cut_log(self.config.out, self.learner.steps, self.validated)

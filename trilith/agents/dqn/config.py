@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from tyro.conf import arg
+
+from trilith.agents.base import Algorithm, Recipe
 from trilith.nets.config import Mask, NetConfig
 from trilith.search.config import SearchConfig
 from trilith.support.config import check_least
@@ -16,7 +19,7 @@ class DQNConfig:
 
     net: NetConfig = field(default_factory=NetConfig)
     """The network that values actions."""
-    actions: Literal["relative", "relative_xy", "absolute"] = "relative"
+    actions: Annotated[Literal["relative", "relative_xy", "absolute"], arg(prefix_name=False)] = "relative"
     """The space of actions: an edge and an offset along x, or along x and y, or a cell of a grid over the scene."""
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
@@ -36,7 +39,7 @@ class DQNConfig:
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
-    ratio: float = 0.1
+    ratio: Annotated[float, arg(prefix_name=False)] = 0.1
     """Learner steps for each actor step, kept by both waiting for each other."""
     discount: float = 0.99
     """What a reward one step later counts for."""
@@ -82,15 +85,20 @@ class DQNConfig:
     min_replay: int = 2000
     """Steps in the replay before learning starts, by chance: placements that overlap nothing, and about one action an episode of all
     that the mask allows."""
-    curriculum_steps: int = 10_000
-    """Learner steps over which levels are raised from the first to the last."""
-    hardest_share: float = 0.5
-    """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+
+    def check(self) -> None:
+        """Raises ValueError naming options that do not go together."""
+        if self.actions == "absolute" and (self.first_demonstrations or self.demonstrations):
+            raise ValueError("the planner demonstrates relative actions: for absolute ones choose no demonstrations, nor first ones")
+        if self.amortise and not self.search.budget:
+            raise ValueError(f"amortise {self.amortise} needs a search to learn from: choose a budget, or amortise 0")
+        if self.mirror and self.actions == "absolute":
+            raise ValueError("absolute actions cannot be mirrored: choose no mirror")
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, curriculum_steps=0, first_demonstrations=0, demonstrations=0)
+        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, first_demonstrations=0, demonstrations=0)
         check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, amortise=0)
-        for name in ("discount", "target_rate", "demonstration_share", "hardest_share"):
+        for name in ("discount", "target_rate", "demonstration_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
         for name in ("ratio", "temperature", "replay_mb", "learning_rate"):
@@ -112,7 +120,6 @@ PAPER = DQNConfig(
     batch=16,
     ratio=4.0,
     epsilon=0.3,
-    curriculum_steps=40_000,
     # Not printed, ours: the plainest choice, or what lets something be seen within an hour (docs/learning.md).
     warmup=0,
     decay_steps=0,
@@ -127,7 +134,6 @@ PAPER = DQNConfig(
     mirror=False,
     replay_mb=300.0,
     min_replay=200_000,
-    hardest_share=0.0,
 )
 """The paper's agent GN-DQN."""
 
@@ -135,5 +141,22 @@ SAVE = replace(FAST, search=SearchConfig(budget=10), amortise=0.1, ratio=0.2)
 """`fast`, but actors search and the network learns what they find (Hamrick et al. 2020). Their steps take ten times as long, so
 there are fewer of them for each of the learner's."""
 
-RECIPES: dict[str, DQNConfig] = {"fast": FAST, "paper": PAPER, "save": SAVE}
-"""Recipes by name."""
+GN_DQN_MCTS = replace(PAPER, learning_rate=2e-4, search=SearchConfig(budget=10, c=2.0, stages=2, root="bound"))
+"""The paper's agent GN-DQN-MCTS: as `paper`, but its actors search, by the bound as printed; what they find is not learnt."""
+
+_PAPER_RUN = {"curriculum": {"steps": 40_000, "hardest_share": 0.0}}
+"""Levels raised as printed; all reached alike likely is ours, as the paper does not say."""
+
+ALGORITHM = Algorithm(
+    name="dqn",
+    config=DQNConfig,
+    recipes=(
+        Recipe("fast", FAST, "ours: attention over objects, demonstrations of the planner, the mask of legal actions"),
+        Recipe("paper", PAPER, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
+        Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as paper, actors search with ten simulations a decision", _PAPER_RUN),
+        Recipe("save", SAVE, "ours after Hamrick et al. 2020: as fast, actors search and the network learns what they find"),
+    ),
+    policy="trilith.agents.dqn.policy:DQNPolicy",
+    learner="trilith.agents.dqn.learner:DQNLearner",
+    needed=("net", "actions", "offsets", "grid", "mask", "stop", "discount"),
+)

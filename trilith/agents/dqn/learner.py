@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import cos, pi
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import make_net
-from trilith.agents.replay import Replay, Sample, joined
-from trilith.nets.batch import Layout
-from trilith.nets.qnet import QNet
-from trilith.world.scene import Bools, Ints
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, load_parameters, make_layout, make_net
+from trilith.agents.replay import Replay
+from trilith.nets.batch import Records
+from trilith.world.scene import SLOTS, Bools, Floats, Ints
+from trilith.world.tasks import get_task
 
 
 class Valued(NamedTuple):
@@ -31,30 +34,157 @@ class Valued(NamedTuple):
     """(W, K): which of these a search tried; -1 for none."""
 
 
-class DQNLearner:
-    """The learning network, its target and its optimiser, and one step of learning."""
+class Sample(NamedTuple):
+    """Transitions over up to n steps."""
 
-    def __init__(self, config: DQNConfig, layout: Layout, seed: int) -> None:
-        self.config, self.layout = config, layout
+    records: Records
+    """(B,): states."""
+    actions: Ints
+    """(B, 4): what was done in them."""
+    returns: Floats
+    """(B,): discounted sum of the next up to n rewards."""
+    following: Records
+    """(B,): states after these, where `discounts` is not 0."""
+    discounts: Floats
+    """(B,): what the value of the following state counts for; 0 if the episode ended before it."""
+    tried: Ints
+    """(B, K, 4): actions that a search tried, -1 where there are less than K."""
+    found: NDArray[np.float32]
+    """(B, K): the values it found."""
+
+    @staticmethod
+    def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
+        """From windows (B, n + 1) of a replay, of which `count` (B,) steps each are real."""
+        n = steps.shape[1] - 1
+        first, size = steps[:, 0], len(steps)
+        powers = discount ** np.arange(n)
+        returns = np.where(np.arange(n) < count[:, None], steps["reward"][:, :n] * powers, 0.0).sum(axis=1)
+        searched = "tried" in (steps.dtype.names or ())
+        return Sample(
+            first["state"],
+            first["action"].astype(np.int64),
+            returns,
+            steps["state"][:, n],
+            np.where(count > n, discount**n, 0.0),
+            first["tried"].astype(np.int64) if searched else np.zeros((size, 0, 4), np.int64),
+            first["found"].copy() if searched else np.zeros((size, 0), np.float32),
+        )
+
+
+FIRST_LENGTH = float(SLOTS)
+"""Length of an episode that is expected before any was played: as many steps as there are blocks to choose from."""
+LENGTH_RATE = 0.02
+"""Share of a new episode in the running mean of episode lengths."""
+WARM_UP_EPSILON = 1.0
+"""Random actions an episode before learning starts, where the others are placements that overlap nothing."""
+
+
+class DQNLearner:
+    """The learning network, its target and its optimiser, what it remembers, and one step of learning."""
+
+    def __init__(self, config: DQNConfig, task: str, seed: int, device: str = "cpu") -> None:
+        config.check()
+        self.config, self.layout = config, make_layout(config, task, beyond=False)
         torch.manual_seed(seed)
-        self.net, self.target = make_net(config, layout), make_net(config, layout)
+        self.net, self.target = make_net(config, self.layout), make_net(config, self.layout)
         self.target.load_state_dict(self.net.state_dict())
         self.target.requires_grad_(False)
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=True)
+        self.policy = DQNPolicy(config, task, net=self.target if config.act_with_target and config.target_rate else self.net)
+        self.replay = Replay(self.policy.dtype, config.replay_mb)
+        self.shown = Replay(self.policy.dtype, config.replay_mb)
+        """Demonstrations."""
+        self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
+        """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
         self.steps = 0
 
-    @property
-    def acting(self) -> QNet:
-        """The network to evaluate and to keep."""
-        return self.target if self.config.act_with_target and self.config.target_rate else self.net
+    # ---- what it asks of actors
 
-    def learn(self, replay: Replay, rng: np.random.Generator, shown: Replay | None = None) -> dict[str, float]:
-        """One learner step on transitions of the replay and of demonstrations `shown`, if any; returns figures for the log."""
+    @property
+    def warming_up(self) -> bool:
+        """Whether episodes are still played by chance, to have something to learn from."""
+        return self.replay.added < self.config.min_replay
+
+    def owed(self) -> float:
+        """Learner steps that the ratio allows by now, beyond those made."""
+        return self.config.ratio * max(self.replay.added - self.config.min_replay, 0) - self.steps
+
+    def exploration(self) -> Exploration:
+        """By chance at first, then by the config's epsilon."""
+        epsilon = WARM_UP_EPSILON if self.warming_up else self.config.epsilon
+        return Exploration(epsilon, tuple(self.lengths), self.warming_up)
+
+    def wants_demonstrations(self, requested: int, idle: bool) -> bool:
+        """As many as the config says by now; and where an actor would have nothing to do, more of them, unless there are none at all."""
         config = self.config
-        demos = round(config.demonstration_share * config.batch) if shown else 0
-        sample = replay.sample(rng, config.batch - demos, config.n_step)
-        if shown and demos:
-            sample = joined(shown.sample(rng, demos, config.n_step), sample)
+        return requested < config.first_demonstrations + config.demonstrations * self.steps or (idle and config.demonstrations > 0)
+
+    def add(self, episode: Episode) -> None:
+        """Remembers an episode, and what it says of how long episodes are."""
+        if episode.demonstrated:
+            self.shown.add(episode)
+            return
+        self.replay.add(episode)
+        if not episode.exploration.warm_up:  # those end where they explore, which says nothing of how long episodes are
+            self.lengths[episode.level] += LENGTH_RATE * (len(episode.steps) - self.lengths[episode.level])
+
+    # ---- what a checkpoint keeps
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Weights of both networks, the state of the optimiser, both memories, and the lengths."""
+        arrays = {f"net.{name}": value.cpu().numpy() for name, value in self.net.state_dict().items()}
+        arrays |= {f"target.{name}": value.cpu().numpy() for name, value in self.target.state_dict().items()}
+        for index, slots in self.optimiser.state_dict()["state"].items():
+            arrays |= {f"optimiser.{index}.{name}": value.cpu().numpy() for name, value in slots.items()}
+        for name, memory in (("replay", self.replay), ("shown", self.shown)):
+            arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
+        return arrays, {"steps": self.steps, "lengths": self.lengths}
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave, after a look at all of it: an optimiser writes where its moments are, whatever their shape."""
+
+        def part(prefix: str) -> dict[str, NDArray[Any]]:
+            return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+        steps, lengths = facts["steps"], facts["lengths"]
+        if not isinstance(steps, int) or steps < 0 or len(lengths) != len(self.lengths):
+            raise ValueError(f"it has had {steps!r} steps, and levels of {lengths!r} steps")
+        moments = part("optimiser.")
+        wanted = {
+            f"{index}.{name}": () if name == "step" else tuple(parameter.shape)
+            for index, parameter in enumerate(self.net.parameters())
+            for name in ("step", "exp_avg", "exp_avg_sq")
+        }
+        if moments and {name: (array.shape, array.dtype) for name, array in moments.items()} != {
+            name: (shape, np.dtype(np.float32)) for name, shape in wanted.items()
+        }:
+            raise ValueError("the state of its optimiser is not of this network")
+        for net, name in ((self.net, "net."), (self.target, "target.")):
+            load_parameters(net, part(name))
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, array in moments.items():
+            index, slot = name.split(".")
+            state.setdefault(int(index), {})[slot] = torch.from_numpy(np.array(array))
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        self.replay.load(part("replay."))
+        self.shown.load(part("shown."))
+        self.steps, self.lengths = steps, [float(length) for length in lengths]
+
+    # ---- learning
+
+    def step(self, rng: np.random.Generator) -> dict[str, float]:
+        """One learner step on transitions of the replay and of demonstrations, if there are any."""
+        config = self.config
+        demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
+        windows = [self.replay.windows(rng, config.batch - demos, config.n_step + 1)] if demos < config.batch else []
+        if demos:
+            windows.insert(0, self.shown.windows(rng, demos, config.n_step + 1))
+        steps, count = (np.concatenate(parts) for parts in zip(*windows, strict=True))
+        return self.learn(Sample.of(steps, count, config.discount), rng, demos)
+
+    def learn(self, sample: Sample, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
+        """One learner step on a sample whose first `demos` transitions were demonstrated; returns figures for the log."""
+        config = self.config
         mirror = rng.random(config.batch) < 0.5 if config.mirror else np.zeros(config.batch, dtype=bool)
         wanted = self._targets(sample)
         # Of most transitions the value of one action is all that is needed; of demonstrated and searched ones those of all are.
@@ -62,10 +192,10 @@ class DQNLearner:
         values = self._values(sample, mirror, config.batch if config.amortise else demos if weight else 0)
         loss = F.huber_loss(values.taken, wanted)
         if demos and weight:
-            loss = loss + weight * shortfall(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
+            loss = loss + weight * large_margin_loss(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
         if config.amortise:
             found = torch.from_numpy(sample.found)
-            loss = loss + config.amortise * surprise(values.every, values.tried, found, config.temperature).mean()
+            loss = loss + config.amortise * search_cross_entropy(values.every, values.tried, found, config.temperature).mean()
         if not torch.isfinite(loss):
             raise ValueError(
                 f"the loss is {float(loss.detach())} at learner step {self.steps}: the network has diverged, try a lower learning rate"
@@ -129,7 +259,7 @@ class DQNLearner:
                 self.target.load_state_dict(self.net.state_dict())
 
 
-def shortfall(values: Tensor, shown: Tensor, margin: float) -> Tensor:
+def large_margin_loss(values: Tensor, shown: Tensor, margin: float) -> Tensor:
     """(B,): by how much the values of demonstrated actions fail to exceed all others by a margin (Hester et al. 2018).
 
     `values` (B, A) are -inf where there is no action, `shown` (B,) says which was demonstrated.
@@ -138,7 +268,7 @@ def shortfall(values: Tensor, shown: Tensor, margin: float) -> Tensor:
     return (values + margin).scatter(1, shown[:, None], own).max(dim=1).values - own[:, 0]
 
 
-def surprise(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -> Tensor:
+def search_cross_entropy(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -> Tensor:
     """(B,): cross-entropy between what searches found and what the network says, both as a softmax; 0 where nothing was searched.
 
     `values` (B, A) are -inf where there is no action, `tried` (B, K) says which actions were tried, -1 for none, and `found` (B, K)

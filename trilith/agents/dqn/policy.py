@@ -1,34 +1,26 @@
-"""Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, and a network from a config or from weights."""
+"""Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, exploring, and searching with it."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
+from trilith.agents.base import Decision, Weights
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.registry import weights_file
 from trilith.nets.attention import AttentionNet
-from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
+from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, reference_rows
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
-from trilith.search.tree import Prior
-from trilith.support.config import from_json, to_json
-from trilith.support.files import read_json, write_json
-from trilith.support.tensors import save_tensors
+from trilith.search.agent import SearchAgent
+from trilith.search.tree import Prior, decide
 from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, first_of_width, legal
-from trilith.world.episode import State, physics_from_json
-from trilith.world.physics import PHYSICS
+from trilith.world.episode import State, collides
 from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene
-from trilith.world.tasks import get_task
+from trilith.world.tasks import Level, get_task
 
 
 def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
@@ -69,19 +61,28 @@ def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
     return layout.pack(scenes, [legal(scene, layout.codec) for scene in scenes])
 
 
-class Choice(NamedTuple):
-    """What to do in a state."""
+class Exploration(NamedTuple):
+    """How actors explore."""
 
-    action: Ints
-    """(4,): sender, receiver, offset, sticky."""
-    tried: NDArray[np.int32] = np.zeros((0, 4), np.int32)
-    """(K, 4): actions that a search tried."""
-    found: NDArray[np.float32] = np.zeros(0, np.float32)
-    """(K,): the values it found."""
+    epsilon: float
+    """Random actions an episode, about: at step n with probability ε / max(L - n, 1)."""
+    lengths: tuple[float, ...]
+    """L: typical number of steps of an episode of each level."""
+    warm_up: bool = False
+    """Play placements that overlap nothing by chance instead of the network's; where it explores, whatever the mask allows."""
 
 
-def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator, stops: bool = False) -> list[Choice | None]:
-    """(B,): the best action in each state, or any that the mask allows where `random` (B,) is True.
+class Tried(NamedTuple):
+    """What a search found."""
+
+    actions: NDArray[np.int32]
+    """(K, 4): actions that it tried."""
+    values: NDArray[np.float32]
+    """(K,): what they turned out to be worth."""
+
+
+def choose(net: QNet, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
+    """(B,): the best action (4,) in each state, or any that the mask allows where `random` (B,) is True.
 
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
@@ -93,9 +94,133 @@ def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator,
         worth = some & ((best >= 0).numpy() | random) if stops else some
         for i in np.flatnonzero(random & some).tolist():
             allowed = torch.isfinite(values[i]).nonzero()[:, 0]
-            flat[i] = allowed[int(rng.integers(len(allowed)))]
+            flat[i] = allowed[int(rngs[i].integers(len(allowed)))]
         actions = net.actions(batch, flat).numpy()
-        return [Choice(action) if go else None for go, action in zip(worth, actions, strict=True)]
+        return [action if go else None for go, action in zip(worth, actions, strict=True)]
+
+
+class DQNPolicy:
+    """A network, and how actors act by it: mostly greedily, by search where the config has a budget, by chance at first."""
+
+    def __init__(
+        self,
+        config: DQNConfig,
+        task: str,
+        *,
+        beyond: bool = True,
+        forfeit: bool = False,
+        device: str = "cpu",
+        net: QNet | None = None,
+    ) -> None:
+        self.config = config
+        self.net = make_net(config, make_layout(config, task, beyond)).eval() if net is None else net
+        self.layout = self.net.layout
+        self.tried = config.search.budget if config.amortise else 0
+        """Searched actions that are kept of a step."""
+        self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
+        self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, forfeit)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A record of the state, the action (sender, receiver, offset, sticky), and what a search tried, -1 where there is less."""
+        columns: list[Any] = [("state", self.layout.dtype), ("action", "i4", (4,))]
+        if self.tried:
+            columns += [("tried", "i4", (self.tried, 4)), ("found", "f4", (self.tried,))]
+        return np.dtype(columns)
+
+    @property
+    def agent(self) -> DQNAgent:
+        """Takes the action of the highest value."""
+        return DQNAgent(self.net, self.config.discount)
+
+    def weights(self) -> Weights:
+        """A copy of the network's parameters."""
+        return {name: value.cpu().numpy().copy() for name, value in self.net.state_dict().items()}
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes the parameters of a network of the same shape."""
+        load_parameters(self.net, weights)
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
+        """A decision in each state."""
+        records = observe(self.layout, [state.scene for state in states])
+        left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
+        random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
+        found: Sequence[Tried | None] = [None] * len(states)
+        if exploration.warm_up:
+            actions = self._by_chance(states, records, random, rngs)
+        elif self.config.search.budget:
+            actions, found = self._by_search(states, random, rngs)
+        else:
+            actions = choose(self.net, records, random, rngs)
+        return [self._decision(*each) for each in zip(states, records, actions, found, strict=True)]
+
+    def encode(self, state: State, placement: Placement) -> Decision:
+        """The action of the layout that comes nearest to a placement."""
+        [record] = observe(self.layout, [state.scene])
+        return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)), None)
+
+    def _decision(self, state: State, record: np.void, action: Ints | None, tried: Tried | None) -> Decision:
+        if action is None:
+            return Decision(None, None)
+        [step] = np.zeros(1, self.dtype)
+        step["state"], step["action"] = record, action
+        if self.tried:
+            step["tried"] = -1
+            if tried is not None:
+                k = min(self.tried, len(tried.values))
+                step["tried"][:k], step["found"][:k] = tried.actions[:k], tried.values[:k]
+        return Decision(self.layout.decode(state.scene, action.tolist()), step)
+
+    def _by_chance(
+        self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]
+    ) -> list[Ints | None]:
+        """Placements that overlap nothing; where to explore, any that the mask allows."""
+        actions = [None if explore else self._any(state.scene, rng) for state, explore, rng in zip(states, random, rngs, strict=True)]
+        which = np.flatnonzero(random).tolist()
+        if which:
+            for i, action in zip(which, choose(self.net, records[which], random[which], [rngs[i] for i in which]), strict=True):
+                actions[i] = action
+        return actions
+
+    def _any(self, scene: Scene, rng: np.random.Generator) -> Ints | None:
+        """Any placement that overlaps nothing; None if there is none."""
+        sticky, codec = int(rng.integers(2)), self.layout.codec
+        if isinstance(codec, DiscreteRelative):
+            refs = reference_rows(scene)
+            free = np.argwhere(legal(scene, codec)[:, refs].reshape(SLOTS, len(refs), -1))
+            if not len(free):
+                return None
+            slot, ref, offset = free[rng.integers(len(free))].tolist()
+            return np.array([slot, SLOTS + ref, offset, sticky])
+        for flat in rng.permutation(SLOTS * self.layout.offsets).tolist():
+            slot, offset = divmod(flat, self.layout.offsets)
+            if scene.role[slot] == Role.AVAILABLE:
+                there = self.layout.decode(scene, (slot, 0, offset, sticky))
+                if there and not collides(scene, there, scene.solid):
+                    return np.array([slot, 0, offset, sticky])
+        return None
+
+    def _by_search(
+        self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]
+    ) -> tuple[list[Ints | None], list[Tried | None]]:
+        """By tree search over the values of the network; what was found there goes with the choice."""
+        searcher, agent, config = self._searcher, self._searcher.agent, self.config.search
+        assert isinstance(agent, DQNAgent)
+        actions: list[Ints | None] = []
+        found: list[Tried | None] = []
+        for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
+            chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else decide(root, rng, config)
+            searcher.keep(root, chosen, rng)
+            if chosen is None:
+                actions.append(None)
+                found.append(None)
+                continue
+            most = sorted(root.children, key=(-root.counts).__getitem__)[: config.budget]
+            named = [agent.action(root.state, int(root.names[each])) for each in [chosen, *most]]
+            actions.append(np.array(named[0]))
+            found.append(Tried(np.array(named[1:], np.int32).reshape(-1, 4), root.values[most].astype(np.float32)))
+        return actions, found
 
 
 class DQNAgent:
@@ -116,8 +241,8 @@ class DQNAgent:
             return []
         scenes = [state.scene for state in states]
         greedy = np.zeros(len(scenes), dtype=bool)
-        choices = choose(self.net, observe(self.layout, scenes), greedy, np.random.default_rng(0), self.stops)
-        return [self.layout.decode(scene, c.action.tolist()) if c else None for scene, c in zip(scenes, choices, strict=True)]
+        actions = choose(self.net, observe(self.layout, scenes), greedy, rngs, self.stops)
+        return [None if a is None else self.layout.decode(scene, a.tolist()) for scene, a in zip(scenes, actions, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.
@@ -160,43 +285,13 @@ class DQNAgent:
         return [(placement, value) for placement, value in found if placement is not None]
 
 
-NEEDED = ("net", "actions", "offsets", "grid", "mask", "stop", "discount")
-"""Fields of a config that an agent is made of; the others say how it has learnt, and may change from version to version."""
-
-
-def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:
-    """Writes a network's weights to `path` and, beside it as JSON, what is needed to use them and a `card` about them."""
-    save_tensors(path, {name: value.numpy() for name, value in net.state_dict().items()})
-    everything = to_json(config)
-    agent = {name: everything.pop(name) for name in NEEDED}
-    write_json(path.with_suffix(".json"), {"task": task, "physics": PHYSICS, "agent": agent, "learning": everything, **card})
-
-
-@cache
-def warn_of_physics(version: int) -> None:
-    """Tells, once a process, that weights were trained in another world than this one."""
-    if version != PHYSICS:
-        print(f"weights trained with version {version} of the physics (now {PHYSICS}): they act, but were not made for it", file=sys.stderr)
-
-
-def load_weights(path: str | Path) -> DQNAgent:
-    """The agent of a weights file or, given the folder of a run, of its best weights (its last ones if there are no best yet).
-
-    Raises ValueError in one line if there are none, or the files are damaged or do not belong together.
-    """
-    path = weights_file(Path(path))
-    data = read_json(path.with_suffix(".json"))
-    try:
-        warn_of_physics(physics_from_json(data))
-        given = {"stop": False} | data["agent"]  # the first agents could not
-        config = from_json(DQNConfig, {name: given[name] for name in NEEDED})
-        net = make_net(config, make_layout(config, data["task"]))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error}") from None
-    try:
-        weights = load_file(path)
-        weights.pop("bias.bias", None)  # the first agents added it to all scores of a head alike, which changes nothing
-        net.load_state_dict(weights)
-    except (OSError, SafetensorError, RuntimeError) as error:
-        raise ValueError(f"cannot use the weights {path}: {' '.join(str(error).split())}") from None
-    return DQNAgent(net.eval(), config.discount)
+def load_parameters(module: torch.nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Gives a network parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+    own = module.state_dict()
+    for name in sorted(own.keys() | weights.keys()):
+        if name not in own or name not in weights:
+            raise ValueError(f"{name} is {'missing' if name in own else 'not of this network'}")
+        given, wanted = weights[name], own[name]
+        if given.shape != tuple(wanted.shape) or given.dtype != np.float32:
+            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {tuple(wanted.shape)} and float32")
+    module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
