@@ -42,7 +42,8 @@ block from there to the end of 20 s.
     10               18.0  0.64 mm    5.7  0.02 mm    28.6  0.38 mm    25.5  0.35 mm
     5                16.8  0.78 mm    5.7  0.01 mm    24.5  0.29 mm    23.3  0.21 mm
     2                16.6  0.45 mm    5.7  0.00 mm    23.5  0.45 mm    24.2  0.22 mm
-10 takes up to a sixth more steps; between 5 and 2 there is little. The largest movement is that of one block and ranks none of them.
+10 takes up to a sixth more steps than 5; 2 takes about as many, but with the engine's sleep turned off (see `REST_SPEED`) one block
+of Covering Hard creeps on until it falls. The largest movement is that of a single block and does not rank the ratios.
 """
 MAX_STEPS = 1000
 """20 s: long enough for anything that comes to rest to do so."""
