@@ -1,20 +1,33 @@
-"""How blocks come to rest in this engine: `python benchmarks/rest.py [SCENES]` prints what `SPACING` in tasks/task.py is chosen by.
+"""How blocks come to rest in this engine: `python benchmarks/rest.py [SCENES [PLACEMENTS]]`.
+
+It prints what three constants are chosen by: `SPACING` in tasks/task.py, `CONTACT_TUNING` and `REST_SPEED` in physics.py.
 
 - Where the centres of stacked blocks lie, each placed 0.04 m above its target and left to settle before the next; and how
   much of its target the topmost (in six layers, the one with the most to go wrong) overlaps.
 - How many targets of generated silhouettes are filled when every one is given its block from the bottom up, sticky, with the
-  obstacles taken away: what glue, which bends a little under a heavy overhang, leaves possible.
+  obstacles taken away: how many scenes the rest heights alone spoil.
+- How soon the world counts as at rest, and how far any block still moves from there to the end of the full 20 s, for other
+  damping ratios of contacts and other rest speeds. The placements are those that planner and script play in the first
+  validation scenes of each task's hardest level. The full 20 s are run twice: as `settle` runs them, where the engine puts to
+  sleep what was slower than 0.05 m/s for 0.5 s, and with that sleep turned off.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pyb2d3
 from rich.console import Console
 from rich.table import Table
 
+from trilith.world import physics
 from trilith.world.actions import CLEARANCE
+from trilith.builders import Planner, ScriptedBuilder
+from trilith.world.episode import step
+from trilith.evaluation.frozen import frozen
 from trilith.world.physics import settle
 from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SLOT_WIDTHS, SMALL, Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import TASKS
@@ -90,11 +103,73 @@ def silhouettes(count: int) -> Table:
     return table
 
 
+def played(task: str, count: int) -> list[Scene]:
+    """Scenes with a block just placed, at least `count`: all those of whole episodes, the planner's and the script's in turn."""
+    placed: list[Scene] = []
+    index = 0
+    while len(placed) < count:
+        for builder in (Planner(), ScriptedBuilder()):
+            state = frozen(task, "hardest", "valid", index)
+            while not state.ended:
+                (placement,) = builder.act([state], [])
+                after = step(state, placement)
+                if placement is not None and after.settled is not None:
+                    placed.append(place(state.scene, placement, TASKS[task].keeps_supply))
+                state = after.state
+        index += 1
+    return placed
+
+
+REAL_WORLD = pyb2d3.World
+
+
+def awake_world(gravity: tuple[float, float]) -> Any:
+    """A world of the engine in which nothing sleeps."""
+    world = REAL_WORLD(gravity=gravity)
+    world.sleeping_enabled = False
+    return world
+
+
+def rest(placed: list[Scene]) -> str:
+    """Mean physics steps to rest, and the largest distance (mm) of a block from where it is at the end of either full 20 s."""
+    steps, moved = [], []
+    for scene in placed:
+        early, full = settle(scene), settle(scene, early_stop=False)
+        with patch.object(pyb2d3, "World", awake_world):
+            awake = settle(scene, early_stop=False)
+        blocks = scene.rows(Role.BLOCK)
+        steps.append(early.steps)
+        moved.append([np.hypot(*(early.scene.pose - late.scene.pose)[blocks, :2].T).max() for late in (full, awake)])
+    asleep_mm, awake_mm = 1e3 * np.max(moved, axis=0)
+    return f"{np.mean(steps):.1f}  {asleep_mm:.2f}  {awake_mm:.2f}"
+
+
+def rules(count: int) -> Table:
+    """Steps and movement under each rest rule."""
+    placed = {task: played(task, count) for task in TASKS}
+    table = Table(
+        title=f"physics steps until at rest (slower for {physics.REST_STEPS} steps), and largest movement (mm) from there "
+        "to 20 s: with the engine's sleep, without"
+    )
+    table.add_column("damping ratio")
+    table.add_column("rest speed, m/s")
+    for task, scenes in placed.items():
+        table.add_column(f"{task}\n{len(scenes)} placements", justify="right")
+    hertz, _, push = physics.CONTACT_TUNING
+    for damping in (10.0, 5.0, 2.0):
+        for speed in (0.001, 0.002, 0.005):
+            with patch.multiple(physics, CONTACT_TUNING=(hertz, damping, push), REST_SPEED=speed, _REST_SPIN=speed / (LARGE / 2)):
+                table.add_row(f"{damping:.0f}", f"{speed}", *map(rest, placed.values()), end_section=speed == 0.005)
+    return table
+
+
 def main() -> None:
-    """Prints both tables."""
+    """Prints the tables."""
+    scenes, placements = (int(sys.argv[k]) if len(sys.argv) > k else usual for k, usual in ((1, 200), (2, 300)))
     console = Console(width=140)
     console.print(towers())
-    console.print(silhouettes(int(sys.argv[1]) if len(sys.argv) > 1 else 200))
+    console.print(silhouettes(scenes))
+    console.print(rules(placements))
 
 
 if __name__ == "__main__":

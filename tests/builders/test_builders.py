@@ -40,8 +40,8 @@ def expressible(scene: Scene, placement: Placement) -> bool:
 
 @pytest.mark.parametrize(
     ("task", "least"),
-    # Well below the means over many scenes (5.9, 2.7, 6.7 and 2.5), as 25 of them scatter by up to 0.4.
-    [("silhouette", 5.2), ("connecting", 2.3), ("covering", 5.9), ("covering_hard", 1.9)],
+    # Well below the means over 1,000 test scenes (6.1, 2.9, 6.8 and 2.6), as those of 25 scenes scatter by up to 0.5.
+    [("silhouette", 5.4), ("connecting", 2.6), ("covering", 6.0), ("covering_hard", 2.2)],
 )
 def test_scripts_build_well(task: str, least: float) -> None:
     played = [play(ScriptedBuilder(), state) for state in scenes(task, "hardest", 25)]
@@ -103,7 +103,7 @@ def test_every_level_can_be_scripted(task: object, level: int | str) -> None:
 def test_planner_fills_twice_the_targets() -> None:
     state = scenes("silhouette", "double_the_targets", 1)[0]
     end, _ = play(Planner(), state)
-    assert end.total > 8
+    assert end.total > 12
 
 
 def test_an_episode_knows_its_beginning() -> None:

@@ -1,4 +1,4 @@
-"""What an actor plays: by chance, by value, by search, by demonstration, and to evaluate."""
+"""What an actor plays: by chance, by value, by search, by demonstration, and to validate."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training.tiny import AGENT, returns
+from training.tiny import AGENT, policy, request, returns
 
-from trilith.agents.dqn.policy import make_layout, make_net
+from trilith.agents.dqn.policy import DQNPolicy, Exploration
+from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
-from trilith.training.actor import Order, _by_chance, _play, collect, play_greedily, valid_states
+from trilith.training.actor import DemonstrateRequest, ValidateRequest, collect, valid_states
 from trilith.training.config import recipe_config
 from trilith.world.episode import State, start, step
+
+HARDEST = (0.0, 1.0)
 
 
 @pytest.mark.parametrize("actions", ["relative", "relative_xy", "absolute"])
@@ -25,80 +28,89 @@ def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any
         return after
 
     monkeypatch.setattr("trilith.training.actor.step", spy)
-    config = replace(recipe_config("paper").agent, actions=actions, offsets=7)
-    net = make_net(config, make_layout(config, "covering_hard"))
-    for episode in collect(net, "covering_hard", Order((0, 1), 12, (0.0, 1.0), 0.0, (7.0, 7.0), by_chance=True)).episodes:
-        taken |= {tuple(action) for action in episode.actions.tolist()}
+    acting = policy(replace(recipe_config("paper").agent, actions=actions, offsets=7))
+    for episode in collect(acting, "covering_hard", request(12, 0.0, levels=HARDEST, warm_up=True)).episodes:
+        taken |= {tuple(action) for action in episode.steps["action"].tolist()}
     assert len(ends) > 20
     assert not {"bad_choice", "invalid_edge", "spawn_collision"} & set(ends), set(ends)
     assert {action[3] for action in taken} == {0, 1}
     assert len(taken) > 0.9 * len(ends)
     ends.clear()
-    collect(net, "covering_hard", Order((0, 1), 12, (0.0, 1.0), 3.0, (7.0, 7.0), by_chance=True))
+    collect(acting, "covering_hard", request(12, 3.0, levels=HARDEST, warm_up=True))
     assert {"invalid_edge", "bad_choice", "spawn_collision"} & set(ends)  # exploring, with the mask none
 
 
-def test_exploring_grows_as_an_episode_nears_its_end() -> None:
+def test_exploring_grows_as_an_episode_nears_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """At step n an action is random with probability ε / max(L - n, 1)."""
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
-    by_chance, explored = _by_chance(net), list[Any]()
-
-    def spy(which: Any, states: Any, records: Any, random: Any, rng: Any) -> Any:
-        explored.append(random)
-        return by_chance(which, states, records, np.zeros_like(random), rng)
-
     rng = np.random.default_rng(0)
-    _play(net.layout, spy, [start("covering_hard", 1, rng) for _ in range(300)], 0.6, [3.0] * 300, rng, False)
-    assert [random.mean() for random in explored[:4]] == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
+    states = [start("covering_hard", 1, rng) for _ in range(300)]
+    explored: list[float] = []
+    monkeypatch.setattr(
+        "trilith.agents.dqn.policy.choose", lambda net, records, random, rngs: explored.append(random.mean()) or [None] * 300
+    )
+    for n in range(4):
+        rngs = [np.random.default_rng((n, k)) for k in range(300)]
+        policy().act([replace(state, steps=n) for state in states], rngs, Exploration(0.6, (3.0, 3.0)))
+    assert explored == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
+
+
+def test_what_happens_in_an_episode_does_not_depend_on_those_beside_it() -> None:
+    acting, rng = policy(), np.random.default_rng(0)
+    states = [start("covering_hard", 1, rng) for _ in range(6)]
+
+    def decided(which: list[int]) -> list[Any]:
+        rngs = [np.random.default_rng(k) for k in which]
+        return [each.placement for each in acting.act([states[k] for k in which], rngs, Exploration(2.0, (4.0, 4.0)))]
+
+    assert decided([0, 1, 2, 3, 4, 5])[3:] == decided([3, 4, 5])
 
 
 def test_under_forfeit_an_obstacle_touched_takes_back_all_that_an_episode_earned() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
     kept, forfeited = (
-        collect(net, "covering_hard", Order((0, 1), 40, (0.0, 1.0), 0.0, (7.0, 7.0), by_chance=True, forfeit=forfeit)).episodes
+        collect(policy(), "covering_hard", request(40, 0.0, levels=HARDEST, warm_up=True, forfeit=forfeit)).episodes
         for forfeit in (False, True)
     )
     changed = 0
     for one, two in zip(kept, forfeited, strict=True):
-        assert one.actions.tolist() == two.actions.tolist()
-        if one.rewards.tolist() != two.rewards.tolist():
+        assert one.steps["action"].tolist() == two.steps["action"].tolist()
+        if one.steps["reward"].tolist() != two.steps["reward"].tolist():
             changed += 1
-            assert two.rewards.sum() == pytest.approx(0.0, abs=1e-6)
-            assert one.rewards[:-1].tolist() == two.rewards[:-1].tolist()
+            assert two.steps["reward"].sum() == pytest.approx(0.0, abs=1e-6)
+            assert one.steps["reward"][:-1].tolist() == two.steps["reward"][:-1].tolist()
     assert changed > 3
 
 
 def test_an_actor_that_searches_tells_what_it_found() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
-    order = Order((0, 1), 4, (0.0, 1.0, *[0.0] * 6), 0.5, (4.0,) * 8, SearchConfig(7))
-    played = collect(net, "silhouette", order)
-    assert [e.rewards.tolist() for e in collect(net, "silhouette", order).episodes] == [e.rewards.tolist() for e in played.episodes]
-    for episode in played.episodes:
-        assert episode.tried.shape[0] == len(episode.actions)
-        assert 1 <= episode.tried.shape[1] <= 7
-        given = episode.tried[:, :, 0] >= 0
-        assert given[:, 0].all()
-        assert np.isfinite(episode.found[given]).all()
-    batch = net.layout.unpack(np.concatenate([e.records for e in played.episodes]))
-    first = torch.from_numpy(np.concatenate([e.tried[:, 0] for e in played.episodes]).astype(np.int64))
-    allowed = net.mask(batch).flatten(1).gather(1, net.flat(batch, first)[:, None])
+    acting = DQNPolicy(replace(AGENT, search=SearchConfig(7), amortise=0.1), "silhouette", beyond=False)
+    asked = request(4, 0.5, levels=(0.0, 1.0, *[0.0] * 6))
+    result = collect(acting, "silhouette", asked)
+    assert returns(collect(acting, "silhouette", asked)) == returns(result)
+    steps = np.concatenate([episode.steps for episode in result.episodes])
+    given = steps["tried"][:, :, 0] >= 0
+    assert steps["tried"].shape[1:] == (7, 4)
+    assert given[:, 0].all()
+    assert np.isfinite(steps["found"][given]).all()
+    batch = acting.layout.unpack(steps["state"])
+    first = torch.from_numpy(steps["tried"][:, 0].astype(np.int64))
+    allowed = acting.net.mask(batch).flatten(1).gather(1, acting.net.flat(batch, first)[:, None])
     assert allowed.all(), "what was tried is what the mask allows"
 
 
 def test_a_demonstration_earns_what_the_planner_earns() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "silhouette", beyond=False))
-    order = Order((0, 1), 3, (0.0, 0.0, 1.0, *[0.0] * 5), 0.5, (4.0,) * 8, demonstrate=True)
-    played = collect(net, "silhouette", order)
-    assert returns(played) == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
-    assert all(len(episode.actions) <= 3 for episode in played.episodes)
+    acting = policy(task="silhouette")
+    result = collect(acting, "silhouette", DemonstrateRequest((0, 1), 3, (0.0, 0.0, 1.0, *[0.0] * 5), False))
+    assert returns(result) == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
+    assert all(len(episode.steps) <= 3 and episode.demonstrated for episode in result.episodes)
 
 
-def test_an_evaluation_is_of_the_hardest_scenes_and_of_all() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
-    played = collect(net, "covering_hard", Order((0, 0), 6, (), 0.0, (), valid=0))
-    assert played.episodes == []
-    assert set(played.valid) == {"hardest", "all"}
-    for level, mean in played.valid.items():
-        assert mean == pytest.approx(np.mean(play_greedily(net, valid_states("covering_hard", level, 6))))
+def test_a_validation_is_of_the_hardest_scenes_and_of_all_and_plays_as_an_evaluation_does() -> None:
+    acting = policy()
+    result = collect(acting, "covering_hard", ValidateRequest(0, 6, False))
+    assert result.episodes == []
+    assert set(result.rewards) == {"hardest", "all"}
+    for level, mean in result.rewards.items():
+        states = valid_states("covering_hard", level, 6)
+        ends = [end.total for _, end in play(acting.agent, states, [np.random.default_rng(0)] * 6)]
+        assert mean == pytest.approx(np.mean(ends))
     assert {state.level for state in valid_states("covering_hard", "hardest", 6)} == {1}
     assert {state.level for state in valid_states("covering_hard", "all", 6)} == {0, 1}

@@ -5,77 +5,118 @@ import signal
 import time
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from training.tiny import AGENT, returns
+from training.tiny import AGENT, policy, request, returns
 
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import make_layout, make_net
-from trilith.training.actor import Order, collect
-from trilith.training.local import MAX_DEATHS, Processes, flat_weights
+from trilith.training import local
+from trilith.training.actor import collect
+from trilith.training.local import MAX_DEATHS, PolicySpec, Processes
+
+SPEC = PolicySpec("dqn", AGENT, "covering_hard")
 
 
-def test_an_order_gives_the_same_episodes_in_any_process() -> None:
-    net = make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False))
-    order = Order((0, 1), 6, (0.5, 0.5), 0.5, (4.0, 4.0))
-    here = collect(net, "covering_hard", order)
-    actors = Processes(AGENT, "covering_hard", 1)
+def test_a_request_gives_the_same_episodes_in_any_process() -> None:
+    here_policy = policy()
+    asked = request(6, 0.5)
+    here = collect(here_policy, "covering_hard", asked)
+    actors = Processes(SPEC, 1)
     try:
         free = actors.idle()
-        actors.send(order, flat_weights(net))
+        actors.send(asked, here_policy.weights())
         assert actors.idle() == free - 1
         [there] = wait_for(actors)
         assert returns(there) == returns(here)
         for mine, theirs in zip(here.episodes, there.episodes, strict=True):
-            assert mine.records.tobytes() == theirs.records.tobytes()
-            np.testing.assert_array_equal(mine.actions, theirs.actions)
+            assert mine.steps.tobytes() == theirs.steps.tobytes()
 
-        victim = next(iter(actors._actors.values()))[0]
-        actors.send(order, flat_weights(net))
+        victim = actors._actors[0].process
+        actors.send(asked, here_policy.weights())
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
-        [again] = wait_for(actors)  # another actor takes over the order
+        [again] = wait_for(actors)  # another actor takes over the request
         assert returns(again) == returns(here)
         assert len(actors.deaths) <= 1  # none if it had answered before it died
     finally:
         actors.close()
 
 
-def test_an_actor_takes_its_next_orders_while_it_plays_one() -> None:
-    """Orders and answers are larger than what a pipe holds, so each side would wait for the other if nobody read meanwhile."""
+def test_an_actor_takes_its_next_requests_while_it_plays_one() -> None:
+    """Requests and results are larger than what a pipe holds, so each side would wait for the other if nobody read meanwhile."""
     torch.manual_seed(0)
     agent = DQNConfig()
-    net = make_net(agent, make_layout(agent, "covering_hard", beyond=False))
-    assert flat_weights(net).nbytes > 2**18
-    actors = Processes(agent, "covering_hard", 1)
+    weights = policy(agent).weights()
+    assert sum(array.nbytes for array in weights.values()) > 2**18
+    actors = Processes(PolicySpec("dqn", agent, "covering_hard"), 1)
     try:
-        orders = [Order((0, i), 256, (0.5, 0.5), 0.5, (4.0, 4.0)) for i in range(actors.idle())]
-        assert len(orders) > 1
-        for order in orders:
-            actors.send(order, flat_weights(net))
+        asked = [request(256, 0.5, number=i) for i in range(actors.idle())]
+        assert len(asked) > 1
+        for each in asked:
+            actors.send(each, weights)
         assert actors.idle() == 0
-        played = [wait_for(actors)[0] for _ in orders]
-        assert sum(episode.records.nbytes for episode in played[0].episodes) > 2**18
-        assert [each.order.seed for each in played] == [order.seed for order in orders]
+        results = [wait_for(actors)[0] for _ in asked]
+        assert sum(episode.steps.nbytes for episode in results[0].episodes) > 2**18
+        assert [each.request for each in results] == asked
     finally:
         actors.close()
 
 
-def test_an_order_that_kills_its_actors_ends_the_run() -> None:
-    actors = Processes(AGENT, "covering_hard", 2)
-    weights = flat_weights(make_net(AGENT, make_layout(AGENT, "covering_hard", beyond=False)))
+def test_sending_never_waits_for_an_actor_that_is_starting_or_stopped() -> None:
+    agent = DQNConfig()
+    weights = policy(agent).weights()
+    actors = Processes(PolicySpec("dqn", agent, "covering_hard"), 1)
+    try:
+        process = actors._actors[0].process
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)  # while it starts: it reads nothing
+        begin = time.monotonic()
+        for number in range(4):
+            actors.send(request(1, 0.5, number=number), weights)
+        assert actors.receive(timeout=0.0) == []
+        assert time.monotonic() - begin < 2
+    finally:
+        begin = time.monotonic()
+        actors.close()
+        assert time.monotonic() - begin < 5
+    assert not process.is_alive()
+
+
+def test_an_actor_that_does_not_answer_is_replaced_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    actors = Processes(SPEC, 1)
+    try:
+        weights = policy().weights()
+        actors.send(request(1, 0.5), weights)
+        wait_for(actors)
+        stopped = actors._actors[0].process
+        assert stopped.pid is not None
+        os.kill(stopped.pid, signal.SIGSTOP)
+        actors.send(request(2, 0.5), weights)
+        monkeypatch.setattr(local, "STALL_SECONDS", 0.5)
+        time.sleep(0.6)
+        actors.receive(timeout=0.1)
+        monkeypatch.undo()
+        assert "did not answer" in actors.deaths[0]
+        assert not stopped.is_alive()
+        assert len(wait_for(actors)[0].episodes) == 2
+    finally:
+        actors.close()
+
+
+def test_a_request_that_kills_its_actors_ends_the_run() -> None:
+    actors = Processes(SPEC, 2)
+    weights = policy().weights()
 
     def kill() -> None:
-        pipe, (process, _) = next(each for each in actors._actors.items() if each[1][1])
-        process.kill()
-        actors._bury(pipe)
+        actor = next(each for each in actors._actors if each.requests)
+        actor.process.kill()
+        actors._replace(actor, "died")
 
     try:
-        actors.send(Order((0, 1), 1, (1.0, 0.0), 0.0, (4.0, 4.0)), weights)
+        actors.send(request(1, 0.0), weights)
         for _ in range(MAX_DEATHS):
             kill()
-            assert actors.receive(timeout=0.0) == []  # which gives the order to another
+            assert actors.receive(timeout=0.0) == []  # which gives the request to another
         with pytest.raises(ValueError, match="5 actor processes died of the same episodes"):
             kill()
     finally:
@@ -85,6 +126,6 @@ def test_an_order_that_kills_its_actors_ends_the_run() -> None:
 def wait_for(actors: Processes) -> list[Any]:
     until = time.monotonic() + 180
     while time.monotonic() < until:
-        if played := actors.receive(timeout=1):
-            return played
+        if results := actors.receive(timeout=1):
+            return results
     raise TimeoutError

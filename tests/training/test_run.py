@@ -17,17 +17,18 @@ import pytest
 from safetensors import SafetensorError
 from training.tiny import AGENT
 
+from trilith.agents.card import load_policy, weights_file
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import load_weights
 from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.support import tensors
 from trilith.support.config import to_json
 from trilith.support.files import alone, write_json
 from trilith.training import checkpoint
-from trilith.training.actor import Order, collect
+from trilith.training.actor import DemonstrateRequest, PlayRequest, Request, ValidateRequest, collect
 from trilith.training.config import TrainConfig, recipe_config, run_config
-from trilith.training.local import Inline, flat_weights
+from trilith.training.curriculum import CurriculumConfig
+from trilith.training.local import Inline
 from trilith.training.run import Run, resume, train
 
 SEARCHING = replace(AGENT, search=SearchConfig(3), amortise=0.5)
@@ -35,12 +36,22 @@ SHOWN = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
 
 
 def tiny(out: Path, agent: DQNConfig = AGENT, **options: Any) -> TrainConfig:
-    return TrainConfig(out=out, actors=0, episodes=4, evaluate_every=5, evaluate_scenes=2, agent=agent, **options)
+    given: dict[str, Any] = {"actors": 0, "curriculum": CurriculumConfig(10), **options}
+    return TrainConfig(out=out, episodes=4, evaluate_every=5, evaluate_scenes=2, agent=agent, **given)
+
+
+def loaded(path: Path) -> Any:
+    return load_policy(weights_file(path))[0]
+
+
+def learnt(out: Path) -> int:
+    """Learner steps of the last checkpoint."""
+    return int(checkpoint.load(out / checkpoint.NAME)[1]["learner"]["steps"])
 
 
 def saved(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays, facts = checkpoint.load(out / checkpoint.NAME)
-    for mine in ("seconds", "evaluated", "best", "last_valid"):  # when it was evaluated; nothing of learning depends on it
+    for mine in ("seconds", "validated", "best", "last_valid"):  # when it was evaluated; nothing of learning depends on it
         del facts[mine]
     return arrays, facts
 
@@ -62,7 +73,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
     go_on(tmp_path / "parts", steps=24)
     (arrays, facts), (arrays2, facts2) = saved(tmp_path / "whole"), saved(tmp_path / "parts")
     assert facts == facts2
-    assert facts["step"] == 24
+    assert facts["learner"]["steps"] == 24
     assert arrays.keys() == arrays2.keys()
     for name, array in arrays.items():
         assert array.tobytes() == arrays2[name].tobytes(), name
@@ -70,12 +81,12 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
         valid = [line["step"] for line in log(out, "valid")]
         assert valid == sorted(set(valid))
         assert valid[-1] == 24
-        assert load_weights(out).discount == AGENT.discount
+        assert loaded(out).config.discount == AGENT.discount
     # Evaluations at the same steps are the same, whatever others there were at the ends of the parts.
     whole, parts = ({line["step"]: {**line, "minutes": 0} for line in log(tmp_path / name, "valid")} for name in ("whole", "parts"))
     assert list(parts) == [5, 7, 10, 13, 15, 20, 24]
     assert {step: parts[step] for step in whole} == whole
-    assert facts["ordered"] == (6 if agent is SHOWN else 0)  # three at first, one for ten learner steps, two at once
+    assert facts["demonstrations"] == (6 if agent is SHOWN else 0)  # three at first, one for ten learner steps, two at once
     assert (arrays["shown.ring"].size > 0) == (agent is SHOWN)
 
 
@@ -100,29 +111,27 @@ def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path
     )
     write_json(config.out / "config.json", to_json(config))
     run = Run(config)
-    before = list(run.lengths)
-    run._take(collect(run.learner.net, config.task, order := run._next_order(True)), None)  # type: ignore[arg-type]
-    assert order.by_chance
-    assert order.epsilon == 1
-    assert run.actor_steps > 0
-    assert run.lengths == before
-    run.actor_steps = 200
-    run._take(collect(run.learner.net, config.task, order := run._next_order(True)), None)  # type: ignore[arg-type]
-    assert not order.by_chance
-    assert order.epsilon == config.agent.epsilon
-    assert run.lengths != before
+    learner: Any = run.learner
+    before = list(learner.lengths)
+    for warm_up in (True, False):
+        request = run._next_request(True)
+        assert isinstance(request, PlayRequest)
+        assert request.exploration.warm_up == warm_up
+        assert request.exploration.epsilon == (1 if warm_up else config.agent.epsilon)
+        run._take(collect(learner.policy, config.task, request), None)  # type: ignore[arg-type]
+        assert run.actor_steps > 0
+        assert (learner.lengths == before) == warm_up
+        learner.replay.added = 200
 
 
 def test_actor_processes_demonstrate_where_they_would_have_to_wait(tmp_path: Path) -> None:
     for actors, agent, waits in ((1, SHOWN, False), (0, SHOWN, True), (1, AGENT, True)):
         run = Run(replace(tiny(tmp_path, agent), actors=actors))
-        run.ordered = 100  # as many as there should be
-        order = run._next_order(wanted=False)
-        assert (order is None) == waits
-        assert order is None or order.demonstrate
-        wanted = run._next_order(wanted=True)
-        assert wanted is not None
-        assert not wanted.demonstrate
+        run.demonstrations = 100  # as many as there should be
+        request = run._next_request(wanted=False)
+        assert (request is None) == waits
+        assert request is None or isinstance(request, DemonstrateRequest)
+        assert isinstance(run._next_request(wanted=True), PlayRequest)
 
 
 PROGRAM = """
@@ -143,11 +152,11 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     process = subprocess.Popen([sys.executable, str(program), str(out)], env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 180
-    while time.monotonic() < until and not ((out / checkpoint.NAME).exists() and checkpoint.load(out / checkpoint.NAME)[1]["step"] > 3):
+    while time.monotonic() < until and not ((out / checkpoint.NAME).exists() and learnt(out) > 3):
         time.sleep(0.1)
     process.kill()
     process.wait()
-    step = saved(out)[1]["step"]
+    step = learnt(out)
     assert step > 3
 
     def interrupt() -> None:
@@ -160,7 +169,7 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
     thread.start()
     go_on(out, actors=0, minutes=30)  # far longer than until the interrupt
     thread.join()
-    assert saved(out)[1]["step"] > step
+    assert learnt(out) > step
     steps = [line["step"] for line in log(out, "train")]
     assert steps == sorted(steps)
 
@@ -229,22 +238,26 @@ def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
     """Learning goes on while they are, and after it."""
     run = Run(tiny(tmp_path, steps=9))
     write_json(tmp_path / "config.json", to_json(run.config))
-    played: list[bytes] = []
+    played: list[Any] = []
     send = Inline.send
 
-    def spy(self: Inline, order: Order, weights: Any) -> None:
-        if order.valid == 5:
-            played.append(weights.tobytes())
-        send(self, order, weights)
+    def spy(self: Inline, request: Request, weights: Any) -> None:
+        if isinstance(request, ValidateRequest) and request.step == 5:
+            played.append(weights)
+        send(self, request, weights)
+
+    def equal(one: dict[str, Any], two: dict[str, Any]) -> bool:
+        return all(np.array_equal(one[name], two[name]) for name in one.keys() | two.keys())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Inline, "send", spy)
         patch.setattr(run, "best", -100.0)
         patch.setattr(Run, "_finish", lambda *_: None)
         run.go(screen=False)
-    assert played == [flat_weights(load_weights(tmp_path / "best.safetensors").net).tobytes()]
+    [weights] = played
+    assert equal(weights, loaded(tmp_path / "best.safetensors").weights())
     assert json.loads((tmp_path / "best.json").read_text())["learner_steps"] == 5
-    assert played != [flat_weights(load_weights(tmp_path / "last.safetensors").net).tobytes()]
+    assert not equal(weights, loaded(tmp_path / "last.safetensors").weights())
 
 
 def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +299,7 @@ def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
     with alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
         go_on(tmp_path, steps=2)
     go_on(tmp_path, steps=2)
-    assert saved(tmp_path)[1]["step"] == 2
+    assert learnt(tmp_path) == 2
 
 
 def test_a_full_disk_is_told_and_the_old_checkpoint_kept(
@@ -322,7 +335,7 @@ def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
         config = TrainConfig(out=tmp_path / str(i), recipe="paper", actors=0, episodes=4, evaluate_scenes=1, steps=4, agent=agent)
         train(config, screen=False)
         arrays, facts = checkpoint.load(config.out / checkpoint.NAME)
-        assert facts["step"] == 4
+        assert facts["learner"]["steps"] == 4
         assert np.isfinite(facts["figures"]["loss"])
         assert all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("net."))
         copied = all(np.array_equal(array, arrays["target." + name[4:]]) for name, array in arrays.items() if name.startswith("net."))
@@ -334,9 +347,9 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
 
     train(tiny(tmp_path / "runs", steps=6, seeds=2), screen=False)
     runs = [tmp_path / "runs" / f"seed{seed}" for seed in (0, 1)]
-    assert all(load_weights(run) for run in runs)
+    assert all(loaded(run) for run in runs)
     with pytest.raises(ValueError, match=f"several seeds: choose one, such as {runs[0]}"):
-        load_weights(tmp_path / "runs")
+        loaded(tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
     plot([runs[0], Path("runs/seed1")], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -1,8 +1,11 @@
 """What the tests of training share: an agent that learns in no time, if little."""
 
+from typing import Any
+
 from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.policy import DQNPolicy, Exploration
 from trilith.nets.config import NetConfig
-from trilith.training.actor import Played
+from trilith.training.actor import PlayRequest, Result
 
 AGENT = DQNConfig(
     net=NetConfig(width=16, layers=1, heads=2, decoder=16),
@@ -10,11 +13,20 @@ AGENT = DQNConfig(
     ratio=0.2,
     min_replay=20,
     replay_mb=0.2,
-    curriculum_steps=10,
     first_demonstrations=0,
     demonstrations=0.0,
 )
 
 
-def returns(played: Played) -> list[float]:
-    return [float(episode.rewards.sum()) for episode in played.episodes]
+def policy(agent: DQNConfig = AGENT, task: str = "covering_hard") -> DQNPolicy:
+    return DQNPolicy(agent, task, beyond=False)
+
+
+def request(episodes: int, epsilon: float, number: int = 1, levels: tuple[float, ...] = (0.5, 0.5), **options: Any) -> PlayRequest:
+    """A request to play, with episodes of four steps expected at every level."""
+    forfeit = options.pop("forfeit", False)
+    return PlayRequest((0, number), episodes, levels, forfeit, Exploration(epsilon, (4.0,) * len(levels), **options))
+
+
+def returns(result: Result) -> list[float]:
+    return [float(episode.steps["reward"].sum()) for episode in result.episodes]

@@ -2,7 +2,8 @@
 
 Glue is free here, so every block is sticky and a path is a chain of blocks, each placed on the one before: one block a
 layer. The step limits leave room for three paths from the floor, so a path is chosen for how well it will stand rather
-than for its length. Welds give a little: a chain that leans or hangs over sags, and the obstacles are only 0.175 m away.
+than for its length. Glue is rigid: what holds to the floor no longer moves, however far it leans. That leaning, long arms
+and falling cost so much is from when glue bent and sank in. Obstacles are only 0.175 m away from a block in the next layer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REACH = 0.03
 WIDE = 0.4
 """A metre of block width: wide blocks are heavy and in the way of later paths."""
 DROP = 2.0
-"""A metre of free fall: glue bonds at the first touch, so a block that comes down fast stays pressed into what it hits."""
+"""A metre of free fall."""
 LEAN = 5.0
 """A metre by which the middle of a metre of block is beyond the edge of the block below."""
 SHIFT = 2.0

@@ -18,6 +18,6 @@ def save_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], facts: dict[str
     """Writes arrays, and texts by name, whole or not at all. Raises OSError in one line if that cannot be done."""
     with whole(path) as aside:
         try:
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, aside, facts)
+            save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, aside, facts)
         except SafetensorError as error:  # its own kind, also of a full disk
             raise OSError(f"cannot write {path}: {error}") from None
