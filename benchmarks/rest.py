@@ -23,11 +23,11 @@ import pyb2d3
 from rich.console import Console
 from rich.table import Table
 
+from trilith.builders import Planner, ScriptedBuilder
+from trilith.evaluation.frozen import frozen
 from trilith.world import physics
 from trilith.world.actions import CLEARANCE
-from trilith.builders import Planner, ScriptedBuilder
 from trilith.world.episode import step
-from trilith.evaluation.frozen import frozen
 from trilith.world.physics import settle
 from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SLOT_WIDTHS, SMALL, Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import TASKS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trilith.cli.main import main as cli
+from trilith.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def test_there_are_examples_and_commands():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_take_the_options_shown(command, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main([*shlex.split(command)[1:], "--help"])
+        main([*shlex.split(command)[1:], "--help"])
     assert stop.value.code == 0
     words = [word for word in shlex.split(command) if word.startswith("--")]
     text = capsys.readouterr().out

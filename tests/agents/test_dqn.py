@@ -10,10 +10,11 @@ import pytest
 import torch
 from nets.scenes import states
 
+from trilith.agents.base import Episode
+from trilith.agents.card import load_policy, save_weights, warn_of_physics, weights_file
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.learner import DQNLearner, shortfall, surprise
-from trilith.agents.dqn.policy import DQNAgent, choose, load_weights, make_layout, make_net, observe, save_weights, warn_of_physics
-from trilith.agents.replay import Episode, Replay
+from trilith.agents.dqn.learner import DQNLearner, Sample, large_margin_loss, search_cross_entropy
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
 from trilith.evaluation.play import play
 from trilith.nets.batch import Records, reference_rows
 from trilith.nets.config import NetConfig
@@ -29,32 +30,37 @@ SMALL = NetConfig(width=32, layers=1, heads=2, decoder=32)
 DISCOUNT = 0.9
 
 
-def searched(tried: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What an episode keeps of searches that tried one action in each state."""
-    return tried.astype(np.int32)[:, None], found.astype(np.float32)[:, None]
+def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, search: Any = None, demonstrated: bool = False) -> Episode:
+    """An episode as an actor yields it; `search` are the actions that searches tried and the values they found."""
+    dtype = np.dtype([*learner.policy.dtype.descr, ("reward", "f4")])
+    steps = np.zeros(len(records), dtype)
+    steps["state"], steps["action"], steps["reward"] = records, actions, rewards
+    if "tried" in (dtype.names or ()):
+        steps["tried"] = -1
+        tried, found = search if search is not None else (np.asarray(actions)[:, None], np.asarray(rewards)[:, None])
+        steps["tried"][:, : tried.shape[1]], steps["found"][:, : tried.shape[1]] = tried, found
+    return Episode(steps, 0, 1.0, demonstrated, None if demonstrated else Exploration(0.0, (4.0, 4.0)))
 
 
-def two_steps(config: DQNConfig, tried: int = 0) -> tuple[Replay, Records, dict[str, tuple[int, list[int], float]]]:
+def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[int], float]]]:
     """A task of two states. In the first, one action ends it for 0.5 and the other leads on for nothing; in the second, one
     earns 1 and the other costs 1. Nothing else is legal, though a network may well think that it would be better.
 
-    Returns a replay of all there is to see, both states, and (state, action, value) of each action.
+    Gives the learner all there is to see; returns both states, and (state, action, value) of each action.
     """
-    layout = make_layout(config, "covering_hard")
+    layout = learner.layout
     scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 3.0)]
     actions = {"end": (0, [0, SLOTS, 3, 0]), "on": (0, [3, SLOTS, 8, 0]), "good": (1, [6, SLOTS + 1, 5, 0]), "bad": (1, [0, SLOTS, 2, 0])}
     masks = [np.zeros((SLOTS, len(scenes[0]), layout.offsets), dtype=bool) for _ in scenes]
     for state, (slot, receiver, offset, _) in actions.values():
         masks[state][[k for k in range(SLOTS) if scenes[0].size[k, 0] == scenes[0].size[slot, 0]], receiver, offset] = True
     records = layout.pack(scenes, masks)
-    replay = Replay(layout, 1, DISCOUNT, tried=tried)
     for names, rewards in ((["end"], [0.5]), (["on", "good"], [0.0, 1.0]), (["on", "bad"], [0.0, -1.0])):
         for sticky in (0, 1):
             done = np.array([[*actions[name][1][:3], sticky] for name in names], dtype=np.int32)
-            earned = np.array(rewards, dtype=np.float32)
-            replay.add(Episode(records[: len(names)], done, earned, *searched(done, earned), 0, 1.0))
+            learner.add(episode(learner, records[: len(names)], done, rewards))
     value = {"end": 0.5, "on": DISCOUNT, "good": 1.0, "bad": -1.0}
-    return replay, records, {name: (*actions[name], value[name]) for name in actions}
+    return records, {name: (*actions[name], value[name]) for name in actions}
 
 
 @pytest.mark.parametrize("network", ["attention", "graph"])
@@ -64,21 +70,21 @@ def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool
     net = replace(SMALL, network=network, recurrent=1)
     rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1}
     config = DQNConfig(net=net, discount=DISCOUNT, double=double, batch=16, mirror=False, **rates)
-    replay, records, known = two_steps(config)
-    learner = DQNLearner(config, replay.layout, seed=0)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    records, known = two_steps(learner)
     rng = np.random.default_rng(0)
     for _ in range(300):
-        learner.learn(replay, rng)
+        learner.step(rng)
     for name, (state, action, value) in known.items():
-        batch = replay.layout.unpack(records[state : state + 1])
-        assert float(learner.acting.q_at(batch, torch.tensor([action]))) == pytest.approx(value, abs=0.07), name
+        batch = learner.layout.unpack(records[state : state + 1])
+        assert float(learner.policy.net.q_at(batch, torch.tensor([action]))) == pytest.approx(value, abs=0.07), name
     assert greedy(learner, records) == [known["on"][1][1:3], known["good"][1][1:3]]
 
 
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     """Receiver and offset of the best action in each state."""
-    choices = choose(learner.acting, records, np.zeros(len(records), dtype=bool), np.random.default_rng(0))
-    return [choice.action[1:3].tolist() for choice in choices if choice]
+    choices = choose(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
+    return [action[1:3].tolist() for action in choices if action is not None]
 
 
 @pytest.mark.parametrize(("network", "mirror"), [("attention", True), ("attention", False), ("graph", True)])
@@ -89,22 +95,21 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
     net = replace(SMALL, network=network, recurrent=1)
     base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1)
     shown = replace(base, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
-    amortised = replace(base, amortise=5.0)
+    amortised = replace(base, amortise=5.0, search=SearchConfig(3))
     forgotten = replace(shown, margin_steps=60)
     for config in (base, shown, forgotten, amortised):
-        replay, records, known = two_steps(config, tried=3)
+        learner = DQNLearner(config, "covering_hard", seed=0)
+        records, known = two_steps(learner)
         lesser = np.array([known["end"][1]], np.int32)
         tried = np.array([[known["end"][1], known["on"][1], [*known["on"][1][:3], 1]]], np.int32)  # what is not tried stays as it is
         found = tried, np.array([[2.0, 0.5, 0.5]], np.float32)
-        episode = Episode(records[:1], lesser, np.array([0.5], np.float32), *found, 0, 1.0)
-        demos = Replay(replay.layout, 1, DISCOUNT, tried=3)
-        demos.add(episode)
+        if config in (shown, forgotten):
+            learner.add(episode(learner, records[:1], lesser, [0.5], found, demonstrated=True))
         for _ in range(6):  # as often as the better one is seen
-            replay.add(episode)
-        learner = DQNLearner(config, replay.layout, seed=0)
+            learner.add(episode(learner, records[:1], lesser, [0.5], found))
         rng = np.random.default_rng(0)
         for _ in range(150):
-            learner.learn(replay, rng, demos if config in (shown, forgotten) else None)
+            learner.step(rng)
         assert greedy(learner, records)[0] == known["on" if config in (base, forgotten) else "end"][1][1:3]
 
 
@@ -127,18 +132,18 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
                 assert root.best == pytest.approx(max(value, 0.0))
                 assert searcher.step(root.state, int(root.names[-1]))[1:] == (0.0, True), "to stop ends it and earns nothing"
         if mask == "legal":
-            replay, _, _ = two_steps(config)
-            learner = DQNLearner(config, replay.layout, seed=0)
+            learner = DQNLearner(config, "covering_hard", seed=0)
+            two_steps(learner)
             learner.net.load_state_dict(net.state_dict())
             learner.target.load_state_dict(net.state_dict())
-            sample = replay.sample(np.random.default_rng(0), 40, 1)
+            sample = Sample.of(*learner.replay.windows(np.random.default_rng(0), 40, 2), DISCOUNT)
             assert learner._targets(sample).numpy() == pytest.approx(sample.returns), "what follows is never worth less than 0"
 
 
-def test_surprise_is_the_cross_entropy_with_what_was_found() -> None:
+def test_what_searches_found_is_learnt_by_cross_entropy_with_what_was_found() -> None:
     values = torch.tensor([[1.0, 2.0, -torch.inf, 0.0], [0.5, 0.0, 0.0, 0.0], [4.0, 0.0, 1.0, 2.0]], requires_grad=True)
     tried, found = torch.tensor([[1, 3, -1], [-1, -1, -1], [1, 2, 3]]), torch.tensor([[0.0, 3.0, 9.0], [9.0, 9.0, 9.0], [0.0, 1.0, 2.0]])
-    first, second, third = surprise(values, tried, found, 0.5)
+    first, second, third = search_cross_entropy(values, tried, found, 0.5)
     wanted, said = (np.exp(np.array(each) / 0.5) for each in ([0.0, 3.0], [2.0, 0.0]))
     assert float(first.detach()) == pytest.approx(-(wanted / wanted.sum() * np.log(said / said.sum())).sum(), rel=1e-5)
     assert float(second.detach()) == 0.0, "nothing was searched"
@@ -149,9 +154,9 @@ def test_surprise_is_the_cross_entropy_with_what_was_found() -> None:
     assert values.grad[2].numpy() == pytest.approx(0.0, abs=1e-6), "it says what was found"
 
 
-def test_a_shortfall_is_what_is_missing_to_the_margin() -> None:
+def test_the_large_margin_loss_is_what_is_missing_to_the_margin() -> None:
     values = torch.tensor([[1.0, 2.0, -torch.inf], [1.0, 5.0, 0.0], [1.0, 1.2, 0.0]])
-    assert shortfall(values, torch.tensor([0, 1, 1]), 0.5).tolist() == pytest.approx([1.5, 0.0, 0.3])
+    assert large_margin_loss(values, torch.tensor([0, 1, 1]), 0.5).tolist() == pytest.approx([1.5, 0.0, 0.3])
 
 
 OPTIONS = [
@@ -215,11 +220,11 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     records = observe(layout, scenes)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
-        for scene, choice in zip(scenes, choose(net, records, random, np.random.default_rng(0)), strict=True):
+        for scene, choice in zip(scenes, choose(net, records, random, [np.random.default_rng(0)] * 40), strict=True):
             if choice is None:
                 assert mask != "none"
                 continue
-            action = choice.action.tolist()
+            action = choice.tolist()
             placement = layout.decode(scene, action)
             seen += placement is not None
             if mask != "none":
@@ -240,31 +245,34 @@ def test_legal_placements_never_collide() -> None:
     assert agent.act([], []) == []
 
 
+def loaded(path: Path) -> Any:
+    return load_policy(weights_file(path))[0].agent
+
+
 def test_weights_come_back_from_their_files(tmp_path: Path) -> None:
     config = DQNConfig(net=SMALL, offsets=7)
-    net = make_net(config, make_layout(config, "silhouette"))
-    save_weights(tmp_path / "best.safetensors", config, "silhouette", net, {"seed": 3})
-    agent = load_weights(tmp_path)
+    policy = DQNPolicy(config, "silhouette")
+    save_weights(tmp_path / "best.safetensors", "dqn", config, "silhouette", policy.weights(), {"seed": 3})
+    agent = loaded(tmp_path)
     found = states("silhouette", 5)
     rngs = [np.random.default_rng(0)] * 5
-    assert agent.act(found, rngs) == DQNAgent(net).act(found, rngs) == load_weights(tmp_path / "best.safetensors").act(found, rngs)
+    assert agent.act(found, rngs) == policy.agent.act(found, rngs) == loaded(tmp_path / "best.safetensors").act(found, rngs)
 
 
 def test_damaged_or_missing_weights_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a run, or has not been evaluated") as error:
-        load_weights(tmp_path)
+        loaded(tmp_path)
     assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="cannot read"):
-        load_weights(tmp_path / "none.safetensors")
+        loaded(tmp_path / "none.safetensors")
     config = DQNConfig(net=SMALL)
-    net = make_net(config, make_layout(config, "silhouette"))
     path = tmp_path / "best.safetensors"
-    save_weights(path, replace(config, offsets=9), "silhouette", net, {})
+    save_weights(path, "dqn", replace(config, offsets=9), "silhouette", DQNPolicy(config, "silhouette").weights(), {})
     with pytest.raises(ValueError, match="cannot use the weights") as error:
-        load_weights(path)
+        loaded(path)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="cannot use the weights"):
-        load_weights(path)
+        loaded(path)
 
 
 def test_what_does_not_go_together_is_refused() -> None:
@@ -300,13 +308,55 @@ def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) 
 def test_weights_of_older_physics_load_with_one_line_of_warning_once_a_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "best.safetensors"
     config = DQNConfig(net=SMALL)
-    save_weights(path, config, "silhouette", make_net(config, make_layout(config, "silhouette")), {})
+    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
     warn_of_physics.cache_clear()
-    load_weights(path)
+    loaded(path)
     assert capsys.readouterr().err == ""
     card = json.loads(path.with_suffix(".json").read_text())
     del card["physics"]
     path.with_suffix(".json").write_text(json.dumps(card))
-    load_weights(path)
-    load_weights(path)
+    loaded(path)
+    loaded(path)
     assert capsys.readouterr().err.count("version 1 of the physics") == 1
+
+
+WRONG = [
+    ("algorithm", "alchemy", "no algorithm 'alchemy'"),
+    ("observation", "objects-9", "objects-9"),
+    ("action", "dance-1", "dance-1"),
+    ("format", 99, "format 99"),
+    ("physics", "x", "physics 'x'"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "told"), WRONG)
+def test_a_card_that_does_not_fit_is_one_clear_line(tmp_path: Path, name: str, value: Any, told: str) -> None:
+    path, config = tmp_path / "best.safetensors", DQNConfig(net=SMALL)
+    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
+    card = json.loads(path.with_suffix(".json").read_text())
+    path.with_suffix(".json").write_text(json.dumps(card | {name: value}))
+    with pytest.raises(ValueError, match=told) as error:
+        loaded(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_checkpoint_whose_optimiser_does_not_fit_is_refused_before_it_is_used() -> None:
+    config = DQNConfig(net=SMALL, batch=4, mirror=False)
+    learner, other = (DQNLearner(config, "covering_hard", seed) for seed in (0, 1))
+    two_steps(learner)
+    learner.step(np.random.default_rng(0))
+    arrays, facts = learner.state()
+    moment = next(name for name in arrays if name.endswith("exp_avg"))
+    before = other.policy.weights()
+    for damaged in (
+        arrays | {moment: arrays[moment][..., :1]},
+        arrays | {moment: arrays[moment].astype(np.float64)},
+        {name: array for name, array in arrays.items() if name != moment},
+        arrays | {"replay.added": np.array(10**9)},
+        arrays | {"replay.ring": arrays["replay.ring"][:-1]},
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            DQNLearner(config, "covering_hard", 1).load(damaged, facts)
+    assert all(np.array_equal(before[name], other.policy.weights()[name]) for name in before)
+    other.load(arrays, facts)
+    assert other.steps == 1

@@ -5,9 +5,10 @@ import pytest
 from worlds import played
 
 from trilith.agents import registry as agents
+from trilith.agents.card import save_weights
 from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import make_layout, make_net, save_weights
+from trilith.agents.dqn.policy import DQNPolicy
 from trilith.agents.registry import AGENTS, available, fingerprint, load, trained_for
 from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
@@ -77,14 +78,14 @@ def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkey
     assert available() == [*AGENTS]
     config = DQNConfig(net=NetConfig(width=16, layers=1, heads=2, decoder=16))
     for task in ("silhouette", "covering_hard"):
-        save_weights(tmp_path / "tiny" / f"{task}.safetensors", config, task, make_net(config, make_layout(config, task)), {})
+        save_weights(tmp_path / "tiny" / f"{task}.safetensors", "dqn", config, task, DQNPolicy(config, task).weights(), {})
     assert available() == [*AGENTS, "tiny"]
     assert [trained_for("tiny", task) for task in TASKS] == [task in ("silhouette", "covering_hard") for task in TASKS]
     shipped = load("tiny")
     for task in ("silhouette", "covering_hard"):
         states, rngs = [start(task, "hardest", np.random.default_rng(k)) for k in range(3)], [np.random.default_rng(0)] * 3
         weights = tmp_path / "tiny" / f"{task}.safetensors"
-        assert shipped.act(states, rngs) == load(weights).act(states, rngs)
+        assert shipped.act(states, rngs) == load(str(weights)).act(states, rngs)
         assert len(load("tiny", SearchConfig(5)).act(states, rngs)) == 3
         assert fingerprint("tiny", task) == fingerprint(str(weights), task)
         assert trained_for(str(weights), task)

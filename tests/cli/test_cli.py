@@ -13,7 +13,7 @@ from shell import ENVIRONMENT, refused, trilith
 
 import trilith as trilith_package
 from trilith.agents.chance import LegalAgent
-from trilith.cli.main import main as cli
+from trilith.cli import main as cli
 from trilith.evaluation import frozen
 from trilith.evaluation.play import play
 from trilith.render.pictures import picture
@@ -250,12 +250,12 @@ BAD = {
     "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
     "demo --budget -1": "budget -1: must be 0 or more",
     "train --task tower": "there is no task 'tower'",
-    "train --recipe slow": "there is no recipe 'slow': choose fast, paper, save",
+    "train --recipe slow": "there is no recipe 'slow': choose fast, paper, gn-dqn-mcts, save",
     "train --actors -1": "actors -1: must be 0 or more",
     "train --evaluate-every 0": "evaluate_every 0: must be 1 or more",
-    "train --temperature 0": "temperature 0.0: must be above 0",
-    "train --amortise 1": "amortise 1.0 needs a search to learn from",
-    "train --actions absolute --network graph --mask edges --first-demonstrations 0 --demonstrations 0": "cannot be mirrored",
+    "train --agent.temperature 0": "temperature 0.0: must be above 0",
+    "train --agent.amortise 1": "amortise 1.0 needs a search to learn from",
+    "train --actions absolute --agent.net.network graph --agent.mask edges --agent.first-demonstrations 0 --agent.demonstrations 0": "cannot be mirrored",
     "train --out file/run": "cannot write file/run: Not a directory",
     "train --resume folder": "cannot read folder/config.json",
     "train --evaluate-scenes 2000": "evaluate_scenes 2000: there are 1000",
@@ -270,15 +270,15 @@ BAD = {
     "train --seed -1": "seed -1: must be 0 or more",
     "train --minutes nan": "minutes nan: must be 0 or more",
     "train --steps -5": "steps -5: must be 0 or more",
-    "train --replay-mb inf": "replay_mb inf: must be above 0",
+    "train --agent.replay-mb inf": "replay_mb inf: must be above 0",
     "train --resume episode.json": "cannot read episode.json/config.json",
-    "train --heads 3": "width 64: must be a multiple of heads, 3",
-    "train --discount 2": "discount 2.0: must be from 0 to 1",
+    "train --agent.net.heads 3": "width 64: must be a multiple of heads, 3",
+    "train --agent.discount 2": "discount 2.0: must be from 0 to 1",
     "report nowhere": "nowhere is not a folder with results",
     "report folder": "folder has no result of trilith evaluate",
     "report .": "cut.json is not JSON",
     "tower": "Unrecognized options: tower",
-    "": "Expected one of {tasks, agents, scene, film, demo, web, evaluate, report, train, plot, scenes}",
+    "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, report, train, plot, scenes}",
 }
 
 

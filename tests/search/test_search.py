@@ -314,7 +314,7 @@ def test_ideas_are_what_was_tried_best_first_with_how_it_goes_on() -> None:
 
 def test_only_the_first_block_of_a_width_is_considered() -> None:
     [state] = starts(1)
-    assert first_of_width(state).tolist() == [i == SLOT_WIDTHS.index(width) for i, width in enumerate(SLOT_WIDTHS)]
+    assert first_of_width(state.scene).tolist() == [i == SLOT_WIDTHS.index(width) for i, width in enumerate(SLOT_WIDTHS)]
     [prior] = LegalAgent().priors([state])
     slots = {LegalAgent().placement(state, int(name)).slot for name in prior.names}  # type: ignore[union-attr]
     assert slots == {0, 3, 6}

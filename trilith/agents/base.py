@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.world.episode import State
-from trilith.world.scene import Placement
+if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
+    from trilith.world.episode import State
+    from trilith.world.scene import Placement
 
 Weights = dict[str, NDArray[Any]]
 """Parameters by their names."""
@@ -126,9 +127,6 @@ class Learner(Protocol):
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises ValueError in one line if it is of another learner."""
         ...
-
-
-C = TypeVar("C")
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ ZOO = Path(__file__).parent.parent / "zoo"
 """Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
 
 
-def load(name: str, search: SearchConfig | None = None, forfeit: bool = False) -> Agent:
+def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *, budget: int = 0) -> Agent:
     """The agent of a name, of the folder of a training run or a file of weights, or a class of your own, as my_module:MyAgent.
 
     With a budget to `search`, it acts by search.
@@ -50,7 +50,8 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False) -
     `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
     """
     agent = _load(name)
-    if search is None or not search.budget:
+    search = search or SearchConfig(budget)
+    if not search.budget:
         return agent
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")

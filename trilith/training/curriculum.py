@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from trilith.support.config import check_least
-from trilith.world.tasks import get_task
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,8 @@ class Schedule:
     """
 
     def __init__(self, task: str, config: CurriculumConfig) -> None:
+        from trilith.world.tasks import get_task  # options are shown without the engine
+
         self.mix = get_task(task).mix
         self.steps, self.hardest_share = config.steps, config.hardest_share
 

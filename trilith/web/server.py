@@ -26,8 +26,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+import trilith.web.wire as wire
 from trilith.agents.registry import available, shipped
-from trilith.web import wire
 from trilith.web.guard import LOOPBACK, Guard
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
 from trilith.world.actions import CLEARANCE, OFFSETS

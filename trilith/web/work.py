@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+import trilith.web.wire as wire
 from trilith.agents.base import Agent
 from trilith.agents.chance import LegalAgent
 from trilith.agents.registry import load
 from trilith.search.config import SearchConfig
-from trilith.web import wire
 from trilith.web.ideas import think
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement
