@@ -296,7 +296,7 @@ def test_a_config_survives_json() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"heads": 3}, {"heads": 0}, {"width": -1}, {"layers": 0}, {"recurrent": 0}, {"discount": float("nan")}, {"epsilon": float("nan")},
-     {"demonstration_share": 2}, {"hardest_share": -0.1}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
+     {"demonstration_share": 2}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
 )  # fmt: skip
 def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) -> None:
     [(name, value)] = wrong.items()

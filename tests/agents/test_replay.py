@@ -79,5 +79,5 @@ def test_it_comes_back_from_its_arrays() -> None:
         state | {"added": np.array(3)},
         state | {"added": np.array(0.5)},
     ):
-        with pytest.raises(ValueError, match="does not fit|cannot have had"):
+        with pytest.raises(ValueError, match=r"does not fit|cannot have had"):
             Replay(DTYPE, 0).load(damaged)

@@ -255,7 +255,7 @@ BAD = {
     "train --evaluate-every 0": "evaluate_every 0: must be 1 or more",
     "train --agent.temperature 0": "temperature 0.0: must be above 0",
     "train --agent.amortise 1": "amortise 1.0 needs a search to learn from",
-    "train --actions absolute --agent.net.network graph --agent.mask edges --agent.first-demonstrations 0 --agent.demonstrations 0": "cannot be mirrored",
+    "train --actions absolute --agent.net.network graph --agent.mask edges": "demonstrates relative actions",
     "train --out file/run": "cannot write file/run: Not a directory",
     "train --resume folder": "cannot read folder/config.json",
     "train --evaluate-scenes 2000": "evaluate_scenes 2000: there are 1000",

@@ -77,9 +77,9 @@ class Scene:
 
         if self.budget < 1:
             raise ValueError(f"budget {self.budget}: must be 1 or more")
-        agent, rng = load(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
         if not trained_for(name, self.task):
             raise ValueError(f"the agent {name} was not trained for {self.task}")
+        agent, rng = load(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
         assert isinstance(agent, SearchAgent)
         for _ in range(self.steps):
             [placement] = agent.act([state], [rng])

@@ -1,0 +1,52 @@
+"""An algorithm that the package has never heard of trains through the same run: actors, checkpoint, resume, validation, card."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trilith.agents.registry import load
+from trilith.evaluation.evaluate import evaluate
+from trilith.training import checkpoint
+from trilith.training.config import TrainConfig, recipe_config, run_config
+from trilith.training.run import resume, train
+
+
+def config(out: Path, **options: Any) -> TrainConfig[Any]:
+    given = {"actors": 0, "episodes": 8, "evaluate_every": 40, "evaluate_scenes": 4, "task": "silhouette", **options}
+    return replace(recipe_config("toy_algorithm:tiny"), out=out, **given)
+
+
+def kept(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays, facts = checkpoint.load(out / checkpoint.NAME)
+    return arrays, {name: value for name, value in facts.items() if name not in ("seconds", "last_valid", "best", "validated")}
+
+
+def test_the_file_is_one_that_can_be_read_in_one_sitting() -> None:
+    assert len((Path(__file__).parent / "toy_algorithm.py").read_text().splitlines()) < 150
+
+
+def test_it_learns_resumes_bit_for_bit_and_is_evaluated_from_its_card(tmp_path: Path) -> None:
+    train(config(tmp_path / "whole", steps=120), screen=False)
+    train(config(tmp_path / "parts", steps=50), screen=False)
+    resume(replace(run_config(tmp_path / "parts"), steps=120), screen=False)
+    (arrays, facts), (arrays2, facts2) = kept(tmp_path / "whole"), kept(tmp_path / "parts")
+    assert facts == facts2
+    assert all(array.tobytes() == arrays2[name].tobytes() for name, array in arrays.items())
+    assert arrays["linear"].any()
+    card = json.loads((tmp_path / "whole" / "best.json").read_text())
+    assert (card["algorithm"], card["agent"], card["task"]) == ("toy_algorithm", {"candidates": 16}, "silhouette")
+    assert load(str(tmp_path / "whole")).act([], []) == []
+    result = evaluate(str(tmp_path / "whole"), "silhouette", 0, scenes=8, split="valid", workers=2)
+    assert result["episodes"] == 8
+    with pytest.raises(ValueError, match="does not value actions, so it cannot search"):
+        load(str(tmp_path / "whole"), budget=3)
+
+
+def test_it_trains_with_an_actor_process(tmp_path: Path) -> None:
+    train(config(tmp_path, steps=30, actors=1, recipe="toy_algorithm:bold"), screen=False)
+    assert kept(tmp_path)[1]["learner"]["steps"] == 30
+    assert np.isfinite(kept(tmp_path)[0]["linear"]).all()
