@@ -84,7 +84,7 @@ def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkey
     for task in ("silhouette", "covering_hard"):
         states, rngs = [start(task, "hardest", np.random.default_rng(k)) for k in range(3)], [np.random.default_rng(0)] * 3
         weights = tmp_path / "tiny" / f"{task}.safetensors"
-        assert shipped.act(states, rngs) == load(weights).act(states, rngs)
+        assert shipped.act(states, rngs) == load(str(weights)).act(states, rngs)
         assert len(load("tiny", SearchConfig(5)).act(states, rngs)) == 3
         assert fingerprint("tiny", task) == fingerprint(str(weights), task)
         assert trained_for(str(weights), task)
