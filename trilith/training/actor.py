@@ -14,7 +14,7 @@ import numpy as np
 
 from trilith.agents.dqn.policy import Choice, DQNAgent, choose, observe
 from trilith.agents.replay import Episode
-from trilith.builders.planner import PLANS
+from trilith.builders.registry import plan_for
 from trilith.evaluation.frozen import frozen
 from trilith.nets.batch import Layout, Records, reference_rows
 from trilith.nets.qnet import QNet
@@ -103,7 +103,7 @@ def _demonstrate(layout: Layout, first: State, forfeit: bool) -> Episode | None:
     None if it would build nothing, or if these are not near enough and what it builds breaks: its own grid is the default one.
     """
     state, steps = first, []
-    for placement in PLANS[first.task](first):
+    for placement in plan_for(first.task)(first):
         action = layout.encode(state.scene, placement)
         after = step(state, layout.decode(state.scene, action), forfeit)
         steps.append(_Step(observe(layout, [state.scene])[0], after.reward, Choice(np.array(action))))

@@ -18,7 +18,7 @@ class TrainConfig:
     """Train an agent by deep Q-learning."""
 
     task: str = "covering_hard"
-    """silhouette, connecting, covering or covering_hard."""
+    """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "fast"
     """Where the defaults of the agent's options come from, which `trilith train --recipe NAME --help` shows: fast (ours), save (actors
     search, and it learns what they find), or paper (its hyper-parameters where it prints them)."""
@@ -62,6 +62,17 @@ def recipe_config(recipe: str) -> TrainConfig:
     if recipe not in RECIPES:
         raise ValueError(f"there is no recipe {recipe!r}: choose {', '.join(RECIPES)}")
     return TrainConfig(recipe=recipe, agent=RECIPES[recipe])
+
+
+def only_what_is_planned(config: TrainConfig) -> tuple[TrainConfig, str]:
+    """The config without demonstrations, and a line that says so, if its task has no planner to make them; else itself and ""."""
+    from trilith.builders.registry import has_planner  # here, because the command line reads a config without the engine
+
+    agent = config.agent
+    if not (agent.first_demonstrations or agent.demonstrations) or has_planner(config.task):
+        return config, ""
+    agent = replace(agent, first_demonstrations=0, demonstrations=0.0)
+    return replace(config, agent=agent), f"there is no planner for {config.task}: training without demonstrations"
 
 
 def run_config(out: Path) -> TrainConfig:

@@ -160,7 +160,11 @@ class Processes:
 def _actor_main(pipe: Connection, config: DQNConfig, task: str) -> None:
     """An actor process: plays orders until the learner hangs up."""
     torch.set_num_threads(1)
-    net = make_net(config, make_layout(config, task, beyond=False))
+    try:
+        net = make_net(config, make_layout(config, task, beyond=False))
+    except ValueError as error:  # such as a task that only the learner's process knows
+        pipe.send(str(error))
+        return
     orders: SimpleQueue[tuple[Order, Weights] | None] = SimpleQueue()
     threading.Thread(target=_read, args=(pipe, orders), daemon=True).start()
     while given := orders.get():

@@ -28,7 +28,7 @@ from trilith.support.config import to_json
 from trilith.support.files import alone, make_folder, write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, Played
-from trilith.training.config import CONFIG, TrainConfig, run_config
+from trilith.training.config import CONFIG, TrainConfig, only_what_is_planned, run_config
 from trilith.training.curriculum import Curriculum, Schedule
 from trilith.training.local import Actors, Inline, Processes, Weights, flat_weights, set_weights
 from trilith.training.log import Log, cut_log
@@ -55,6 +55,9 @@ def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
     If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
     their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
+    config, note = only_what_is_planned(config)
+    if note and screen:
+        print(note, file=sys.stderr)
     several = [
         replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}") for seed in range(config.seed, config.seed + config.seeds)
     ]
