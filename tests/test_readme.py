@@ -2,12 +2,12 @@
 
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from trilith.cli.main import main as cli
-
+cli = import_module("trilith.cli.main")  # the room has its function under the same name
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

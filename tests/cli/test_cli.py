@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -13,7 +14,6 @@ from shell import ENVIRONMENT, refused, trilith
 
 import trilith as trilith_package
 from trilith.agents.chance import LegalAgent
-from trilith.cli.main import main as cli
 from trilith.evaluation import frozen
 from trilith.evaluation.play import play
 from trilith.render.pictures import picture
@@ -22,6 +22,7 @@ from trilith.training.config import TrainConfig
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 
+cli = import_module("trilith.cli.main")  # the room has its function under the same name
 HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.world.physics")
 
 
