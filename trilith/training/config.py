@@ -64,17 +64,6 @@ def recipe_config(recipe: str) -> TrainConfig:
     return TrainConfig(recipe=recipe, agent=RECIPES[recipe])
 
 
-def only_what_is_planned(config: TrainConfig) -> tuple[TrainConfig, str]:
-    """The config without demonstrations, and a line that says so, if its task has no planner to make them; else itself and ""."""
-    from trilith.builders.registry import has_planner  # here, because the command line reads a config without the engine
-
-    agent = config.agent
-    if not (agent.first_demonstrations or agent.demonstrations) or has_planner(config.task):
-        return config, ""
-    agent = replace(agent, first_demonstrations=0, demonstrations=0.0)
-    return replace(config, agent=agent), f"there is no planner for {config.task}: training without demonstrations"
-
-
 def run_config(out: Path) -> TrainConfig:
     """The config of the run in a folder. Raises ValueError in one line if there is none."""
     return replace(from_json(TrainConfig, read_json(out / CONFIG)), out=out)

@@ -22,13 +22,14 @@ import torch
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import make_layout, save_weights
 from trilith.agents.replay import Replay
+from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
 from trilith.nets.qnet import QNet
 from trilith.support.config import to_json
 from trilith.support.files import alone, make_folder, write_json
 from trilith.training import checkpoint
 from trilith.training.actor import Order, Played
-from trilith.training.config import CONFIG, TrainConfig, only_what_is_planned, run_config
+from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import Curriculum, Schedule
 from trilith.training.local import Actors, Inline, Processes, Weights, flat_weights, set_weights
 from trilith.training.log import Log, cut_log
@@ -55,9 +56,6 @@ def train(config: TrainConfig, screen: bool = True) -> dict[str, Any]:
     If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
     their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
-    config, note = only_what_is_planned(config)
-    if note and screen:
-        print(note, file=sys.stderr)
     several = [
         replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}") for seed in range(config.seed, config.seed + config.seeds)
     ]
@@ -133,6 +131,8 @@ class Run:
             raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
         torch.set_num_threads(config.threads)
         task = get_task(config.task)
+        self.planned = has_planner(config.task)
+        """Whether there can be demonstrations."""
         layout = make_layout(agent, config.task, beyond=False)
         self.learner = DQNLearner(agent, layout, config.seed)
         tried = agent.search.budget if agent.amortise else 0
@@ -183,6 +183,8 @@ class Run:
         actors: Actors = Processes(config.agent, config.task, config.actors) if config.actors else Inline(config.agent, config.task)
         try:
             with Log(config.out, screen) as log:
+                if not self.planned and (config.agent.first_demonstrations or config.agent.demonstrations):
+                    log.say(f"there is no planner for {config.task}: training without demonstrations")
                 self._loop(actors, log, stop)
                 self._save(log)
                 if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
@@ -237,9 +239,9 @@ class Run:
         if config.evaluate_scenes and due > self.evaluated:
             return self._evaluation(due)
         agent = config.agent
-        show = self.ordered < agent.first_demonstrations + agent.demonstrations * step
+        show = self.planned and self.ordered < agent.first_demonstrations + agent.demonstrations * step
         if not wanted and not show:
-            if not (config.actors and agent.demonstrations):
+            if not (self.planned and config.actors and agent.demonstrations):
                 return None
             show = True  # better than to wait for the learner
         self.orders += 1
