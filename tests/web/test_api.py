@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -325,8 +326,7 @@ def test_a_slow_search_blocks_nobody_who_builds() -> None:
         client.close()
 
 
-def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered(client: Client) -> None:
-    refused(client, "start", {"task": "own_task:Tower", "level": 0, "seed": 0}, "no task 'own_task:Tower' here: choose silhouette")
+def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered() -> None:
     running = Client(create_app(workers=1, tasks=["own_task:Tower"]))
     try:
         [first] = begin(running, "own_task:Tower", 2)
@@ -338,6 +338,7 @@ def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered(client: Cli
         text = json.dumps(Recording(begun, tuple(placements)).to_json())
         assert len(running.post("open", {"text": text}).json()["recordings"]) == 1
         refused(running, "act", {"state": first["state"], "agent": "planner"}, "no planner for own_task:Tower")
-        refused(running, "start", {"task": "antigravity:fly", "level": 0, "seed": 0}, "no task 'antigravity:fly' here")
+        refused(running, "start", {"task": "own_agent:Flat", "level": 0, "seed": 0}, "no task 'own_agent:Flat' here: choose silhouette")
+        assert "own_agent" not in sys.modules, "a request has nothing imported"
     finally:
         running.close()
