@@ -36,7 +36,7 @@ class Photographer:
         """Lets the agent choose the first placements; on the page they are a person's."""
         for _ in range(count):
             placed = self.page.evaluate(
-                "() => trilith.api.act(trilith.world.episode.now.text, 'planner', 1, false).then(({ placement }) => placement)"
+                "() => trilith.api.act(trilith.episode.now.text, 'planner', 1, false).then(({ placement }) => placement)"
             )
             self.page.evaluate("(placement) => trilith.place(placement)", placed)
             self.page.wait_for_function(CLOCK)
@@ -48,7 +48,7 @@ class Photographer:
 
     def drag(self, x: float, y: float) -> None:
         """Holds the first block that fits an unfilled target, without letting go."""
-        scene = self.page.evaluate("() => trilith.world.episode.state.scene")
+        scene = self.page.evaluate("() => trilith.episode.state.scene")
         slot = scene["role"].index(Role.AVAILABLE)
         where = """([x, y]) => {
             const box = trilith.stage.canvas.getBoundingClientRect(), view = trilith.stage.layout()[0];
@@ -61,7 +61,7 @@ class Photographer:
     def play(self) -> None:
         """Lets the agent build to the end."""
         self.page.click("#play")
-        self.page.wait_for_function("() => trilith.world.episode.ended && !trilith.watch.playing", timeout=120000)
+        self.page.wait_for_function("() => trilith.episode.ended && !trilith.watch.playing", timeout=120000)
 
     def compare(self) -> None:
         """Lets two agents build to the end."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "trilith.cli.main"]
+COMMAND = [sys.executable, "-m", "trilith.cli"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "COLUMNS": "80"}
 PATIENCE = 60.0
 

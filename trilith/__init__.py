@@ -19,6 +19,7 @@ import gymnasium as _gymnasium
 if TYPE_CHECKING:
     from trilith.agents.base import Agent as Agent
     from trilith.agents.registry import load as load
+    from trilith.envs.registration import register as register
     from trilith.evaluation.evaluate import evaluate as evaluate
     from trilith.evaluation.frozen import frozen as frozen
     from trilith.evaluation.play import play as play
@@ -48,6 +49,7 @@ _ROOMS = {
     "get_task": "world.tasks.registry",
     "load": "agents.registry",
     "play": "evaluation.play",
+    "register": "envs.registration",
     "start": "world.episode",
     "step": "world.episode",
     "train": "training.run",
@@ -55,7 +57,7 @@ _ROOMS = {
 """Where each public name lives."""
 __all__ = [
     "Agent", "Placement", "Role", "Scene", "State", "Step", "Task",
-    "evaluate", "frozen", "get_task", "load", "play", "start", "step", "train",
+    "evaluate", "frozen", "get_task", "load", "play", "register", "start", "step", "train",
 ]  # fmt: skip
 
 
@@ -73,3 +75,5 @@ for _name, _title in {
     "covering_hard": "CoveringHard",
 }.items():
     _gymnasium.register(f"trilith/{_title}-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv", kwargs={"task": _name})
+# Any task by its name, such as one of your own: gymnasium.make("trilith/Construction-v0", task="my_module:MyTask").
+_gymnasium.register("trilith/Construction-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv")

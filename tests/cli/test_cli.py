@@ -342,13 +342,13 @@ def test_where_letters_are_plain_messages_and_tables_are_as_well(tmp_path):
         ("scene covering --seed nan", 2, "trilith: Error parsing --seed: 'nan' is not a whole number\n"),
         ("tasks", 0, ""),
     ):
-        command = [sys.executable, "-m", "trilith.cli.main", *line.split()]
+        command = [sys.executable, "-m", "trilith.cli", *line.split()]
         result = subprocess.run(command, env=plain, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (result.returncode, result.stderr) == (code, said)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
-    line = f"{sys.executable} -m trilith.cli.main scene covering --out {tmp_path / 'x.png'} | true"
+    line = f"{sys.executable} -m trilith.cli scene covering --out {tmp_path / 'x.png'} | true"
     for buffered in ("", "1"):
         environment = {**ENVIRONMENT, "PYTHONUNBUFFERED": buffered}
         result = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60)

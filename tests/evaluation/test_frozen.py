@@ -10,7 +10,8 @@ from trilith.evaluation import frozen as module
 from trilith.evaluation.frozen import CHECKSUMS, FIRST, SIZES, all_sets, check, checksum, freeze, frozen, generator, recorded, set_name
 from trilith.support.files import read_json, write_json
 from trilith.world.episode import start
-from trilith.world.tasks import TASKS, Silhouette, get_task
+from trilith.world.tasks import TASKS, get_task
+from trilith.world.tasks.silhouette import Silhouette
 
 RECORDED = recorded()
 SETS = {set_name(*each): each for each in all_sets()}

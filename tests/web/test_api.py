@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from trilith.web.guard import Guard
 from trilith.web.ideas import Idea
 from trilith.web.pool import Pool
 from trilith.web.server import create_app
-from trilith.web.wire import covered_spans, pack_frames
+from trilith.web.wire import pack_frames
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement
 from trilith.world.tasks import TASKS
@@ -105,16 +106,6 @@ def test_a_very_long_fall_is_sent_in_fewer_frames() -> None:
     assert packed is not None
     assert len(packed["poses"]) <= 240
     assert packed["dt"] * (len(packed["poses"]) - 1) == pytest.approx(20, abs=0.2)
-
-
-@pytest.mark.parametrize("task", ["covering", "covering_hard"])
-def test_covered_stretches_sum_to_the_score(task: str) -> None:
-    for seed in range(20):
-        for state in episode(task, seed)[2]:
-            spans = covered_spans(state.scene)
-            assert sum(right - left for left, right, _ in spans) == pytest.approx(
-                TASKS[task].score(state.scene), abs=1e-3 * (1 + len(spans))
-            )
 
 
 def test_an_agent_acts_by_the_rules_and_the_same_way_again(client: Client) -> None:
@@ -333,3 +324,21 @@ def test_a_slow_search_blocks_nobody_who_builds() -> None:
         assert set(statuses) == {503, 504}
     finally:
         client.close()
+
+
+def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered() -> None:
+    running = Client(create_app(workers=1, tasks=["own_task:Tower"]))
+    try:
+        [first] = begin(running, "own_task:Tower", 2)
+        answer = running.post("step", {"state": first["state"], "placement": [0, -7.5, 0.36, False]}).json()
+        assert json.loads(answer["state"])["task"] == "own_task:Tower"
+        assert answer["view"]["score"] == pytest.approx(0.7, abs=0.01)
+        assert (answer["view"]["done"], answer["view"]["covered"]) == ([], [])
+        begun, placements, _ = episode("own_task:Tower", 0)
+        text = json.dumps(Recording(begun, tuple(placements)).to_json())
+        assert len(running.post("open", {"text": text}).json()["recordings"]) == 1
+        refused(running, "act", {"state": first["state"], "agent": "planner"}, "no planner for own_task:Tower")
+        refused(running, "start", {"task": "own_agent:Flat", "level": 0, "seed": 0}, "no task 'own_agent:Flat' here: choose silhouette")
+        assert "own_agent" not in sys.modules, "a request has nothing imported"
+    finally:
+        running.close()

@@ -47,18 +47,18 @@ def test_what_was_built_by_hand_is_what_the_rules_give_byte_for_byte(visitor: Vi
     for slot, x in ((6, -5.5), (3, -5.8), (0, 6.9), (6, -5.1)):
         visitor.page.evaluate("([slot, x]) => trilith.place([slot, x, 7.5, slot === 3])", [slot, x])
         visitor.rest()
-    moments = visitor.page.evaluate("() => trilith.world.episode.moments.map(({ text, placement }) => [text, placement ?? null])")
+    moments = visitor.page.evaluate("() => trilith.episode.moments.map(({ text, placement }) => [text, placement ?? null])")
     assert len(moments) > 1
     for text, placed in moments[1:]:
         state = step(state, Placement(*placed)).state
         assert State.from_json(json.loads(text)).scene.tobytes() == state.scene.tobytes()
-    recording = Recording.from_json(json.loads(visitor.page.evaluate("() => trilith.world.episode.recording(trilith.about.physics)")))
+    recording = Recording.from_json(json.loads(visitor.page.evaluate("() => trilith.episode.recording(trilith.about.physics)")))
     assert [each.state for each in recording.replay()][-1] == state
 
 
 def test_an_illegal_place_is_red_with_a_reason_and_a_drop_there_changes_nothing(visitor: Visitor) -> None:
     visitor.open(TOWER)
-    before = visitor.page.evaluate("() => trilith.world.episode.now.text")
+    before = visitor.page.evaluate("() => trilith.episode.now.text")
     visitor.lift(3, 0.0, 0.1)
     assert visitor.page.evaluate("() => trilith.build.ghost.objection") == "It would overlap the floor."
     visitor.page.mouse.move(*visitor.point(0.0, 5.0))
@@ -66,7 +66,7 @@ def test_an_illegal_place_is_red_with_a_reason_and_a_drop_there_changes_nothing(
     visitor.page.mouse.move(*visitor.point(0.0, 0.2))
     visitor.page.mouse.up()
     assert visitor.text("#status") == "Not there. It would overlap the floor."
-    assert visitor.page.evaluate("() => trilith.world.episode.now.text") == before
+    assert visitor.page.evaluate("() => trilith.episode.now.text") == before
     visitor.drag(3, 0.0, -2.0)  # back onto the shelf: not placed, and not worth a word
     assert visitor.state()["steps"] == 0
 
@@ -88,17 +88,17 @@ def test_undo_and_redo_go_as_far_as_one_likes(visitor: Visitor) -> None:
     visitor.open("task=connecting&level=0&seed=3")
     for k in range(3):
         visitor.drag(0, -6.9 + 0.8 * k, 6.0)
-    texts = visitor.page.evaluate("() => trilith.world.episode.moments.map(({ text }) => text)")
+    texts = visitor.page.evaluate("() => trilith.episode.moments.map(({ text }) => text)")
     assert len(texts) == 4
     visitor.page.click("#undo")
     visitor.page.keyboard.press("Control+z")
     visitor.page.keyboard.press("z")
-    assert visitor.page.evaluate("() => trilith.world.episode.now.text") == texts[0]
+    assert visitor.page.evaluate("() => trilith.episode.now.text") == texts[0]
     assert visitor.page.is_disabled("#undo")
     visitor.page.keyboard.press("y")
     visitor.page.keyboard.press("Control+Shift+z")
     visitor.page.click("#redo")
-    assert visitor.page.evaluate("() => trilith.world.episode.now.text") == texts[3]
+    assert visitor.page.evaluate("() => trilith.episode.now.text") == texts[3]
     visitor.page.click("#timeline li:nth-child(2) button")
     assert visitor.state()["steps"] == 1
     visitor.drag(0, 6.9, 6.0)  # another way on forgets what lay ahead
@@ -112,12 +112,12 @@ def test_the_address_reproduces_what_is_seen(visitor: Visitor) -> None:
     visitor.drag(0, -6.9, 3.3)
     visitor.page.click("#sticky")
     visitor.drag(1, 6.9, 5.1)
-    address, text = visitor.page.evaluate("() => [location.hash.slice(1), trilith.world.episode.now.text]")
+    address, text = visitor.page.evaluate("() => [location.hash.slice(1), trilith.episode.now.text]")
     assert address.startswith("task=covering_hard&level=1&seed=5&build=0,-6.9")
     visitor.open(address)
-    assert visitor.page.evaluate("() => trilith.world.episode.now.text") == text
+    assert visitor.page.evaluate("() => trilith.episode.now.text") == text
     visitor.page.evaluate("() => { location.hash = '#task=connecting&level=additional_layer&seed=9'; }")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.level === 'additional_layer'")
+    visitor.page.wait_for_function("() => trilith.episode.state.level === 'additional_layer'")
     assert (visitor.page.input_value("#task"), visitor.page.input_value("#seed")) == ("connecting", "9")
     expected = start("connecting", "additional_layer", np.random.default_rng(9))
     assert State.from_json(visitor.state()) == expected
@@ -126,10 +126,10 @@ def test_the_address_reproduces_what_is_seen(visitor: Visitor) -> None:
 def test_task_level_and_seed_are_chosen(visitor: Visitor) -> None:
     visitor.open()
     visitor.page.select_option("#task", "covering")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.task === 'covering'")
+    visitor.page.wait_for_function("() => trilith.episode.state.task === 'covering'")
     assert visitor.page.eval_on_selector_all("#level option", "options => options.length") == 3
     visitor.page.select_option("#level", "2")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.level === 2")
+    visitor.page.wait_for_function("() => trilith.episode.state.level === 2")
     visitor.page.fill("#seed", "12")
     visitor.page.press("#seed", "Enter")
     visitor.page.wait_for_function("() => location.hash.includes('seed=12')")
@@ -151,7 +151,7 @@ def test_everything_can_be_built_with_keys(visitor: Visitor) -> None:
     for _ in range(int((ghost["y"] - y) / 0.35)):
         visitor.page.keyboard.press("ArrowDown")
     visitor.page.keyboard.press("Enter")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.steps === 1")
+    visitor.page.wait_for_function("() => trilith.episode.state.steps === 1")
     visitor.rest()
     assert visitor.text("#score") == "1"
     visitor.page.keyboard.press("1")
@@ -211,7 +211,7 @@ def test_an_agent_is_watched_to_the_end(visitor: Visitor) -> None:
     assert visitor.text("#score") == "4"
     visitor.page.wait_for_function("() => !trilith.watch.playing")  # until then the button means pause
     visitor.page.click("#play")  # again from the start
-    visitor.page.wait_for_function("() => trilith.world.episode.state.steps < 4")
+    visitor.page.wait_for_function("() => trilith.episode.state.steps < 4")
     assert visitor.wait_for_end() == "complete"
 
 
@@ -219,10 +219,10 @@ def test_an_agent_is_stepped_paused_taken_over_and_handed_back_to(visitor: Visit
     visitor.open("task=silhouette&level=5&seed=4")
     visitor.page.select_option("#agent", "scripted")
     visitor.page.click("#step")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.steps === 1 && !trilith.watch.playing")
+    visitor.page.wait_for_function("() => trilith.episode.state.steps === 1 && !trilith.watch.playing")
     visitor.page.select_option("#speed", "0.5")  # slow enough to be there in time
     visitor.page.click("#play")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.steps === 2")
+    visitor.page.wait_for_function("() => trilith.episode.state.steps === 2")
     visitor.page.click("#take")
     taken_at = visitor.state()["steps"]
     assert visitor.text("#status").startswith("Your turn")
@@ -230,12 +230,12 @@ def test_an_agent_is_stepped_paused_taken_over_and_handed_back_to(visitor: Visit
     assert visitor.state()["steps"] == taken_at, "the agent waits"
     visitor.drag(0, -7.2, 3.0)
     assert visitor.state()["steps"] == taken_at + 1
-    assert visitor.page.evaluate("() => trilith.world.episode.now.by") == "you"
+    assert visitor.page.evaluate("() => trilith.episode.now.by") == "you"
     assert visitor.text("#take") == "Hand back"
     visitor.page.select_option("#speed", "16")
     visitor.page.click("#take")
     visitor.wait_for_end()
-    assert visitor.page.evaluate("() => trilith.world.episode.now.by") == "scripted"
+    assert visitor.page.evaluate("() => trilith.episode.now.by") == "scripted"
 
 
 def test_the_agents_ideas_are_shown_and_can_be_placed(visitor: Visitor) -> None:
@@ -252,7 +252,7 @@ def test_the_agents_ideas_are_shown_and_can_be_placed(visitor: Visitor) -> None:
     assert visitor.page.evaluate("() => trilith.think.lit") == 1
     value = visitor.text("#ideas-list li:nth-child(2) b").split()[0]
     visitor.page.click("#ideas-list li:nth-child(2) button")
-    visitor.page.wait_for_function("() => trilith.world.episode.state.steps === 1")
+    visitor.page.wait_for_function("() => trilith.episode.state.steps === 1")
     visitor.rest()
     assert visitor.text("#total") == value == "+1"
 
@@ -290,7 +290,7 @@ def test_two_agents_are_compared_on_the_same_scene(visitor: Visitor) -> None:
 def test_an_episode_is_saved_and_opened_again(visitor: Visitor, tmp_path: Path) -> None:
     visitor.open(TOWER)
     visitor.drag(*tower(visitor)[0])
-    text = visitor.page.evaluate("() => trilith.world.episode.now.text")
+    text = visitor.page.evaluate("() => trilith.episode.now.text")
     with visitor.page.expect_download() as download:
         visitor.page.click("#save")
     download.value.save_as(tmp_path / "one.json")
@@ -306,7 +306,7 @@ def test_an_episode_is_saved_and_opened_again(visitor: Visitor, tmp_path: Path) 
     assert visitor.page.eval_on_selector_all("#opened option", "options => options.length") == 2
     assert visitor.state()["steps"] == 0
     visitor.page.click("#play")
-    visitor.page.wait_for_function("() => trilith.world.episode.now.text === " + json.dumps(text))
+    visitor.page.wait_for_function("() => trilith.episode.now.text === " + json.dumps(text))
 
 
 def test_a_file_given_at_the_start_is_shown(browser: Any, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_file_given_at_the_start_is_shown(browser: Any, tmp_path: Path) -> Non
         assert visitor.page.input_value("#agent") == "recorded"
         visitor.page.select_option("#speed", "16")
         visitor.page.click("#play")
-        visitor.page.wait_for_function("() => trilith.world.episode.cursor === 2")
+        visitor.page.wait_for_function("() => trilith.episode.cursor === 2")
         visitor.rest()
 
 
@@ -385,7 +385,7 @@ def test_a_finger_builds_too(browser: Any, site: str) -> None:
         ax, ay = visitor.point(x, y)
         touch("touchMove", (ax, ay + 46))  # the block is held above the finger
         touch("touchEnd")
-        visitor.page.wait_for_function("() => trilith.world.episode.state.steps === 1")
+        visitor.page.wait_for_function("() => trilith.episode.state.steps === 1")
         visitor.rest()
         assert visitor.text("#score") == "1"
         assert visitor.page.evaluate("() => scrollY") == 0

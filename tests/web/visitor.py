@@ -47,7 +47,7 @@ class Visitor:
 
     def state(self) -> dict[str, Any]:
         """The state that is shown."""
-        return self.page.evaluate("() => trilith.world.episode.state")
+        return self.page.evaluate("() => trilith.episode.state")
 
     def text(self, selector: str) -> str:
         """What an element says."""

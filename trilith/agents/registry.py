@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections import Counter
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
@@ -17,6 +15,7 @@ from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.shipped import ShippedAgent
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
+from trilith.support.modules import imported, names_a_class
 
 
 def _scripted() -> Agent:
@@ -60,7 +59,7 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
 
 def fingerprint(name: str, task: str) -> str | None:
     """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
-    if name in AGENTS or own_class(name):
+    if name in AGENTS or names_a_class(name):
         return None
     path = shipped(name).get(task) or weights_file(Path(name))
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -72,10 +71,20 @@ def shipped(name: str) -> dict[str, Path]:
 
 
 def trained_for(name: str, task: str) -> bool:
-    """Whether the agent of a name builds in a task: a trained one does only in that of its weights."""
-    if name in AGENTS or own_class(name):
+    """Whether the agent of a name was trained for a task, if it is one that is trained at all."""
+    if name in AGENTS or names_a_class(name):
         return True
     return task in shipped(name) or (not shipped(name) and read_card(weights_file(Path(name)))["task"] == task)
+
+
+def check_builds(name: str, task: str) -> None:
+    """Raises ValueError, naming what there is, if the agent of a name cannot build in a task."""
+    if name in ("planner", "scripted"):
+        from trilith.builders.registry import plan_for, script_for
+
+        (plan_for if name == "planner" else script_for)(task)
+    elif not trained_for(name, task):
+        raise ValueError(f"the agent {name} was not trained for {task}")
 
 
 def available() -> list[str]:
@@ -110,22 +119,11 @@ def missing(what: str) -> str:
     return f'{what} needs more packages ({absent} is missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 
 
-def own_class(name: str) -> bool:
-    """Whether an agent is one of your own, named as a class in a Python module: my_module:MyAgent."""
-    return all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")) if name.count(":") == 1 else False
-
-
 def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
-    if own_class(name):
-        module, _, kind = name.partition(":")
-        if "" not in sys.path:
-            sys.path.insert(0, "")  # modules of the folder that the command is given in
-        try:
-            return cast(Agent, getattr(import_module(module), kind)())
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"there is no agent {name!r}: {error}") from None
+    if names_a_class(name):
+        return cast(Agent, imported(name, "agent")())
     if weights := shipped(name):
         if not learning():
             raise ValueError(missing(name))

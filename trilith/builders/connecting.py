@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trilith.builders.options import CODEC, GRID, LEVEL, SAFE, Options, boxes, options
+from trilith.builders.registry import plans, scripts
 from trilith.world.actions import CLEARANCE
 from trilith.world.episode import State, step
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, SLOT_WIDTHS, Bools, Floats, Ints, Placement, Role, Scene
@@ -74,6 +75,7 @@ class _Layer(NamedTuple):
     """Offset of the grid at which it is placed on its parent."""
 
 
+@scripts("connecting")
 def script(scene: Scene) -> Placement | None:
     """The first placement of the cheapest chain to any target, None if there is no chain."""
     opts = options(scene)
@@ -81,6 +83,7 @@ def script(scene: Scene) -> Placement | None:
     return None if chain is None else opts.placement(chain.root, sticky=True)
 
 
+@plans("connecting")
 def plan(state: State) -> list[Placement]:
     """Builds the cheapest chain to a target in the simulator, then the next; of one that fails, a part is taken back and another drawn."""
     best: list[Placement] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trilith.builders.registry import plans, scripts
 from trilith.builders.shelter import Shelter
 from trilith.builders.statics import stands
 from trilith.world.episode import State, step
@@ -25,6 +26,7 @@ STRAY = 0.15
 """A block that comes to rest farther than this from where it should be has fallen."""
 
 
+@scripts("covering")
 def script(scene: Scene) -> Placement | None:
     """The next placement, None when nothing more can be gained. Never sticky: glue costs 2.
 
@@ -39,6 +41,7 @@ def script(scene: Scene) -> Placement | None:
     return None
 
 
+@plans("covering")
 def plan(state: State) -> list[Placement]:
     """The best of a number of scripts played in the simulator, each with other whims; done once everything is covered.
 

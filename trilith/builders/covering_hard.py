@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trilith.builders.registry import plans, scripts
 from trilith.builders.shelter import XS, Shelter, running, stretches
 from trilith.builders.statics import stands
 from trilith.world.episode import State, step
@@ -51,6 +52,7 @@ class _Node(NamedTuple):
     view: Shelter
 
 
+@scripts("covering_hard")
 def script(scene: Scene) -> Placement | None:
     """The placement with the best prospects, None when nothing more can be gained."""
     view = Shelter(scene)
@@ -64,6 +66,7 @@ def script(scene: Scene) -> Placement | None:
     return max(choices, key=lambda choice: choice[0])[1]
 
 
+@plans("covering_hard")
 def plan(state: State) -> list[Placement]:
     """The best sequence found by beam search: many scenes side by side, each round the most promising placements in them."""
     best: list[Placement] = []

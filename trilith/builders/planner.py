@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-import trilith.builders.connecting as connecting
-import trilith.builders.covering as covering
-import trilith.builders.covering_hard as covering_hard
-import trilith.builders.silhouette as silhouette
+from trilith.builders.registry import plan_for
 from trilith.world.episode import State, step
 from trilith.world.scene import Placement, Role, fresh_scene
 
-PLANS: dict[str, Callable[[State], list[Placement]]] = {
-    "silhouette": silhouette.plan,
-    "connecting": connecting.plan,
-    "covering": covering.plan,
-    "covering_hard": covering_hard.plan,
-}
-"""By the name of the task: the placements of the best end found from a state. Pure functions."""
 KEPT = 256
 """Plans kept for the next calls."""
 
@@ -52,7 +42,7 @@ class Planner:
         """What is still to be placed in each state along the plan from `state`."""
         key = (state.scene.tobytes(), state.task, str(state.level), state.steps, state.total)
         if key not in self._kept:
-            todo = PLANS[state.task](state)
+            todo = plan_for(state.task)(state)
             course = {(state.scene.tobytes(), state.steps): todo}
             for k, placement in enumerate(todo, start=1):
                 state = step(state, placement).state

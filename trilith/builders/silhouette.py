@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 
 from trilith.builders.options import CODEC, options
+from trilith.builders.registry import plans, scripts
 from trilith.builders.statics import stands
 from trilith.world.actions import CLEARANCE, OFFSETS, legal
 from trilith.world.episode import State, step
@@ -29,6 +30,7 @@ EAGER = 0.8
 """What a target not yet filled counts in the order of the search: below 1, so that of two equal hopes the fuller scene comes first."""
 
 
+@scripts("silhouette")
 def script(scene: Scene) -> Placement | None:
     """The next placement, None when nothing more would stand.
 
@@ -46,6 +48,7 @@ def script(scene: Scene) -> Placement | None:
     return None
 
 
+@plans("silhouette")
 def plan(state: State) -> list[Placement]:
     """The best sequence found: first every block in the middle of its target, then, if that does not fill all without glue, off it too.
 

@@ -62,7 +62,7 @@ class Evaluate:
     """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
     in a module of this folder, as my_module:MyAgent."""
     task: str
-    """Name of a task; `trilith tasks` lists them."""
+    """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
     level: str = "hardest"
     """A level's number or name, "hardest", or "all" for the training mix."""
     split: str = "test"
@@ -89,6 +89,7 @@ class Evaluate:
         """Runs what is left to do, writes the result and prints it."""
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # however many workers: threads may change a network's last digits
         from trilith.evaluation.evaluate import Evaluation, Run
+        from trilith.evaluation.frozen import is_guarded
 
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
@@ -102,8 +103,12 @@ class Evaluate:
         runs = []
         for evaluation in todo:
             marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "") + self.search.marks(evaluation.search)
-            name = f"{_file_name(self.agent)}-{self.task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
+            task = self.task.replace(":", "-")
+            name = f"{_file_name(self.agent)}-{task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
             runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
+        if not is_guarded(self.task):
+            note = "compare only results with the same checksum"
+            print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
         for run in runs:  # what any of them cannot do has been told by now
             self._one(run)
 

@@ -43,6 +43,7 @@ class Tasks:
         show(table)
         print("Objects and actions are counted for the hardest level at the end of its longest episode; most actions are not legal.")
         print("The continuous action spaces have 4 numbers (absolute) and 5 (relative).")
+        print("A task of your own, a class in a module of this folder, is named my_module:MyTask in every command.")
 
 
 @dataclass

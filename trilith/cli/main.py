@@ -107,7 +107,3 @@ def _one_line(box: str) -> str:
     said = re.sub(r"Error parsing __tyro-dummy-inner__[\w.]*: ", "", " ".join(words))
     said = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number", said)
     return said or "bad arguments: see --help"
-
-
-if __name__ == "__main__":
-    main()

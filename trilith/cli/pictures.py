@@ -26,7 +26,7 @@ class Scene:
     """
 
     task: Positional[Annotated[str, arg(metavar="TASK")]]
-    """Name of a task; `trilith tasks` lists them."""
+    """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
     level: str = "hardest"
     """A level's number or name, "hardest" or "all"."""
     seed: int = 0
@@ -67,7 +67,7 @@ class Scene:
         """Draws what a search thinks."""
         import numpy as np
 
-        from trilith.agents.registry import load, trained_for
+        from trilith.agents.registry import check_builds, load
         from trilith.render.pictures import thoughts_picture
         from trilith.search.agent import SearchAgent
         from trilith.search.config import SearchConfig
@@ -77,8 +77,7 @@ class Scene:
 
         if self.budget < 1:
             raise ValueError(f"budget {self.budget}: must be 1 or more")
-        if not trained_for(name, self.task):
-            raise ValueError(f"the agent {name} was not trained for {self.task}")
+        check_builds(name, self.task)
         agent, rng = load(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
         assert isinstance(agent, SearchAgent)
         for _ in range(self.steps):

@@ -25,6 +25,8 @@ class Web:
     """Open the browser."""
     agents: tuple[str, ...] = ()
     """Further agents to offer: folders of training runs, or files of weights."""
+    tasks: tuple[str, ...] = ()
+    """Further tasks to offer: classes of your own in a module of this folder, as my_module:MyTask."""
     budget: int = 50
     """Simulations a decision of trained agents that search; 0 offers none that do."""
 
@@ -36,4 +38,4 @@ class Web:
             raise ValueError(f"budget {self.budget}: must be 0 or more")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port {self.port}: must be 0 to 65535")
-        serve(self.host, self.port, self.browser, self.path, self.agents, self.budget)
+        serve(self.host, self.port, self.browser, self.path, self.agents, self.budget, self.tasks)

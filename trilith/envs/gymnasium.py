@@ -28,9 +28,10 @@ Far more than is needed: the engine caps speed at 400 m/s, and what falls off th
 
 
 class ConstructionEnv(gymnasium.Env[Any, Any]):
-    """One of the four construction tasks of "Structured agents for physical construction".
+    """One of the four construction tasks of "Structured agents for physical construction", or one of your own.
 
-    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`.
+    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`; a task of
+    your own as `trilith/<Title>-v0` after `trilith.register`, or without it as `trilith/Construction-v0`, `task="my_module:MyTask"`.
     The tasks themselves are described in `trilith.world.tasks`. Below, N is the number of objects now in the scene, N_max the
     most there can be at the environment's level, `env.unwrapped.max_objects`.
 
@@ -75,6 +76,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     `"all"`, the training mix; `"hardest"`; a number from 0; or the name of a generalisation level.
 
     ## Arguments
+    - `task`: a name or my_module:MyTask; all ids but `trilith/Construction-v0` have it already.
     - `action_space`, `observation`, `level`: as above.
     - `connectivity`: of both graphs, `"full"` or `"sparse"`.
     - `offsets`: of the discrete relative actions, at least 4.

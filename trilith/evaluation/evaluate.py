@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from trilith.agents.base import Agent
-from trilith.agents.registry import fingerprint, load, trained_for
-from trilith.evaluation.frozen import SIZES, VERSION, Split, frozen, generator, set_name
+from trilith.agents.registry import check_builds, fingerprint, load
+from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
 from trilith.support.files import make_folder, read_json, told, whole, write_json
@@ -71,16 +71,17 @@ class Evaluation:
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """All that the episodes depend on, but for the code of the agent."""
+        """All that the episodes depend on, but for the code of the agent and, of a task of one's own, that of its score."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search")}
         search = asdict(self.search) if self.search.budget else None
+        if not is_guarded(self.task):
+            facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
         return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
 
     def load(self) -> Agent:
         """The agent. Raises ValueError naming what there is, or what it cannot do."""
         agent = load(self.agent, self.search, self.forfeit)
-        if not trained_for(self.agent, self.task):
-            raise ValueError(f"the agent {self.agent} was not trained for {self.task}")
+        check_builds(self.agent, self.task)
         return agent
 
     def groups(self) -> list[list[int]]:

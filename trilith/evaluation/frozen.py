@@ -4,9 +4,11 @@ A set has a task, a level and a split: `test`, 10,000 scenes for figures that ar
 watch a training by. Scene i of a set has a generator of its own, seeded from the set's name and i, so that it can be made
 alone. Training draws from generators seeded by plain numbers, which never coincide with these.
 
-`data/scenes.json` holds a checksum of the first 100 scenes of each set and one of all. A change of a generator changes
+`scenes.json` holds a checksum of the first 100 scenes of each set and one of all. A change of a generator changes
 them; tests then fail until `VERSION` is raised and the file is written anew (`trilith scenes --freeze`), which makes clear
 that figures from before and after do not compare.
+
+A task of one's own has sets as well, but no checksums here: a result on them carries one of its own, see `Evaluation.identity`.
 """
 
 from __future__ import annotations
@@ -59,6 +61,11 @@ def all_sets() -> list[tuple[str, Level, Split]]:
         levels: list[Level] = ["all", *task.levels, *task.generalisation]
         sets += [(task.name, level, split) for level in levels for split in SIZES]
     return sets
+
+
+def is_guarded(task: str) -> bool:
+    """Whether checksums guard the scenes of a task: those of the paper's tasks, not those of one's own."""
+    return task in TASKS
 
 
 def checksum(task: str, level: Level, split: Split, count: int) -> str:

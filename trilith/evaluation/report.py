@@ -15,7 +15,7 @@ from trilith.search.config import SearchConfig
 from trilith.support.files import read_json, whole
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
-from trilith.world.tasks import TASKS
+from trilith.world.tasks import TASKS, Task, get_task
 
 Result = dict[str, Any]
 Draw = Callable[[list[Result], dict[str, str], Any], bool]
@@ -48,7 +48,7 @@ def load_results(folder: Path) -> list[Result]:
     results = [
         data
         for data in found
-        if isinstance(data, dict) and data.keys() >= _FIELDS and data["task"] in TASKS and isinstance(data["agent"], str)
+        if isinstance(data, dict) and data.keys() >= _FIELDS and _is_task(data["task"]) and isinstance(data["agent"], str)
     ]
     if not results:
         raise ValueError(f"{folder} has no result of trilith evaluate")
@@ -63,6 +63,18 @@ def load_results(folder: Path) -> list[Result]:
             result["plain"] += f" (physics {physics})"
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
+
+
+def _is_task(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and bool(get_task(name))
+    except ValueError:  # a task of one's own that is not to be found from here
+        return False
+
+
+def _tasks(results: list[Result]) -> dict[str, Task]:
+    """The tasks of the paper, and then those of one's own that there are results of."""
+    return TASKS | {name: get_task(name) for name in sorted({result["task"] for result in results})}
 
 
 def run_and_seed(agent: str) -> tuple[Path, int]:
@@ -118,7 +130,7 @@ def write_report(folder: Path, out: Path) -> Path:
 
 
 def _is_hardest(result: Result) -> bool:
-    return bool(result["level"] == TASKS[result["task"]].levels[-1])
+    return bool(result["level"] == get_task(result["task"]).levels[-1])
 
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
@@ -137,21 +149,21 @@ def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
 
 
 def _reward_table(results: list[Result]) -> str:
-    cells = _cells(results)
+    cells, tasks = _cells(results), _tasks(results)
     lines = [
-        "| agent | " + " | ".join(f"{task.title} all | hardest" for task in TASKS.values()) + " |",
-        "|---|" + "--:|--:|" * len(TASKS),
+        "| agent | " + " | ".join(f"{task.title} all | hardest" for task in tasks.values()) + " |",
+        "|---|" + "--:|--:|" * len(tasks),
     ]
     for agent in [name for name in _colours(results) if any(name == each for each, _, _ in cells)]:
         row = []
-        for task in TASKS:
+        for task in tasks:
             for which in ("all", "hardest"):
                 rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
                 spread = f" ({min(rewards):.2f}–{max(rewards):.2f})" if len(rewards) > 1 else ""
                 row.append(f"{median(rewards):.2f}{spread}" if rewards else "–")
         lines.append(f"| {agent} | " + " | ".join(row) + " |")
     for name, figures in PAPER.items():
-        row = [f"{value:.2f}" if value is not None else "–" for task in TASKS for value in figures.get(task, (None, None))]
+        row = [f"{value:.2f}" if value is not None else "–" for task in tasks for value in figures.get(task, (None, None))]
         lines.append(f"| *{name}* | " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
@@ -180,11 +192,12 @@ def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
     """Draws a figure with a panel per task into a file; False, and no file, if there was nothing to draw."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.2 * len(TASKS), 4.2), layout="constrained")
-    panels = figure.subplots(1, len(TASKS))
+    tasks = _tasks(results)
+    figure = Figure(figsize=(4.2 * len(tasks), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(tasks))
     colours = _colours(results)  # one for an agent in all panels, also where others are missing
     drawn = False
-    for panel, task in zip(panels, TASKS.values(), strict=True):
+    for panel, task in zip(panels, tasks.values(), strict=True):
         panel.set_title(task.title)
         panel.spines[["top", "right"]].set_visible(False)
         if draw([result for result in results if result["task"] == task.name], colours, panel):
@@ -295,7 +308,7 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
     results = [result for result in results if result["split"] == "test" and not result["forfeit"]]
     if not results:
         return False
-    task = TASKS[results[0]["task"]]
+    task = get_task(results[0]["task"])
     # Names need more room than numbers.
     axis = {str(level): float(k) for k, level in enumerate(task.levels)}
     axis |= {name: len(task.levels) + 0.8 + 2.2 * k for k, name in enumerate(task.generalisation)}

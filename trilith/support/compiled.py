@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
 import numba
+from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -34,10 +36,23 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)
-    dispatcher: Any = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
+    own = Path(function.__code__.co_filename)
+    kept = own.is_file()  # what was typed into a session is compiled in each anew
+    dispatcher: Any = numba.njit(cache=kept, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
     # What is on disk counts as fresh while the function's own file has the same time and size. But functions build in others,
     # and constants, from other files: let it be stale as soon as the text of any of them changes.
-    own = Path(function.__code__.co_filename)
-    stamp = STAMP if own in SOURCES else hashlib.sha256(STAMP.encode() + own.read_bytes()).hexdigest()
-    dispatcher._cache._cache_file._source_stamp = stamp
+    if kept:
+        dispatcher._cache._cache_file._source_stamp = STAMP if own in SOURCES else _own_stamp(function, own)
     return cast(F, dispatcher)
+
+
+def _own_stamp(function: Callable[..., object], file: Path) -> str:
+    """Of a function outside the package: changes with the text of its file, and with what it builds in from a user's other files."""
+    parts = [STAMP.encode(), file.read_bytes()]
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, Dispatcher) and isinstance(cache := getattr(value, "_cache", None), FunctionCache):
+            parts.append(str(cache._cache_file._source_stamp).encode())
+        elif isinstance(value, int | float | tuple):
+            parts.append(repr(value).encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()

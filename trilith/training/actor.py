@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trilith.agents.base import Episode, Policy
-from trilith.builders.planner import PLANS
+from trilith.builders.registry import plan_for
 from trilith.evaluation.frozen import frozen
 from trilith.evaluation.play import play
 from trilith.world.episode import State, start, step
@@ -119,7 +119,7 @@ def _demonstrate(policy: Policy, first: State, forfeit: bool) -> Episode:
     Empty if it would build nothing, or if these are not near enough and what it builds breaks: its own grid is the default one.
     """
     state, kept = first, []
-    for placement in PLANS[first.task](first):
+    for placement in plan_for(first.task)(first):
         decision = policy.encode(state, placement)
         assert decision.step is not None  # somebody did place something
         after = step(state, decision.placement, forfeit)

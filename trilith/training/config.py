@@ -22,7 +22,7 @@ class TrainConfig(Generic[C]):
     """Train an agent."""
 
     task: str = "covering_hard"
-    """silhouette, connecting, covering or covering_hard."""
+    """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "fast"
     """Where the defaults of the agent's options come from: see `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")

@@ -201,7 +201,11 @@ class Processes:
 def _actor_main(pipe: Connection, spec: PolicySpec) -> None:
     """An actor process: answers requests until the learner hangs up."""
     limit_threads(1)
-    policy = spec.make()
+    try:
+        policy = spec.make()
+    except ValueError as error:  # such as a task that only the learner's process knows
+        pipe.send(str(error))
+        return
     requests: SimpleQueue[tuple[Request, Weights] | None] = SimpleQueue()
     threading.Thread(target=_read, args=(pipe, requests), daemon=True).start()
     while given := requests.get():

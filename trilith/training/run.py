@@ -20,6 +20,7 @@ import numpy as np
 from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import Weights
 from trilith.agents.card import save_weights
+from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
 from trilith.support.config import to_json
 from trilith.support.files import alone, make_folder, write_json
@@ -111,6 +112,8 @@ class Run:
         self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
         self.curriculum: Curriculum = Schedule(config.task, config.curriculum)
+        self.planned = has_planner(config.task)
+        """Whether there can be demonstrations."""
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.requests = 0
         self.demonstrations = 0
@@ -141,6 +144,8 @@ class Run:
         actors: Actors = Processes(self.spec, config.actors) if config.actors else Inline(self.spec)
         try:
             with Log(config.out, screen) as log:
+                if not self.planned and self.learner.wants_demonstrations(0, idle=True):
+                    log.say(f"there is no planner for {config.task}: training without demonstrations")
                 self._loop(actors, log, stop)
                 self._save(log)
                 if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
@@ -194,7 +199,7 @@ class Run:
         due = step - step % config.evaluate_every
         if config.evaluate_scenes and due > self.validated:
             return self._validation(due)
-        show = self.learner.wants_demonstrations(self.demonstrations, idle=not wanted and config.actors > 0)
+        show = self.planned and self.learner.wants_demonstrations(self.demonstrations, idle=not wanted and config.actors > 0)
         if not (wanted or show):
             return None
         self.requests += 1

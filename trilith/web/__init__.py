@@ -13,12 +13,13 @@ def serve(
     path: str | Path | None = None,
     agents: Sequence[str] = (),
     budget: int = 50,
+    tasks: Sequence[str] = (),
 ) -> None:
     """Serves the page until interrupted.
 
     `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agents.registry.load`
     understands, such as folders of training runs. Trained agents are also offered with `budget` simulations a decision.
-    Raises ValueError in one line for what cannot be read or served.
+    `tasks` are further ones to offer, as my_module:MyTask. Raises ValueError in one line for what cannot be read or served.
     """
     try:
         from trilith.web.server import run
@@ -26,7 +27,7 @@ def serve(
         if error.name not in ("starlette", "uvicorn"):
             raise
         raise ValueError(f"the page needs {error.name}: pip install -e '.[web]' in the clone") from None
-    run(host, port, open_browser, path, agents, budget)
+    run(host, port, open_browser, path, agents, budget, tasks)
 
 
 __all__ = ["serve"]

@@ -32,12 +32,12 @@ class Crashed(Exception):
     """The worker died, or the job failed in a way that is not the visitor's fault."""
 
 
-def _worker(connection: Connection, module: str) -> None:
+def _worker(connection: Connection, module: str, given: tuple[Any, ...]) -> None:
     """Answers jobs (name, arguments) with (kind, value) until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the server's to handle
     work = importlib.import_module(module)
     jobs = work.JOBS
-    work.prepare()
+    work.prepare(*given)
     connection.send("ready")
     while True:
         try:
@@ -55,9 +55,9 @@ def _worker(connection: Connection, module: str) -> None:
 
 
 class _Worker:
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, given: tuple[Any, ...]) -> None:
         self.connection, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_worker, args=(theirs, module), daemon=True)
+        self.process = _SPAWN.Process(target=_worker, args=(theirs, module, given), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -74,11 +74,11 @@ class _Worker:
 class Pool:
     """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each.
 
-    `module` has the `JOBS`, and a function `prepare` that each process calls before its first.
+    `module` has the `JOBS`, and a function `prepare` that each process calls before its first, with what is `given`.
     """
 
-    def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.work") -> None:
-        self.size, self.queue, self.limit, self.module = size, queue, limit, module
+    def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.work", given: tuple[Any, ...] = ()) -> None:
+        self.size, self.queue, self.limit, self.module, self.given = size, queue, limit, module, given
         self.waiting = 0
         self.ready = asyncio.Event()
         """Set once a worker has been ready."""
@@ -100,7 +100,7 @@ class Pool:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _add(self) -> None:
-        worker = _Worker(self.module)
+        worker = _Worker(self.module, self.given)
         self._workers.append(worker)
         loop = asyncio.get_running_loop()
 

@@ -33,7 +33,7 @@ from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
 from trilith.world.actions import CLEARANCE, OFFSETS
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
-from trilith.world.tasks import TASKS, Task
+from trilith.world.tasks import TASKS, Task, get_task
 
 PHYSICS_LIMIT = 5.0
 """Seconds for a placement; it takes some milliseconds."""
@@ -56,14 +56,22 @@ Handler = Callable[[Request, dict[str, Any]], Awaitable[bytes]]
 
 
 class Site:
-    """What the handlers share: the two lanes of workers, the agents on offer, and the file that was opened.
+    """What the handlers share: the two lanes of workers, the tasks and agents on offer, and the file that was opened.
 
     The page calls an agent by its name, and a run by the last part of its path, or by all of it where two would be alike.
     """
 
-    def __init__(self, agents: Sequence[str], opened: tuple[str, list[dict[str, str]]] | None, workers: int, budget: int) -> None:
-        self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT)
-        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT)
+    def __init__(
+        self,
+        agents: Sequence[str],
+        opened: tuple[str, list[dict[str, str]]] | None,
+        workers: int,
+        budget: int,
+        tasks: Sequence[str] = (),
+    ) -> None:
+        self.tasks = TASKS | {name: get_task(name) for name in tasks}
+        self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=tuple(self.tasks))
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=tuple(self.tasks))
         known = available()
         for name in agents:
             if name not in known and not Path(name).exists():
@@ -107,7 +115,7 @@ class Site:
     def about(self) -> dict[str, Any]:
         """What the page needs to know before it asks for a scene."""
         return {
-            "tasks": [_describe(task) for task in TASKS.values()],
+            "tasks": [_describe(task) for task in self.tasks.values()],
             "agents": list(self.agents),
             "roles": {role.name.lower(): int(role) for role in Role},
             "slots": SLOTS,
@@ -171,14 +179,21 @@ class Site:
 
 
 def create_app(
-    host: str = "127.0.0.1", path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS, budget: int = BUDGET
+    host: str = "127.0.0.1",
+    path: str | Path | None = None,
+    agents: Sequence[str] = (),
+    workers: int = WORKERS,
+    budget: int = BUDGET,
+    tasks: Sequence[str] = (),
 ) -> Starlette:
     """The application, with `workers` processes for physics and as many for agents.
 
-    Trained agents are offered as they are, and with `budget` simulations a decision unless that is 0.
-    Raises ValueError if the file at `path` holds no episode, or if there is no such agent.
+    Trained agents are offered as they are, and with `budget` simulations a decision unless that is 0. `tasks` are further ones
+    to offer, as my_module:MyTask. Raises ValueError if the file at `path` holds no episode, or if there is no such agent or task.
     """
-    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget)
+    for name in tasks:
+        get_task(name)  # before the file is read, which may be of it
+    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget, tasks)
     about = wire.dumps(site.about()).encode()
 
     async def get_about(request: Request) -> Response:
@@ -312,6 +327,7 @@ def _describe(task: Task) -> dict[str, Any]:
         "name": task.name,
         "title": task.title,
         "levels": [*task.levels, *task.generalisation],
+        "unit": task.unit,
         "sticky_cost": task.sticky_cost,
         "keeps_supply": task.keeps_supply,
         "goal": " ".join(head.split()),
@@ -354,9 +370,17 @@ def _server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=256, timeout_graceful_shutdown=2))
 
 
-def run(host: str, port: int, open_browser: bool, path: str | Path | None = None, agents: Sequence[str] = (), budget: int = BUDGET) -> None:
+def run(
+    host: str,
+    port: int,
+    open_browser: bool,
+    path: str | Path | None = None,
+    agents: Sequence[str] = (),
+    budget: int = BUDGET,
+    tasks: Sequence[str] = (),
+) -> None:
     """Serves the page until interrupted."""
-    app = create_app(host, path, agents, budget=budget)
+    app = create_app(host, path, agents, budget=budget, tasks=tasks)
     bound = _bind(host, port)
     url = _url(host, bound)
     print(f"the page is at {url} (Ctrl-C ends it)", flush=True)

@@ -14,10 +14,8 @@ import numpy as np
 
 from trilith.world.episode import Recording, State, Step, physics_from_json, placement_from_json
 from trilith.world.physics import TIME_STEP, Settled
-from trilith.world.scene import Placement, Role, Scene
-from trilith.world.tasks import Level, get_task
-from trilith.world.tasks.connecting import reached
-from trilith.world.tasks.silhouette import filled
+from trilith.world.scene import Placement
+from trilith.world.tasks import Level, get_task, known_tasks
 
 MAX_BODY = 256 * 1024
 """Bytes of a request; the largest state there is needs about 20 kB."""
@@ -95,9 +93,14 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
-    """A task and one of its levels. Raises ValueError naming those there are."""
-    if not isinstance(task, str) or len(task) > 40:
+    """A task on offer and one of its levels. Raises ValueError naming those there are.
+
+    Only what this process knows already is looked up, so that a request cannot have a module imported.
+    """
+    if not isinstance(task, str) or len(task) > 100:
         raise ValueError("task must be the name of a task")
+    if task not in known_tasks():
+        raise ValueError(f"there is no task {task[:40]!r} here: choose {', '.join(known_tasks())}")
     rules = get_task(task)
     if isinstance(level, bool) or not isinstance(level, int | str) or len(str(level)) > 40:
         raise ValueError("level must be a number or a name")
@@ -206,6 +209,7 @@ def dumps(data: Any) -> str:
 def moment(state: State) -> dict[str, Any]:
     """A state for the page: its text, and what is worth showing of it that only the rules can tell."""
     rules, scene = state.rules, state.scene
+    progress = rules.progress(scene)
     return {
         "state": dumps(state.to_json()),
         "view": {
@@ -213,8 +217,8 @@ def moment(state: State) -> dict[str, Any]:
             "best": round(rules.best(scene), 6),
             "cost": round(rules.sticky_cost * int(np.count_nonzero(scene.sticky)), 6),
             "max_steps": state.max_steps,
-            "done": _done(state),
-            "covered": covered_spans(scene) if state.task.startswith("covering") else [],
+            "done": list(progress.done),
+            "covered": [[round(number, 4) for number in span] for span in progress.covered],
         },
     }
 
@@ -244,35 +248,3 @@ def pack_frames(settled: Settled) -> dict[str, Any] | None:
         "rows": moving.tolist(),
         "poses": [[round(number, 4) for number in frame] for frame in film.reshape(len(film), -1).tolist()],
     }
-
-
-def _done(state: State) -> list[bool]:
-    """For each target in row order, whether it is filled or reached."""
-    if state.task == "silhouette":
-        return [bool(each) for each in filled(state.scene)]
-    if state.task == "connecting":
-        return [bool(each) for each in reached(state.scene)]
-    return []
-
-
-def covered_spans(scene: Scene) -> list[list[float]]:
-    """[left, right, y] of each covered stretch of an obstacle's top; their lengths sum to the score of a covering task."""
-    spans: list[list[float]] = []
-    blocks = scene.rows(Role.BLOCK)
-    pose, size = scene.pose[blocks], scene.size[blocks]
-    reach = (size[:, 0] * np.abs(np.cos(pose[:, 2])) + size[:, 1] * np.abs(np.sin(pose[:, 2]))) / 2
-    for row in scene.rows(Role.OBSTACLE).tolist():
-        (x, y, _), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
-        above = pose[:, 1] >= y
-        lefts = np.maximum(pose[above, 0] - reach[above], x - w / 2).tolist()
-        rights = np.minimum(pose[above, 0] + reach[above], x + w / 2).tolist()
-        end = x - w / 2
-        for left, right in sorted(zip(lefts, rights, strict=True)):
-            if right <= max(left, end):
-                continue
-            if spans and left <= end and spans[-1][1] == end and spans[-1][2] == y + h / 2:
-                spans[-1][1] = right  # grows what was there
-            else:
-                spans.append([left, right, y + h / 2])
-            end = right
-    return [[round(number, 4) for number in span] for span in spans]

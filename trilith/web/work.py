@@ -17,7 +17,7 @@ from trilith.search.config import SearchConfig
 from trilith.web.ideas import think
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement
-from trilith.world.tasks import TASKS, Level
+from trilith.world.tasks import Level
 
 FILM_PIXELS = 400
 
@@ -28,10 +28,10 @@ _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
 
 
-def prepare() -> None:
-    """Has the rules compiled before the first visitor asks: one placement and one look around in each task."""
+def prepare(*tasks: str) -> None:
+    """Has the rules compiled before the first visitor asks: one placement and one look around in each of the tasks on offer."""
     agent = LegalAgent()
-    for name in TASKS:
+    for name in tasks:
         rng = np.random.default_rng(0)
         state = start(name, "hardest", rng)
         for _ in range(2):

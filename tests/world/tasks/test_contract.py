@@ -1,24 +1,26 @@
-"""What every task owes at every level; a new one is tested by being in the registry."""
+"""What every task owes at every level; a new one is tested by being among the names, be it in the registry or one's own."""
 
 import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
-from worlds import digest, in_another_process, shared_area
+from worlds import digest, in_another_process, played, shared_area
 
 from trilith.world.episode import start
 from trilith.world.scene import FLOOR, Role, Scene
 from trilith.world.tasks import TASKS, get_task
 
 SEEDS = range(40)
-ALL = [(name, level) for name, task in TASKS.items() for level in (*task.levels, *task.generalisation)]
+NAMES = [*TASKS, "own_task:Tower"]
+ALL = [(name, level) for name in NAMES for level in (*get_task(name).levels, *get_task(name).generalisation)]
 each_level = pytest.mark.parametrize(("name", "level"), ALL)
-each_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+each_task = pytest.mark.parametrize("task", [get_task(name) for name in NAMES], ids=NAMES)
 
 
 def scene_of(name, level, seed) -> Scene:
-    return TASKS[name].generate(np.random.default_rng(seed), level)
+    return get_task(name).generate(np.random.default_rng(seed), level)
 
 
 @each_level
@@ -62,15 +64,17 @@ def test_starts_differ_between_seeds_and_the_same_seed_gives_the_same_bytes(name
 
 def test_another_process_makes_the_same_scenes():
     code = """
-import hashlib
+import hashlib, sys
+sys.path = eval(sys.argv[1])
 import numpy as np
-from trilith.world.tasks import TASKS
-for task in TASKS.values():
+from trilith.world.tasks import get_task
+for task in map(get_task, sys.argv[2:]):
     for level in (*task.levels, *task.generalisation):
         scenes = [task.generate(np.random.default_rng(seed), level).tobytes() for seed in range(5)]
         print(hashlib.sha256(b"".join(scenes)).hexdigest())
 """
-    assert in_another_process(code) == [digest(*(scene_of(name, level, seed).tobytes() for seed in range(5))) for name, level in ALL]
+    found = in_another_process(code, repr(sys.path), *NAMES)
+    assert found == [digest(*(scene_of(name, level, seed).tobytes() for seed in range(5))) for name, level in ALL]
 
 
 @each_level
@@ -83,7 +87,7 @@ def test_no_global_generator_has_a_say(name, level):
 
 @each_level
 def test_max_objects_is_the_most_there_can_be(name, level):
-    task = TASKS[name]
+    task = get_task(name)
     most = 0
     for scene in (scene_of(name, level, seed) for seed in range(80)):
         added = task.max_steps(scene, level) if task.keeps_supply else 0
@@ -102,12 +106,25 @@ def test_arrays_are_read_only_and_storing_a_scene_changes_nothing(name, level):
 
 @each_level
 def test_an_empty_scene_has_earned_nothing_and_is_not_complete(name, level):
-    task = TASKS[name]
+    task = get_task(name)
     scene = scene_of(name, level, 0)
     assert task.score(scene) == 0.0
     assert task.best(scene) > 0
     assert not task.complete(scene, 0.0)
     assert task.complete(scene, task.best(scene))
+
+
+@each_task
+def test_what_is_shown_of_the_progress_agrees_with_the_score(task):
+    for state in (state for seed in range(10) for state in played(task.name, "all", seed)):
+        score, (done, covered) = task.score(state.scene), task.progress(state.scene)
+        if done:
+            assert len(done) == np.count_nonzero(state.scene.role == Role.TARGET)
+            assert sum(done) == score
+        if covered:
+            assert sum(right - left for left, right, _ in covered) == pytest.approx(score)
+    assert bool(done) == (task.name in ("silhouette", "connecting"))
+    assert not covered or task.name.startswith("covering")
 
 
 @each_task

@@ -29,10 +29,10 @@ export class Figures {
     const { app } = this, { episode, panel, compare, watch } = app;
     // While a block falls, what it will earn is not told yet.
     const shown = panel.fall && episode.cursor ? episode.moments[episode.cursor - 1] : episode.now;
-    const { state, view } = shown, metres = state.task.startsWith("covering");
-    const figure = (value) => (metres ? value.toFixed(2) : String(Number(value.toFixed(2))));
+    const { state, view } = shown, { unit } = this.app.tasks.get(state.task);
+    const figure = (value) => (unit ? value.toFixed(2) : String(Number(value.toFixed(2))));
     $("score").textContent = figure(view.score);
-    $("best").textContent = `of ${figure(view.best)}${metres ? " m" : ""}`;
+    $("best").textContent = `of ${figure(view.best)}${unit ? ` ${unit}` : ""}`;
     $("cost").textContent = view.cost ? signed(-view.cost) : "0";
     $("total").textContent = state.total ? signed(state.total) : "0";
     $("left").textContent = state.ended ? "0" : String(view.max_steps - state.steps);

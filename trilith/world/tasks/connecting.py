@@ -9,7 +9,7 @@ import numpy as np
 from trilith.support.compiled import compiled
 from trilith.world.geometry import contains
 from trilith.world.scene import Bools, Floats, Ints, Role, Scene, fresh_scene
-from trilith.world.tasks.task import BASE_OBJECTS, Level, Task, layer_y, obstacle_layer, spread, uniform
+from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, layer_y, obstacle_layer, spread, uniform
 
 TARGETS = 3
 TARGET_SIZE = 0.35
@@ -83,6 +83,9 @@ class Connecting(Task):
 
     def score(self, scene: Scene) -> float:
         return float(reached(scene).sum())
+
+    def progress(self, scene: Scene) -> Progress:
+        return Progress(done=tuple(reached(scene).tolist()))
 
     def best(self, scene: Scene) -> float:
         return float(TARGETS)

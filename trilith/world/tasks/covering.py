@@ -9,7 +9,7 @@ import numpy as np
 
 from trilith.support.compiled import compiled
 from trilith.world.scene import SLOTS, Floats, Ints, Role, Scene, fresh_scene
-from trilith.world.tasks.task import BASE_OBJECTS, Level, Task, obstacle_layer, uniform
+from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, obstacle_layer, uniform
 
 OBSTACLES = (1, 2)
 """Fewest and most obstacles in a layer."""
@@ -20,6 +20,7 @@ ENOUGH = 0.99
 class _Shelter(Task):
     """What both coverings share: the score, and scenes of layers of obstacles."""
 
+    unit = "m"
     obstacle_width: ClassVar[tuple[float, float]]
     layer_step: ClassVar[int]
     """Obstacles lie in every layer, or in every second one."""
@@ -30,6 +31,9 @@ class _Shelter(Task):
 
     def score(self, scene: Scene) -> float:
         return float(covered(scene).sum())
+
+    def progress(self, scene: Scene) -> Progress:
+        return Progress(covered=covered_spans(scene))
 
     def best(self, scene: Scene) -> float:
         return float(scene.size[scene.rows(Role.OBSTACLE), 0].sum())
@@ -131,3 +135,26 @@ def _covered(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Float
                 lengths[k] += stop - begin
                 furthest = stop
     return lengths
+
+
+def covered_spans(scene: Scene) -> tuple[tuple[float, float, float], ...]:
+    """Left end, right end and height of each covered stretch of an obstacle's top; their lengths sum to the score."""
+    spans: list[tuple[float, float, float]] = []
+    blocks = scene.rows(Role.BLOCK)
+    pose, size = scene.pose[blocks], scene.size[blocks]
+    reach = (size[:, 0] * np.abs(np.cos(pose[:, 2])) + size[:, 1] * np.abs(np.sin(pose[:, 2]))) / 2
+    for row in scene.rows(Role.OBSTACLE).tolist():
+        (x, y, _), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
+        above = pose[:, 1] >= y
+        lefts = np.maximum(pose[above, 0] - reach[above], x - w / 2).tolist()
+        rights = np.minimum(pose[above, 0] + reach[above], x + w / 2).tolist()
+        own = len(spans)
+        for left, right in sorted(zip(lefts, rights, strict=True)):
+            end = spans[-1][1] if len(spans) > own else x - w / 2
+            if right <= max(left, end):
+                continue
+            if len(spans) > own and left <= end:
+                spans[-1] = (spans[-1][0], right, y + h / 2)  # grows what was there
+            else:
+                spans.append((left, right, y + h / 2))
+    return tuple(spans)

@@ -1,7 +1,10 @@
-"""Tasks by their names."""
+"""Tasks by their names: those of the paper, and a user's own."""
 
 from __future__ import annotations
 
+from copy import copy
+
+from trilith.support.modules import imported, names_a_class
 from trilith.world.tasks.connecting import Connecting
 from trilith.world.tasks.covering import Covering, CoveringHard
 from trilith.world.tasks.silhouette import Silhouette
@@ -9,10 +12,57 @@ from trilith.world.tasks.task import Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Silhouette(), Connecting(), Covering(), CoveringHard())}
 """The four tasks of the paper by their names."""
+_OWN: dict[str, Task] = {}
+"""A user's tasks that this process knows, by the name they were registered or asked for with."""
 
 
 def get_task(name: str) -> Task:
-    """The task of a name. Raises ValueError naming those there are."""
-    if name not in TASKS:
-        raise ValueError(f"there is no task {name!r}: choose {', '.join(TASKS)}")
-    return TASKS[name]
+    """The task of a name, or of a class of your own as my_module:MyTask. Raises ValueError naming those there are."""
+    task = TASKS.get(name) or _OWN.get(name)
+    if task is None:
+        if not names_a_class(name):
+            own = "or one of your own as my_module:MyTask, which every process finds"
+            raise ValueError(f"there is no task {name!r}: choose {', '.join(known_tasks())}, {own}")
+        task = _OWN[name] = _checked(imported(name, "task"), name)
+    return task
+
+
+def register(given: Task | type[Task]) -> Task:
+    """Makes a task of one's own, a class or an instance, known in this process by its `name`; returns the task.
+
+    Raises ValueError in one line if it is not a task or its name or title is taken.
+    """
+    made = _checked(given)
+    if made.name in TASKS:
+        raise ValueError(f"the name {made.name!r} is that of a task of the paper: choose another name")
+    if made.title in {"Construction", *(task.title for task in TASKS.values())}:
+        raise ValueError(f"the title {made.title!r} of the task {made.name} is taken: choose another title")
+    _OWN[made.name] = made
+    return made
+
+
+def known_tasks() -> dict[str, Task]:
+    """The tasks that this process knows without importing anything, by their names."""
+    return TASKS | _OWN
+
+
+def _checked(given: object, spec: str | None = None) -> Task:
+    """The task that a user gave, with what it states checked; under the name `spec`, if any, instead of its own."""
+    label = spec or getattr(given, "__name__", type(given).__name__)
+    if not isinstance(given, Task) and not (isinstance(given, type) and issubclass(given, Task)):
+        raise ValueError(f"{label} is not a task: it must be a subclass of trilith.Task")
+    try:
+        task = copy(given) if isinstance(given, Task) else given()
+    except TypeError as error:
+        raise ValueError(f"the task {label} cannot be made: {error}") from None
+    if spec is not None:
+        task.name = spec  # so that states name it as every process can find it
+    task.title = getattr(task, "title", type(task).__name__)
+    for field in ("name", "levels", "mix", "sticky_cost"):
+        if not hasattr(task, field):
+            raise ValueError(f"the task {label} states no {field}")
+    if spec is None and not task.name.isidentifier():
+        raise ValueError(f"the name {task.name!r} of the task {label} must be made of letters, digits and _")
+    if not task.levels or len(task.mix) != len(task.levels) or abs(sum(task.mix) - 1) > 1e-9 or min(task.mix) < 0:
+        raise ValueError(f"the mix {task.mix} of the task {label} must have a probability for each of the levels {task.levels}")
+    return task

@@ -9,7 +9,7 @@ import numpy as np
 
 from trilith.support.compiled import compiled
 from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Floats, Ints, Role, Scene, fresh_scene
-from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Task, layer_y, uniform
+from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Progress, Task, layer_y, uniform
 
 CELL_GAP = 0.35
 """A piece lies in the middle of a cell this much wider than itself."""
@@ -88,6 +88,9 @@ class Silhouette(Task):
 
     def score(self, scene: Scene) -> float:
         return float(filled(scene).sum())
+
+    def progress(self, scene: Scene) -> Progress:
+        return Progress(done=tuple(filled(scene).tolist()))
 
     def best(self, scene: Scene) -> float:
         return float(len(scene.rows(Role.TARGET)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -67,13 +67,24 @@ def obstacle_layer(
     return [(x, layer_y(layer), w, OBSTACLE_HEIGHT) for x, w in zip(spread(rng, widths, min_gap), widths, strict=True)]
 
 
+class Progress(NamedTuple):
+    """What is worth showing of how far a scene is built."""
+
+    done: tuple[bool, ...] = ()
+    """For each target, in row order, whether it is done; empty if the task has none."""
+    covered: tuple[tuple[float, float, float], ...] = ()
+    """Left end, right end and height of each stretch that counts as covered."""
+
+
 class Task(ABC):
     """A construction task. A subclass states the class variables and the methods below."""
 
-    name: ClassVar[str]
-    """As in the command line and in files."""
-    title: ClassVar[str]
+    name: str
+    """As in the command line and in files. One of a user's own that is named my_module:MyTask has that for its name."""
+    title: str
     """As in prose and, without its space, in the Gymnasium id."""
+    unit: ClassVar[str] = ""
+    """What the score is measured in, if in anything."""
     levels: ClassVar[tuple[int, ...]]
     """The curriculum, easiest first; the last is "hardest"."""
     mix: ClassVar[tuple[float, ...]]
@@ -98,6 +109,10 @@ class Task(ABC):
     @abstractmethod
     def best(self, scene: Scene) -> float:
         """The most there is to earn in this scene; no builder can have more, and some scenes not as much."""
+
+    def progress(self, scene: Scene) -> Progress:
+        """What to mark in a picture of the scene; nothing, unless a task says otherwise."""
+        return Progress()
 
     def complete(self, scene: Scene, score: float) -> bool:
         """Whether there is nothing left to do in a scene of this `score`."""

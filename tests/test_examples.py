@@ -1,0 +1,113 @@
+"""The examples of a task and an agent of one's own, through evaluation and training, in processes that were told but their names."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from own_task import Tower
+from shell import refused, trilith
+from training.tiny import AGENT
+
+import trilith as package
+from trilith.builders import Planner, plans
+from trilith.builders import registry as builders
+from trilith.evaluation.evaluate import evaluate
+from trilith.evaluation.report import write_report
+from trilith.support.files import read_json
+from trilith.training.config import TrainConfig
+from trilith.training.run import train
+from trilith.world.episode import State, start
+from trilith.world.scene import Placement
+from trilith.world.tasks import registry
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SPEC = "own_task:Tower"
+
+
+@pytest.mark.parametrize("name", ["own_task.py", "own_agent.py"])
+def test_an_example_is_short(name: str) -> None:
+    assert len((EXAMPLES / name).read_text().splitlines()) < 60
+
+
+def test_own_agents_are_measured_on_an_own_task_whatever_the_workers(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        options = [f"--task={SPEC}", "--scenes=20", f"--workers={workers}", f"--out={tmp_path / str(workers)}.json"]
+        done = trilith("evaluate", "own_agent:Flat", *options, cwd=EXAMPLES)
+        assert done.returncode == 0, done.stderr
+        notes = [line for line in done.stderr.splitlines() if "no checksum in the package guards the scenes of own_task:Tower" in line]
+        assert len(notes) == 1
+    one, two = (tmp_path / f"{workers}.json" for workers in (1, 2))
+    assert one.read_bytes() == two.read_bytes()
+    result = read_json(one)
+    assert (result["agent"], result["task"], result["level"], result["episodes"]) == ("own_agent:Flat", SPEC, 2, 20)
+    assert result["worst"][0]["start"]["task"] == SPEC
+    assert len(result["checksum"]) == 32
+    report = write_report(tmp_path, tmp_path / "report").read_text()
+    assert "| Tower all | hardest |" in report
+
+
+def test_results_on_other_scenes_of_an_own_task_do_not_pass_for_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out.json"
+    first = evaluate("scripted", SPEC, scenes=2, out=out)
+    assert first["solved"] == 1  # by the script that the example brings along
+    assert evaluate("scripted", SPEC, scenes=2, out=out) == first
+    generate = Tower.generate
+    monkeypatch.setattr(Tower, "generate", lambda self, rng, level: generate(self, rng, 0))
+    with pytest.raises(ValueError, match="holds a result of checksum"):
+        evaluate("scripted", SPEC, scenes=2, out=out)
+
+
+def test_what_an_own_task_lacks_is_told_in_one_line(tmp_path: Path) -> None:
+    line = refused(trilith("evaluate", "planner", f"--task={SPEC}", cwd=EXAMPLES))
+    assert line.startswith(f"there is no planner for {SPEC}: there is one for ")
+    (tmp_path / "bare.py").write_text("from own_task import Tower\nclass Bare(Tower):\n    name = 'bare'\n")
+    (tmp_path / "own_task.py").write_text((EXAMPLES / "own_task.py").read_text())
+    line = refused(trilith("evaluate", "scripted", "--task=bare:Bare", cwd=tmp_path))
+    assert line.startswith("there is no script for bare:Bare: there is one for ")
+    assert "silhouette" in line
+    assert "fast was not trained for own_task:Tower" in refused(trilith("evaluate", "fast", f"--task={SPEC}", cwd=EXAMPLES))
+
+
+def test_an_own_builder_is_found_by_the_name_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builders, "_PLANS", dict(builders._PLANS))
+    assert not builders.has_planner(SPEC)
+
+    @plans("tower")
+    def plan(state: State) -> list[Placement]:
+        return [Placement(0, -7.5, 0.36)]
+
+    assert builders.plan_for(SPEC) is plan
+    first = start(SPEC, 0, np.random.default_rng(0))
+    assert Planner().plan(first) == [Placement(0, -7.5, 0.36)]
+
+
+def tiny(out: Path, task: str, **options) -> TrainConfig:
+    agent = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
+    return TrainConfig(task=task, out=out, actors=1, episodes=4, evaluate_every=100, evaluate_scenes=2, steps=3, agent=agent, **options)
+
+
+def test_an_agent_is_trained_on_an_own_task_without_demonstrations_and_then_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = train(tiny(tmp_path / "run", SPEC))
+    assert {"hardest", "all"} <= result.keys()
+    shown = capsys.readouterr()
+    assert " ".join((shown.out + shown.err).split()).count(f"there is no planner for {SPEC}: training without demonstrations") == 1
+    assert evaluate(str(tmp_path / "run"), SPEC, scenes=20, workers=2)["episodes"] == 20
+    train(replace(tiny(tmp_path / "run", SPEC), steps=5), screen=False)  # the same command goes on
+    with pytest.raises(ValueError, match="was not trained for covering"):
+        evaluate(str(tmp_path / "run"), "covering", scenes=2)
+
+
+def test_a_task_registered_in_this_process_only_works_here_and_is_refused_in_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_OWN", {})
+    package.register(Tower)
+    assert evaluate("legal", "tower", scenes=2)["task"] == "tower"
+    line = "there is no task 'tower': choose silhouette, .*, or one of your own as my_module:MyTask, which every process finds"
+    with pytest.raises(ValueError, match=line):
+        evaluate("legal", "tower", scenes=20, workers=2)
+    with pytest.raises(ValueError, match=f"an actor failed: {line}"):
+        train(tiny(tmp_path / "run", "tower"), screen=False)
