@@ -49,12 +49,12 @@ class LegalAgent:
             mask = legal(state.scene, self.codec)
             mask[~first_of_width(state.scene)] = False
             edge, offset = np.divmod(np.flatnonzero(mask), self.codec.offsets)
-            names = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
-            found.append(Prior(np.zeros(len(names)), np.repeat(edge, 2), names))
+            ids = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
+            found.append(Prior(np.zeros(len(ids)), np.repeat(edge, 2), ids))
         return found
 
-    def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action of `priors`."""
-        rest, sticky = divmod(name, 2)
+    def placement(self, state: State, action: int) -> Placement | None:
+        """The placement of the action of an id of `priors`."""
+        rest, sticky = divmod(action, 2)
         edge, offset = divmod(rest, self.codec.offsets)
         return self.codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

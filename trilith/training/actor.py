@@ -20,6 +20,7 @@ from trilith.nets.batch import Layout, Records, reference_rows
 from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
+from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, decide
 from trilith.world.actions import DiscreteRelative, legal
 from trilith.world.episode import State, collides, start, step
@@ -166,7 +167,7 @@ def _by_chance(net: QNet) -> Chooser:
 def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
     """By tree search over the values of a network; what was found there goes with the choice."""
     agent = DQNAgent(net, order.discount, stops=False)
-    searcher = SearchAgent(agent, order.search, order.forfeit)
+    searcher = SearchAgent(agent, order.search, Simulator(order.forfeit))
     rngs = [np.random.default_rng((*order.seed, 1, i)) for i in range(len(starts))]
 
     def chosen(root: Node[State], random: bool, rng: np.random.Generator) -> Choice | None:
@@ -175,9 +176,9 @@ def _by_search(net: QNet, order: Order, starts: Sequence[State]) -> Chooser:
         if action is None:
             return None
         most = sorted(root.children, key=lambda each: -root.counts[each])[: order.search.budget]
-        named = [agent.action(root.state, int(root.names[each])) for each in [action, *most]]
+        rows = [agent.row(root.state, int(root.ids[each])) for each in [action, *most]]
         found = root.values[most].astype(np.float32)
-        return Choice(np.array(named[0]), np.array(named[1:], np.int32).reshape(-1, 4), found)
+        return Choice(np.array(rows[0]), np.array(rows[1:], np.int32).reshape(-1, 4), found)
 
     def chooser(which: Sequence[int], states: Sequence[State], _: Records, random: Bools, __: np.random.Generator) -> list[Choice | None]:
         own = [rngs[i] for i in which]

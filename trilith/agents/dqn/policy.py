@@ -106,9 +106,9 @@ class DQNAgent:
         self.stops = net.stops if stops is None else stops
         """Whether it ends an episode where all values are below 0."""
         self._receivers = net.layout.rows + SLOTS
-        """More than there can be: what edges are counted with in the names of actions."""
+        """More than there can be: what edges are counted with in the ids of actions."""
         self._stop = self._receivers * self._receivers * net.outputs
-        """The name of stopping, after all others."""
+        """The id of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state; None where the mask allows none, all would lose, or the best is an invalid edge."""
@@ -136,27 +136,27 @@ class DQNAgent:
                 mask = mask & first[:, None, None]
             sender, receiver, output = mask.nonzero()
             edges = sender * self._receivers + receiver
-            expected, names = value[sender, receiver, output], edges * self.net.outputs + output
-            if self.stops and len(names):
+            expected, ids = value[sender, receiver, output], edges * self.net.outputs + output
+            if self.stops and len(ids):
                 edges = np.append(edges, self._stop // self.net.outputs)
-                expected, names = np.append(expected, 0.0), np.append(names, self._stop)
-            found.append(Prior(expected, edges, names))
+                expected, ids = np.append(expected, 0.0), np.append(ids, self._stop)
+            found.append(Prior(expected, edges, ids))
         return found
 
-    def action(self, state: State, name: int) -> tuple[int, int, int, int]:
-        """An action of `priors` as sender, receiver, offset and sticky."""
-        edge, output = divmod(name, self.net.outputs)
+    def row(self, state: State, action: int) -> tuple[int, int, int, int]:
+        """The action of an id of `priors` as the layout stores it: sender, receiver, offset and sticky."""
+        edge, output = divmod(action, self.net.outputs)
         return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
 
-    def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action of `priors`; None for stopping."""
-        return None if name == self._stop else self.layout.decode(state.scene, self.action(state, name))
+    def placement(self, state: State, action: int) -> Placement | None:
+        """The placement of the action of an id of `priors`; None for stopping."""
+        return None if action == self._stop else self.layout.decode(state.scene, self.row(state, action))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
-        found = [(self.placement(state, int(prior.names[a])), float(prior.values[a])) for a in best]
+        found = [(self.placement(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement is not None]
 
 
