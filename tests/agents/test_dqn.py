@@ -22,7 +22,7 @@ from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
 from trilith.search.tree import decide, plant
 from trilith.support.config import from_json, to_json
-from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import start, step
 from trilith.world.scene import SLOTS, Role, fresh_scene
 
@@ -114,7 +114,7 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
     for network, mask in (("attention", "legal"), ("graph", "edges")):
         config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask)  # type: ignore[arg-type]
         net = make_net(config, make_layout(config, "covering_hard"))
-        found = [state for state in states("covering_hard", 12) if legal(state.scene, DiscreteRelative()).any()]
+        found = [state for state in states("covering_hard", 12) if DiscreteRelative().mask(state.scene).any()]
         rngs = [np.random.default_rng(i) for i in range(len(found))]
         last = [module for module in net.modules() if isinstance(module, torch.nn.Linear) and module.out_features == net.outputs][-1]
         for value in (0.5, -0.5):
@@ -228,7 +228,7 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
                 assert placement is not None
                 assert scene.role[placement.slot] == Role.AVAILABLE
             if mask == "legal":
-                assert legal(scene, layout.codec)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
+                assert layout.codec.mask(scene)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
     assert seen > 0
 
 

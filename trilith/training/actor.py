@@ -22,7 +22,6 @@ from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, decide
-from trilith.world.actions import DiscreteRelative, legal
 from trilith.world.episode import State, collides, start, step
 from trilith.world.scene import SLOTS, Bools, Role, Scene
 from trilith.world.tasks import get_task
@@ -136,10 +135,10 @@ def _by_chance(net: QNet) -> Chooser:
     layout = net.layout
 
     def chosen(scene: Scene, rng: np.random.Generator) -> Choice | None:
-        sticky, codec = int(rng.integers(2)), layout.codec
-        if isinstance(codec, DiscreteRelative):
+        sticky, mask = int(rng.integers(2)), layout.codec.mask(scene)
+        if mask is not None:
             refs = reference_rows(scene)
-            free = np.argwhere(legal(scene, codec)[:, refs].reshape(SLOTS, len(refs), -1))
+            free = np.argwhere(mask[:, refs].reshape(SLOTS, len(refs), -1))
             if not len(free):
                 return None
             slot, ref, offset = free[rng.integers(len(free))].tolist()

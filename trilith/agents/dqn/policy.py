@@ -24,7 +24,7 @@ from trilith.search.tree import Prior
 from trilith.support.config import from_json, to_json
 from trilith.support.files import read_json, write_json
 from trilith.support.tensors import save_tensors
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, first_of_width, legal
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, first_of_width
 from trilith.world.episode import State, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene
@@ -65,8 +65,7 @@ def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
     """(B,): records of scenes, the mask of legal actions included if the layout wants it."""
     if not layout.stores_legal:
         return layout.pack(scenes)
-    assert isinstance(layout.codec, DiscreteRelative)
-    return layout.pack(scenes, [legal(scene, layout.codec) for scene in scenes])
+    return layout.pack(scenes, [mask for scene in scenes if (mask := layout.codec.mask(scene)) is not None])
 
 
 class Choice(NamedTuple):
