@@ -24,7 +24,7 @@ from rich.table import Table
 
 from trilith.builders import Planner
 from trilith.evaluation.frozen import frozen
-from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State, start, step
 from trilith.world.observe.graph import graph
 from trilith.world.observe.image import image
@@ -52,7 +52,7 @@ def random_steps(task: str, count: int) -> float:
     while done < count:
         state = start(task, "hardest", rng)
         while not state.ended:
-            mask = legal(state.scene, CODEC)
+            mask = CODEC.mask(state.scene)
             graph(state.scene)
             state = step(state, choose(state, rng, mask)).state
             done += 1
@@ -66,7 +66,7 @@ def building_episodes(task: str, count: int) -> list[tuple[State, Placement, Set
     while len(steps) < count:
         state = start(task, "hardest", rng)
         while not state.ended:
-            mask = legal(state.scene, CODEC)
+            mask = CODEC.mask(state.scene)
             for _ in range(30):
                 placement = choose(state, rng, mask)
                 result = step(state, placement) if placement else None
@@ -168,7 +168,7 @@ def seconds(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> float
 def whole_step(state: State, placement: Placement) -> None:
     """One environment step with all that a learner needs of the next state."""
     after = step(state, placement).state
-    legal(after.scene, CODEC)
+    CODEC.mask(after.scene)
     graph(after.scene)
 
 
@@ -200,7 +200,7 @@ def measure(task: str, count: int) -> list[str]:
     milliseconds = [
         1e3 * min(seconds(function, calls_) for _ in range(3)) / len(calls_)
         for function, calls_ in (
-            (lambda scene: legal(scene, CODEC), scenes),
+            (lambda scene: CODEC.mask(scene), scenes),
             (graph, scenes),
             (image, some),
             (segments, some),

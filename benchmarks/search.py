@@ -32,9 +32,11 @@ from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
 from trilith.evaluation.frozen import frozen
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
+from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior
 from trilith.support.console import show, table_of
 from trilith.world.episode import State, step
+from trilith.world.scene import Placement
 
 SIDE_BY_SIDE = (1, 16, 64)
 ROUNDS = 5
@@ -56,22 +58,28 @@ class Options:
     """Simulations a decision."""
 
 
-class Timed(SearchAgent):
-    """Counts the processor time of its parts."""
+class Timed:
+    """An agent, and the world it searches, that count the processor time of their parts."""
 
-    def __init__(self, agent: Valuer, config: SearchConfig) -> None:
-        super().__init__(agent, config)
+    def __init__(self, agent: Valuer) -> None:
+        self.agent, self.world, self.discount = agent, Simulator(), agent.discount
         self.physics = self.network = 0.0
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        return self.agent.act(states, rngs)
+
+    def placement(self, state: State, action: int) -> Placement | None:
+        return self.agent.placement(state, action)
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         begin = time.process_time()
-        priors = super().priors(states)
+        priors = self.agent.priors(states)
         self.network += time.process_time() - begin
         return priors
 
-    def step(self, state: State, name: int) -> tuple[State, float, bool]:
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
         begin = time.process_time()
-        after = super().step(state, name)
+        after = self.world.steps(states, placements)
         self.physics += time.process_time() - begin
         return after
 
@@ -88,7 +96,8 @@ def agent_with(network: str, task: str) -> Valuer:
 
 def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
     """Searches for a while with `count` episodes side by side; simulations, processor seconds, and who made them."""
-    agent = Timed(agent_with(network, options.task), SearchConfig(options.budget))
+    timed = Timed(agent_with(network, options.task))
+    agent = SearchAgent(timed, SearchConfig(options.budget), timed)
     index = 0
     total, spent = 0, 0.0
     states: list[State] = []
@@ -107,9 +116,9 @@ def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
         total += options.budget * count
         if not warm:  # first calls prepare much
             warm, total, spent = True, 0, 0.0
-            agent.physics = agent.network = 0.0
+            timed.physics = timed.network = 0.0
         elif spent > options.seconds:
-            return total, spent, agent
+            return total, spent, timed
 
 
 def worker(network: str, options: Options, number: int, barrier: Any, rates: Any) -> None:
@@ -154,9 +163,9 @@ def main() -> None:
     table = table_of("network", "side by side", "simulations/s", "physics", "network", "tree", cores)
     for network in NETWORKS:
         for count in SIDE_BY_SIDE:
-            total, seconds, agent = run(network, count, options)
-            rest = seconds - agent.physics - agent.network
-            shares = [f"{part / seconds:.0%}" for part in (agent.physics, agent.network, rest)]
+            total, seconds, timed = run(network, count, options)
+            rest = seconds - timed.physics - timed.network
+            shares = [f"{part / seconds:.0%}" for part in (timed.physics, timed.network, rest)]
             ratio = ""
             if count == 16:
                 ratio = f"{gain(network, options):.2f}"

@@ -16,7 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 from trilith.agents.chance import LegalAgent
-from trilith.world.actions import CODECS, ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute
+from trilith.world.actions import CODECS
 from trilith.world.episode import REASONS, State, start, step
 from trilith.world.scene import Placement
 from trilith.world.tasks import TASKS, Level
@@ -29,10 +29,7 @@ def act(state: State, space: str, rng: np.random.Generator) -> Placement | None:
     if space == "legal":
         return LEGAL.act([state], [rng])[0]
     codec = CODECS[space]()
-    if isinstance(codec, ContinuousAbsolute | ContinuousRelative):
-        return codec.decode(state.scene, rng.uniform(-1, 1, codec.length).tolist())
-    shape = codec.shape if isinstance(codec, DiscreteAbsolute) else codec.shape(len(state.scene))
-    return codec.decode(state.scene, rng.integers(shape).tolist())
+    return codec.decode(state.scene, codec.space(len(state.scene)).sample(rng))
 
 
 def memory() -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State
 from trilith.world.scene import SLOTS, Placement
 
@@ -23,7 +23,7 @@ class Flat:
 
     def choose(self, state: State, rng: np.random.Generator) -> Placement | None:
         """A placement in one."""
-        mask = legal(state.scene, self.codec)  # (7 slots, objects, offsets)
+        mask = self.codec.mask(state.scene)  # (7 slots, objects, offsets)
         slots = np.flatnonzero(mask.any(axis=(1, 2)))
         if not len(slots):
             return None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trilith.agents.chance import LegalAgent
 from trilith.world.episode import State, start, step
 from trilith.world.physics import settle
-from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, Placement, Scene, fresh_scene, place
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, Placement, Role, Scene, fresh_scene, place
 
 SMALL_SLOT, MEDIUM_SLOT, LARGE_SLOT = 0, 3, 6
 EMPTY = fresh_scene([], [])
@@ -34,6 +34,14 @@ def with_blocks(scene: Scene, blocks) -> Scene:
         pose[-1] = x, y, angle
         scene = Scene(pose, scene.size, scene.velocity, scene.role, scene.sticky, scene.contact, scene.glue, scene.glue_frame)
     return scene
+
+
+def mirrored(scene: Scene) -> Scene:
+    """`scene` with left and right swapped; available blocks stay in their slots."""
+    flip = np.where((scene.role == Role.AVAILABLE)[:, None], 1.0, [-1.0, 1.0, -1.0])
+    frames = scene.glue_frame * [-1.0, 1.0, -1.0, 1.0, -1.0]
+    columns = (scene.size, scene.velocity * flip, scene.role, scene.sticky, scene.contact, scene.glue, frames)
+    return Scene(scene.pose * flip, *columns)
 
 
 def played(task: str, level, seed: int, careful: bool = False) -> list[State]:

@@ -20,9 +20,10 @@ from trilith.nets.batch import Records, reference_rows
 from trilith.nets.config import NetConfig
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
+from trilith.search.simulator import Simulator
 from trilith.search.tree import decide, plant
 from trilith.support.config import from_json, to_json
-from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import start, step
 from trilith.world.scene import SLOTS, Role, fresh_scene
 
@@ -118,7 +119,7 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
     for network, mask in (("attention", "legal"), ("graph", "edges")):
         config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask)  # type: ignore[arg-type]
         net = make_net(config, make_layout(config, "covering_hard"))
-        found = [state for state in states("covering_hard", 12) if legal(state.scene, DiscreteRelative()).any()]
+        found = [state for state in states("covering_hard", 12) if DiscreteRelative().mask(state.scene).any()]
         rngs = [np.random.default_rng(i) for i in range(len(found))]
         last = [module for module in net.modules() if isinstance(module, torch.nn.Linear) and module.out_features == net.outputs][-1]
         for value in (0.5, -0.5):
@@ -127,10 +128,11 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
                 last.bias.fill_(value)
             assert all((placement is None) == (value < 0) for placement in DQNAgent(net).act(found, rngs))
             assert None not in DQNAgent(net, stops=False).act(found, rngs)
-            searcher = SearchAgent(DQNAgent(net), SearchConfig(3))
-            for root in plant(searcher, found):
+            agent = DQNAgent(net)
+            for root in plant(agent, found):
                 assert root.best == pytest.approx(max(value, 0.0))
-                assert searcher.step(root.state, int(root.names[-1]))[1:] == (0.0, True), "to stop ends it and earns nothing"
+                [(_, *outcome)] = Simulator().steps([root.state], [agent.placement(root.state, int(root.ids[-1]))])
+                assert outcome == [0.0, True], "to stop ends it and earns nothing"
         if mask == "legal":
             learner = DQNLearner(config, "covering_hard", seed=0)
             two_steps(learner)
@@ -177,16 +179,16 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
     rngs = [np.random.default_rng(i) for i in range(12)]
     plain = agent.act(found, rngs)
     assert SearchAgent(agent, SearchConfig(0)).act(found, rngs) == plain
-    roots = plant(SearchAgent(agent, SearchConfig(1)), found)
+    roots = plant(agent, found)
     for root, state, placement, rng in zip(roots, found, plain, rngs, strict=True):
         action = decide(root, rng, SearchConfig(0))
-        same = None if action is None else agent.placement(state, int(root.names[action]))
+        same = None if action is None else agent.placement(state, int(root.ids[action]))
         if placement is not None and same is not None and config.mask != "none":  # of blocks of one width a search takes the first
             assert state.scene.size[placement.slot, 0] == state.scene.size[same.slot, 0]
             same = same._replace(slot=placement.slot)
         assert placement == same
         if action is not None:
-            assert len(set(root.names.tolist())) == len(root.names)
+            assert len(set(root.ids.tolist())) == len(root.ids)
             assert (np.diff(agent.priors([state])[0].edges) >= 0).all()
             assert root.values[action] == root.best
 
@@ -231,7 +233,7 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
                 assert placement is not None
                 assert scene.role[placement.slot] == Role.AVAILABLE
             if mask == "legal":
-                assert legal(scene, layout.codec)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
+                assert layout.codec.mask(scene)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
     assert seen > 0
 
 

@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode
 
 import trilith
 from trilith.envs.gymnasium import OBSERVATIONS, ConstructionEnv
-from trilith.world.actions import CODECS, legal
+from trilith.world.actions import CODECS
 from trilith.world.episode import REASONS, start, step
 from trilith.world.scene import FLOOR, SLOTS, Role
 from trilith.world.tasks import TASKS
@@ -130,7 +130,7 @@ def test_objects_show_who_touches_and_segments_are_padded() -> None:
     env = make("covering", observation="objects", level=0)
     env.reset(seed=0)
     env.state = start("covering", 0, np.random.default_rng(0))
-    free = np.argwhere(legal(env.state.scene, env.codec)[0, FLOOR])[0, 0]
+    free = np.argwhere(env.codec.mask(env.state.scene)[0, FLOOR])[0, 0]
     observation, *_ = env.step([0, FLOOR, free, 1])
     row = int(observation["mask"].sum()) - 1
     assert observation["objects"][row, 10 + Role.BLOCK] == 1
@@ -157,7 +157,7 @@ def test_legal_actions_are_possible_and_nothing_is_legal_after_the_end(task: str
             _, info = env.reset()
             continue
         n = len(env.state.scene)
-        assert np.array_equal(mask[:, :n], legal(env.state.scene, env.codec))
+        assert np.array_equal(mask[:, :n], env.codec.mask(env.state.scene))
         assert not mask[:, n:].any()
         _, _, _, _, info = env.step(choose(mask, rng))
         assert info["reason"] not in ("invalid_edge", "spawn_collision", "bad_choice")

@@ -8,7 +8,7 @@ from nets.scenes import states
 from trilith.agents.dqn.policy import observe
 from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
 from trilith.nets.qnet import first_slot
-from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY, legal
+from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
 from trilith.world.episode import start, step
 from trilith.world.scene import SLOTS, Role
 from trilith.world.tasks import TASKS, get_task
@@ -31,7 +31,7 @@ def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
         assert batch.available[i].tolist() == (scene.role[:SLOTS] == Role.AVAILABLE).tolist()
         touching = {tuple(sorted((int(refs[a]), int(refs[b])))) for a, b in batch.touch[i].nonzero().tolist()}
         assert touching == {(int(a), int(b)) for a, b in scene.contact}
-        mask = legal(scene, DiscreteRelative())
+        mask = DiscreteRelative().mask(scene)
         for slot in range(SLOTS):
             if scene.role[slot] == Role.AVAILABLE:
                 np.testing.assert_array_equal(batch.legal[i, KIND_OF_SLOT[slot], :k], mask[slot, refs])
@@ -87,7 +87,7 @@ def test_the_world_does_not_notice_left_and_right() -> None:
             continue
         flip = np.array([-1.0, 1.0, -1.0])
         scene = replace(state.scene, pose=np.where(state.scene.role[:, None] == Role.AVAILABLE, 1.0, flip) * state.scene.pose)
-        choices = np.argwhere(legal(state.scene, DiscreteRelative())[3])
+        choices = np.argwhere(DiscreteRelative().mask(state.scene)[3])
         ref, offset = choices[rng.integers(len(choices))]
         action = np.array([[3, SLOTS + int(np.flatnonzero(reference_rows(state.scene) == ref)[0]), offset, 0]])
         other = layout.mirror_actions(action, np.ones(1, dtype=bool))
@@ -103,7 +103,7 @@ def test_a_layout_has_room_for_what_it_says() -> None:
         assert small.rows <= large.rows
         assert (small.rows < large.rows) == bool(task.generalisation)
         scene = start(task, (*task.levels, *task.generalisation)[-1], np.random.default_rng(0)).scene
-        assert large.pack([scene], [legal(scene, DiscreteRelative())])["count"][0] == len(reference_rows(scene))
+        assert large.pack([scene], [DiscreteRelative().mask(scene)])["count"][0] == len(reference_rows(scene))
 
 
 def test_the_first_slot_of_a_kind_is_one_that_is_left() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +20,7 @@ from trilith.agents.registry import AGENTS, load
 from trilith.evaluation.play import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
+from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, Prior, considered_visits, decide, depth, plant, principal_line, search, size
 from trilith.world.actions import first_of_width
 from trilith.world.episode import State, start, step
@@ -41,10 +45,16 @@ class Toy:
     def priors(self, states: Sequence[Word]) -> list[Prior]:
         return [Prior(self._table(word)[1], self.edges, np.arange(len(self.edges)) + 10) for word in states]
 
-    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
-        self.made[state, name] += 1
-        after = (*state, name - 10)
-        return after, float(self._table(state)[0][name - 10]), len(after) == self.length
+    def placement(self, state: Word, action: int) -> int:
+        return action
+
+    def steps(self, states: Sequence[Word], actions: Sequence[int]) -> list[tuple[Word, float, bool]]:
+        return [self.step(state, action) for state, action in zip(states, actions, strict=True)]
+
+    def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
+        self.made[state, action] += 1
+        after = (*state, action - 10)
+        return after, float(self._table(state)[0][action - 10]), len(after) == self.length
 
     def best(self, word: Word) -> list[float]:
         """True values of the actions, by trying everything."""
@@ -59,14 +69,14 @@ class Trap(Toy):
     def priors(self, states: Sequence[Word]) -> list[Prior]:
         return [Prior(np.array([1.0, 0.5, 0.0]) if not word else np.zeros(3), np.arange(3), np.arange(10, 13)) for word in states]
 
-    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
-        after = (*state, name - 10)
+    def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
+        after = (*state, action - 10)
         return after, {(0,): 1.0, (2, 1): 10.0}.get(after, 0.0), len(after) == 2
 
 
 def searched(world: Toy, config: SearchConfig, seed: int = 0) -> Node[Word]:
     [root] = plant(world, [()])
-    search(world, [root], [np.random.default_rng(seed)], config)
+    search(world, world, [root], [np.random.default_rng(seed)], config)
     return root
 
 
@@ -117,7 +127,7 @@ def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
     world, config = Trap(actions=3, discount=0.5), SearchConfig(1, 2.0, root="bound")
     [root] = plant(world, [()])
     for _ in range(12):
-        search(world, [root], [np.random.default_rng(1)], config)
+        search(world, world, [root], [np.random.default_rng(1)], config)
     for action, (reward, child) in root.children.items():
         assert child is not None
         assert root.values[action] == pytest.approx(reward + 0.5 * child.value)
@@ -132,7 +142,7 @@ class Chain(Toy):
     def priors(self, states: Sequence[Word]) -> list[Prior]:
         return [Prior(np.array([10.0 * 2 ** len(word)]), np.zeros(1, int), np.array([10])) for word in states]
 
-    def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
+    def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
         return (*state, 0), float(2 ** len(state)), len(state) == 2
 
 
@@ -169,10 +179,10 @@ def test_side_by_side_equals_one_by_one(seed: int, stages: int, root: str) -> No
     config = SearchConfig(30, 2.0, stages, root)  # type: ignore[arg-type]
     states: list[Word] = [(), (1,), (2, 3), ()]
     together = plant(Toy(seed), states)
-    search(Toy(seed), together, [np.random.default_rng([seed, k]) for k in range(4)], config)
+    search(Toy(seed), Toy(seed), together, [np.random.default_rng([seed, k]) for k in range(4)], config)
     for k, state in enumerate(states):
         alone = plant(Toy(seed), [state])
-        search(Toy(seed), alone, [np.random.default_rng([seed, k])], config)
+        search(Toy(seed), Toy(seed), alone, [np.random.default_rng([seed, k])], config)
         assert alone[0].values.tolist() == together[k].values.tolist()
         assert alone[0].counts.tolist() == together[k].counts.tolist()
         assert principal_line(alone[0]) == principal_line(together[k])
@@ -192,8 +202,8 @@ def test_one_simulation_can_talk_out_of_the_first_idea(root: Literal["bound", "h
         def priors(self, states: Sequence[Word]) -> list[Prior]:
             return [Prior(np.array([0.5, 0.4]), np.arange(2), np.arange(2)) for _ in states]
 
-        def step(self, state: Word, name: int) -> tuple[Word, float, bool]:
-            return (*state, name), 0.0, True
+        def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
+            return (*state, action), 0.0, True
 
     config = SearchConfig(1, root=root)
     assert decide(searched(Trap(), config), np.random.default_rng(0), config) == 1
@@ -223,10 +233,10 @@ def test_halving_shares_the_budget(considered: int, budget: int) -> None:
 
 
 class Table(LegalAgent):
-    """Legal actions with values that look like a network's but are exact: a function of the action's name."""
+    """Legal actions with values that look like a network's but are exact: a function of the action's id."""
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        return [Prior(np.sin(7.0 * prior.names), prior.edges, prior.names) for prior in super().priors(states)]
+        return [Prior(np.sin(7.0 * prior.ids), prior.edges, prior.ids) for prior in super().priors(states)]
 
 
 def starts(count: int, task: str = "covering_hard") -> list[State]:
@@ -263,13 +273,88 @@ def test_a_tree_is_kept_for_the_same_episode_only() -> None:
     assert elsewhere.visits == 300, "another state than the one that was expected"
 
 
+def test_two_episodes_that_are_the_same_do_not_share_a_tree() -> None:
+    """Side by side, from one start and with generators of one seed: each is what it would be alone."""
+    [state], config = starts(1, "silhouette"), SearchConfig(200, 0.3, root="bound")
+    agent, rngs = SearchAgent(LegalAgent(), config), [np.random.default_rng(0) for _ in range(3)]
+    after = [step(state, placement).state for placement in agent.act([state] * 2, rngs[:2])]
+    first, second = agent.search(after, rngs[:2])
+    agent.act([state], rngs[2:])
+    [alone] = agent.search(after[:1], rngs[2:])
+    assert first is not second
+    for root in (first, second):
+        assert root.visits == alone.visits > 200
+        assert root.values.tolist() == alone.values.tolist()
+
+
+def test_an_episode_is_known_by_where_it_stands_and_not_by_an_object() -> None:
+    [state], rng = starts(1, "silhouette"), np.random.default_rng(0)
+    agent = SearchAgent(LegalAgent(), SearchConfig(300, 0.3, root="bound"))
+    after = step(state, agent.act([state], [rng])[0]).state
+    [kept] = agent.search([deepcopy(after)], [deepcopy(rng)])
+    assert kept.visits > 300, "a copy of the episode goes on with its tree"
+    agent.act([state], [rng])
+    rng.random()
+    [drawn] = agent.search([after], [rng])
+    assert drawn.visits == 300, "the generator is not where the decision left it"
+
+
+class Dream:
+    """A world that is not the simulator: every placement earns the x it is at, and the third is the last."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
+        self.batches.append(len(states))
+        after = [replace(state, steps=state.steps + 1) for state in states]
+        return [(s, p.x if p else 0.0, s.steps == 3) for s, p in zip(after, placements, strict=True)]
+
+
+def test_any_world_can_be_searched_in_batches() -> None:
+    world, agent = Dream(), LegalAgent()
+    roots = SearchAgent(agent, SearchConfig(40), world).search(starts(3), [np.random.default_rng(k) for k in range(3)])
+    assert max(world.batches) == 3, "one step of each tree at once"
+    for root in roots:
+        assert max(map(depth, roots)) == 3
+        for action, (reward, _) in root.children.items():
+            placement = agent.placement(root.state, int(root.ids[action]))
+            assert placement is not None
+            assert reward == placement.x
+
+
+DECISIONS: dict[str, list[list[Any]]] = json.loads((Path(__file__).parent / "decisions.json").read_text(encoding="utf-8"))
+"""By task, agent, root, stages and c: of each decision of two episodes, with 16 simulations each, the placement, and the visits
+and the simulated actions of the tree. Recorded before worlds and values were apart and trees were known by their episodes."""
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+def test_decisions_are_those_that_were_recorded(case: str) -> None:
+    task, name, root, stages, c = case.split()
+    agent = {"legal": LegalAgent, "table": Table}[name]()
+    config = SearchConfig(16, float(c), int(stages), root)  # type: ignore[arg-type]
+    searcher, now, rngs = SearchAgent(agent, config), starts(2, task), [np.random.default_rng(k) for k in range(2)]
+    made: list[list[Any]] = [[], []]
+    while running := [k for k, state in enumerate(now) if not state.ended]:
+        own = [rngs[k] for k in running]
+        for k, tree, rng in zip(running, searcher.search([now[k] for k in running], own), own, strict=True):
+            action = decide(tree, rng, config)
+            searcher.keep(tree, action, rng)
+            placement = None if action is None else agent.placement(now[k], int(tree.ids[action]))
+            made[k].append([placement and list(placement), tree.visits, size(tree)])
+            now[k] = step(now[k], placement).state
+    assert made == DECISIONS[case]
+
+
 def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
     """Where what was earned is forfeited, a search knows that hitting an obstacle takes it back."""
     [state] = starts(1)
     state = replace(state, total=1.5)  # as if something had been earned, which any placement that settles loses again
     rewards = []
     for forfeit in (False, True):
-        [root] = SearchAgent(LegalAgent(), SearchConfig(60, 50.0, root="bound"), forfeit).search([state], [np.random.default_rng(0)])
+        [root] = SearchAgent(LegalAgent(), SearchConfig(60, 50.0, root="bound"), Simulator(forfeit)).search(
+            [state], [np.random.default_rng(0)]
+        )
         rewards.append({reward for reward, _ in root.children.values()})
     assert 0.0 in rewards[0], "an obstacle was hit, and what was earned is kept"
     assert 0.0 not in rewards[1]
@@ -290,7 +375,7 @@ def test_no_placement_is_simulated_twice_in_an_episode(monkeypatch: pytest.Monke
         made[state, placement] += 1
         return step(state, placement, forfeit)
 
-    monkeypatch.setattr("trilith.search.agent.step", counted)
+    monkeypatch.setattr("trilith.search.simulator.step", counted)
     play(SearchAgent(Table(), SearchConfig(30)), starts(2), [np.random.default_rng(k) for k in range(2)])
     assert made
     assert max(made.values()) == 1
@@ -316,9 +401,9 @@ def test_only_the_first_block_of_a_width_is_considered() -> None:
     [state] = starts(1)
     assert first_of_width(state.scene).tolist() == [i == SLOT_WIDTHS.index(width) for i, width in enumerate(SLOT_WIDTHS)]
     [prior] = LegalAgent().priors([state])
-    slots = {LegalAgent().placement(state, int(name)).slot for name in prior.names}  # type: ignore[union-attr]
+    slots = {LegalAgent().placement(state, int(action)).slot for action in prior.ids}  # type: ignore[union-attr]
     assert slots == {0, 3, 6}
-    assert len(set(prior.names.tolist())) == len(prior.names)
+    assert len(set(prior.ids.tolist())) == len(prior.ids)
     assert (np.diff(prior.edges) >= 0).all()
 
 

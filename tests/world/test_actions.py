@@ -16,9 +16,11 @@ from worlds import (
     build,
     corners,
     distance,
+    mirrored,
     obstacles,
     played,
     shared_area,
+    slots,
     with_blocks,
 )
 
@@ -30,11 +32,11 @@ from trilith.world.actions import (
     DiscreteAbsolute,
     DiscreteRelative,
     DiscreteRelativeXY,
-    legal,
+    make_codec,
 )
 from trilith.world.episode import State, step
 from trilith.world.physics import Settled
-from trilith.world.scene import FLOOR, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Placement, Role, fresh_scene, place
+from trilith.world.scene import FLOOR, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import TASKS
 
 SCENE = with_blocks(fresh_scene([(2.0, 3.0, 2.1, 0.7)], [(-4.0, 0.35, 1.5, 0.35)]), [(MEDIUM_SLOT, 4.0, 0.35, 0.0)])
@@ -125,7 +127,7 @@ def test_continuous_relative_never_picks_an_available_block():
 @pytest.mark.parametrize(("heights", "widths"), [(8, 64), (256, 256), (1, 3)])
 def test_discrete_absolute_corners_are_the_centres_of_the_outermost_cells(heights, widths):
     codec = DiscreteAbsolute(heights, widths)
-    assert codec.shape == (7, heights, widths, 2)
+    assert codec.space(20).sizes == (7, heights, widths, 2)
     dx, dy = 15 / widths / 2, 15 / heights / 2
     for i, y in ((0, dy), (heights - 1, 15 - dy)):
         for j, x in ((0, -7.5 + dx), (widths - 1, 7.5 - dx)):
@@ -142,8 +144,8 @@ def test_each_task_has_the_grid_of_the_paper():
         "covering": (8, 64),
         "covering_hard": (8, 64),
     }
-    assert np.prod(DiscreteAbsolute(*TASKS["silhouette"].grid).shape) == 917504
-    assert np.prod(DiscreteAbsolute(*TASKS["covering"].grid).shape) == 7168
+    assert np.prod(DiscreteAbsolute(*TASKS["silhouette"].grid).space(20).sizes) == 917504
+    assert np.prod(DiscreteAbsolute(*TASKS["covering"].grid).space(20).sizes) == 7168
 
 
 @pytest.mark.parametrize("bad", [(0, 5), (5, 0), (-1, 5)])
@@ -184,9 +186,9 @@ def test_discrete_relative_xy_has_the_same_grid_on_y(n):
 
 @pytest.mark.parametrize("codec", [DiscreteRelative(), DiscreteRelativeXY()], ids=lambda codec: codec.name)
 def test_sizes_of_the_relative_spaces(codec):
-    assert codec.shape(20) == (20, 20, *codec.tail, 2)
+    assert codec.space(20).sizes == (20, 20, *codec.tail, 2)
     assert codec.tail == ((15,) if codec.name == "discrete_relative" else (15, 15))
-    assert legal(SCENE, codec).shape == (7, len(SCENE), *codec.tail)
+    assert codec.mask(SCENE).shape == (7, len(SCENE), *codec.tail)
 
 
 def test_the_floor_is_a_coarse_reference_that_clips_where_blocks_may_be():
@@ -253,6 +255,137 @@ def test_decoded_placements_are_plain_numbers():
         assert [type(part) for part in placement] == [int, float, float, bool]
 
 
+# What every codec can do
+
+ANY = [ContinuousAbsolute(), ContinuousRelative(), DiscreteAbsolute(), DiscreteAbsolute(5, 7), DiscreteRelative(), DiscreteRelativeXY(6)]
+every_codec = pytest.mark.parametrize("codec", ANY, ids=lambda codec: f"{codec.name}")
+some = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def any_scene(obstacles_, blocks_, used) -> Scene:
+    """Things anywhere, and the block of one slot used up if there is such a slot."""
+    scene = with_blocks(fresh_scene([(1.0, 1.0, 2.1, 0.7)], obstacles_), blocks_)
+    return scene if used is None else place(scene, Placement(used, -6.0, 3.0), keep=False)
+
+
+any_scenes = st.builds(any_scene, obstacles, blocks, st.none() | slots)
+seeds = st.integers(0, 2**32)
+
+
+def placing(codec, scene, rng) -> tuple[list[float], Placement]:
+    """An action that is a placement of an available block, and that placement."""
+    while True:
+        action = codec.space(len(scene)).sample(rng)
+        placement = codec.decode(scene, action)
+        if placement is not None and scene.role[placement.slot] == Role.AVAILABLE:
+            return action, placement
+
+
+@every_codec
+def test_a_codec_says_what_its_actions_are(codec):
+    space, rng = codec.space(len(SCENE)), np.random.default_rng(0)
+    actions = np.array([space.sample(rng) for _ in range(2000)])
+    assert actions.shape == (2000, codec.length)
+    assert space.whole == (codec.dtype.kind == "i")
+    assert np.array_equal(actions, actions.round()) == space.whole
+    assert (actions >= space.low).all()
+    assert (actions <= space.high).all()
+    if space.whole:
+        np.testing.assert_array_equal(actions.max(axis=0), space.high)
+        np.testing.assert_array_equal(actions.min(axis=0), space.low)
+        assert space.sizes[-1 - len(codec.tail) : -1] == codec.tail
+    else:
+        np.testing.assert_allclose([actions.min(axis=0), actions.max(axis=0)], [space.low, space.high], atol=0.02)
+    mask = codec.mask(SCENE)
+    assert mask is None or mask.shape == (SLOTS, *space.sizes[1:-1])
+
+
+def test_a_codec_is_made_of_the_options_that_it_has():
+    for name in CODECS:
+        codec = make_codec(name, offsets=9, heights=3, widths=5)
+        assert codec.name == name
+        assert codec == {
+            "discrete_absolute": DiscreteAbsolute(3, 5),
+            "discrete_relative": DiscreteRelative(9),
+            "discrete_relative_xy": DiscreteRelativeXY(9),
+        }.get(name, codec)
+
+
+@every_codec
+@some
+@given(any_scenes, seeds)
+def test_what_was_decoded_is_encoded_as_the_same_placement(codec, scene, seed):
+    _, placement = placing(codec, scene, np.random.default_rng(seed))
+    action = codec.encode(scene, placement)
+    assert len(action) == codec.length
+    assert all(
+        (low <= part <= high) for low, part, high in zip(codec.space(len(scene)).low, action, codec.space(len(scene)).high, strict=True)
+    )
+    assert [type(part) for part in action] == [int if codec.space(1).whole else float] * codec.length
+    again = codec.decode(scene, action)
+    assert (again.slot, again.sticky) == (placement.slot, placement.sticky)
+    assert (again.x, again.y) == pytest.approx((placement.x, placement.y), abs=1e-9)
+    assert codec.encode(scene, again) == pytest.approx(action, abs=1e-9)
+
+
+@every_codec
+@some
+@given(any_scenes, seeds)
+def test_no_action_comes_nearer_to_a_placement_than_its_encoding(codec, scene, seed):
+    rng = np.random.default_rng(seed)
+    slot = int(rng.choice(np.flatnonzero(scene.role[:SLOTS] == Role.AVAILABLE)))
+    wanted = Placement(slot, float(rng.uniform(-9, 9)), float(rng.uniform(-1, 16)), bool(rng.integers(2)))
+
+    def off(action) -> float:
+        found = codec.decode(scene, action)
+        return abs(found.x - wanted.x) + abs(found.y - wanted.y)
+
+    encoded = codec.encode(scene, wanted)
+    assert codec.decode(scene, encoded)._replace(x=0, y=0) == wanted._replace(x=0, y=0)
+    least = off(encoded)
+    for _ in range(60):
+        action, _ = placing(codec, scene, rng)
+        action[0] = encoded[0]
+        assert off(action) >= least - 1e-9
+
+
+@every_codec
+@some
+@given(any_scenes, seeds)
+def test_a_mirrored_action_places_the_mirror_image_in_the_mirrored_scene(codec, scene, seed):
+    rng = np.random.default_rng(seed)
+    action, placement = placing(codec, scene, rng)
+    there = mirrored(scene)
+    image = codec.decode(there, codec.mirror(action).tolist())
+    assert (image.slot, image.sticky) == (placement.slot, placement.sticky)
+    assert (image.x, image.y) == pytest.approx((-placement.x, placement.y), abs=1e-9)
+    here, there = mirrored(place(scene, placement, keep=True)), place(there, image, keep=True)
+    np.testing.assert_allclose(here.pose, there.pose, atol=1e-9)
+    np.testing.assert_array_equal(here.size, there.size)
+    np.testing.assert_array_equal(here.role, there.role)
+
+
+@every_codec
+def test_mirroring_twice_is_nothing_and_many_are_mirrored_as_one(codec):
+    rng = np.random.default_rng(0)
+    actions = np.array([codec.space(len(SCENE)).sample(rng) for _ in range(60)]).astype(codec.dtype)
+    once = codec.mirror(actions)
+    np.testing.assert_array_equal(codec.mirror(once), actions)
+    np.testing.assert_array_equal(once, [codec.mirror(action) for action in actions])
+    np.testing.assert_array_equal(once.reshape(6, 10, -1), codec.mirror(actions.reshape(6, 10, -1)))
+    assert (once != actions).any()
+    assert once.dtype == codec.dtype
+
+
+def test_an_object_that_cannot_be_pointed_at_is_picked_from_aside():
+    """The floor's centre lies below where one can point, and the nearest point to it is nearer to the first obstacle."""
+    codec, scene = ContinuousRelative(), fresh_scene([], [(0.02, 0.17, 1.0, 0.35)])
+    wanted = Placement(SMALL_SLOT, -5.0, 0.39)
+    assert codec.decode(scene, codec.encode(scene, wanted)) == pytest.approx(wanted)
+    hidden = fresh_scene([], [(3.0, 2.0, 1.0, 0.35), (3.0, 2.0, 2.0, 0.35)])  # the second is never the nearest
+    assert codec.decode(hidden, codec.encode(hidden, Placement(SMALL_SLOT, 4.2, 2.565))).x == pytest.approx(3.0 + 0.85 + 0.04)
+
+
 # The mask
 
 
@@ -285,8 +418,8 @@ def brute_force(scene, codec) -> np.ndarray:
 
 
 def check_mask(scene, codec) -> tuple[int, int]:
-    """Compares `legal` with brute force; returns how many actions are free and how many are not."""
-    mask, expected = legal(scene, codec), brute_force(scene, codec)
+    """Compares the mask with brute force; returns how many actions are free and how many are not."""
+    mask, expected = codec.mask(scene), brute_force(scene, codec)
     clear = np.isfinite(expected)
     assert clear.mean() > 0.95
     np.testing.assert_array_equal(mask[clear], expected[clear] == 1)
@@ -330,7 +463,7 @@ def test_an_action_is_legal_exactly_when_step_finds_neither_a_collision_nor_an_i
     states = [state for seed in range(3) for state in played(name, "hardest", seed, careful=True)[:6] if not state.ended][-1:]
     monkeypatch.setattr(episode, "settle", lambda scene, record: Settled(scene, False, 0, None))  # what follows does not matter here
     for state in states:
-        mask = legal(state.scene, codec)
+        mask = codec.mask(state.scene)
         for index in np.ndindex(mask.shape):
             ended = step(state, codec.decode(state.scene, (*index, 0))).state.ended
             assert mask[index] == (ended not in ("spawn_collision", "invalid_edge", "bad_choice"))
@@ -339,14 +472,14 @@ def test_an_action_is_legal_exactly_when_step_finds_neither_a_collision_nor_an_i
 def test_a_used_block_has_no_legal_action():
     scene = build(Placement(SMALL_SLOT, 0.0, 0.39))
     used = place(scene, Placement(3, 3.0, 0.4), keep=False)
-    mask = legal(used, DiscreteRelative())
+    mask = DiscreteRelative().mask(used)
     assert not mask[3].any()
     assert mask[4].any()
     assert mask[4, 3].any()
     for slot in range(SLOTS):
         if used.role[slot] == Role.AVAILABLE:
             used = place(used, Placement(slot, 0.0, 10.0), keep=False)
-    assert not legal(used, DiscreteRelative()).any()
+    assert not DiscreteRelative().mask(used).any()
 
 
 def test_used_slots_end_absolute_actions_as_bad_choice_and_relative_ones_as_invalid_edge():
@@ -374,7 +507,7 @@ def test_a_legal_relative_placement_on_a_block_rests_on_it():
     scene = build(Placement(LARGE_SLOT, 0.0, 0.39))
     for i in range(4, 11):
         placement = DiscreteRelative().decode(scene, (SMALL_SLOT, FIRST, i, 0))
-        assert legal(scene, DiscreteRelative())[SMALL_SLOT, FIRST, i]
+        assert DiscreteRelative().mask(scene)[SMALL_SLOT, FIRST, i]
         after = build(placement, scene=scene)
         assert after.pose[-1, 1] == pytest.approx(1.05, abs=0.02)
         assert [FIRST, FIRST + 1] in after.contact.tolist()

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from trilith.world.actions import CODECS, DiscreteAbsolute, DiscreteRelative
+from trilith.world.actions import CODECS, make_codec
 from trilith.world.episode import REASONS, State, start, step
 from trilith.world.scene import Role
 from trilith.world.tasks import TASKS
@@ -16,17 +16,14 @@ EPISODES = 80
 
 def any_action(codec, objects: int, rng: np.random.Generator):
     """An action of a space, with no thought of what it does; continuous ones may leave their range."""
-    if isinstance(codec, DiscreteRelative):
-        return rng.integers(codec.shape(objects))
-    if isinstance(codec, DiscreteAbsolute):
-        return rng.integers(codec.shape)
-    return rng.uniform(-1.2, 1.2, codec.length)
+    space = codec.space(objects)
+    return np.array(space.sample(rng)) * (1 if space.whole else 1.2)
 
 
 def likely_action(codec, scene, rng: np.random.Generator):
     """An action that is not an invalid edge, so that blocks pile up."""
     action = any_action(codec, len(scene), rng)
-    if isinstance(codec, DiscreteRelative):
+    if codec.mask(scene) is not None:
         action[0] = rng.choice(scene.rows(Role.AVAILABLE))
         action[1] = rng.choice(np.flatnonzero(scene.role != Role.AVAILABLE))
     return action
@@ -37,7 +34,7 @@ def likely_action(codec, scene, rng: np.random.Generator):
 def test_arbitrary_actions_do_no_harm(name, space):
     task = TASKS[name]
     rng = np.random.default_rng(list(f"{name} {space}".encode()))
-    codec = DiscreteAbsolute(*task.grid) if space == "discrete_absolute" else CODECS[space]()
+    codec = make_codec(space, heights=task.grid[0], widths=task.grid[1])
     levels = (*task.levels, *task.generalisation)
     built = 0
     for _ in range(EPISODES):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trilith.search.tree import Prior
-from trilith.world.actions import DiscreteRelative, first_of_width, legal
+from trilith.world.actions import DiscreteRelative, first_of_width
 from trilith.world.episode import State
 from trilith.world.scene import Placement
 
@@ -19,8 +19,8 @@ class RandomAgent:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A uniformly random action in each state."""
-        shapes = [self.codec.shape(len(state.scene)) for state in states]
-        return [self.codec.decode(s.scene, rng.integers(shape).tolist()) for s, rng, shape in zip(states, rngs, shapes, strict=True)]
+        pairs = zip([state.scene for state in states], rngs, strict=True)
+        return [self.codec.decode(scene, self.codec.space(len(scene)).sample(rng)) for scene, rng in pairs]
 
 
 class LegalAgent:
@@ -35,7 +35,7 @@ class LegalAgent:
         return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:
-        mask = legal(state.scene, self.codec)
+        mask = self.codec.mask(state.scene)
         choices = np.flatnonzero(mask)
         if not len(choices):
             return None
@@ -46,15 +46,15 @@ class LegalAgent:
         """Every legal action, of blocks of one width only those of the first, and nothing expected of any: a raw search."""
         found = []
         for state in states:
-            mask = legal(state.scene, self.codec)
+            mask = self.codec.mask(state.scene)
             mask[~first_of_width(state.scene)] = False
             edge, offset = np.divmod(np.flatnonzero(mask), self.codec.offsets)
-            names = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
-            found.append(Prior(np.zeros(len(names)), np.repeat(edge, 2), names))
+            ids = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
+            found.append(Prior(np.zeros(len(ids)), np.repeat(edge, 2), ids))
         return found
 
-    def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action of `priors`."""
-        rest, sticky = divmod(name, 2)
+    def placement(self, state: State, action: int) -> Placement | None:
+        """The placement of the action of an id of `priors`."""
+        rest, sticky = divmod(action, 2)
         edge, offset = divmod(rest, self.codec.offsets)
         return self.codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

@@ -15,6 +15,7 @@ from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.shipped import ShippedAgent
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
+from trilith.search.simulator import Simulator
 from trilith.support.modules import imported, names_a_class
 
 
@@ -54,7 +55,7 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
         return agent
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
-    return SearchAgent(agent, search, forfeit)
+    return SearchAgent(agent, search, Simulator(forfeit))
 
 
 def fingerprint(name: str, task: str) -> str | None:

@@ -42,9 +42,9 @@ class ShippedAgent:
         """The values of all actions in each state, which are of one task."""
         return self.of(states[0].task).priors(states) if states else []
 
-    def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action of `priors`."""
-        return self.of(state.task).placement(state, name)
+    def placement(self, state: State, action: int) -> Placement | None:
+        """The placement of the action of an id of `priors`."""
+        return self.of(state.task).placement(state, action)
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trilith.world.actions import CLEARANCE, DiscreteRelative, legal
+from trilith.world.actions import CLEARANCE, DiscreteRelative
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.world.tasks.task import SPACING
 
@@ -74,7 +74,7 @@ class Options:
 
 def options(scene: Scene) -> Options:
     """Everything that can be placed in a scene."""
-    mask = legal(scene, CODEC)
+    mask = CODEC.mask(scene)
     seen: set[float] = set()
     for row, wide in enumerate(scene.size[: len(mask), 0].tolist()):
         if wide in seen:

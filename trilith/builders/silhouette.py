@@ -11,7 +11,7 @@ import numpy as np
 from trilith.builders.options import CODEC, options
 from trilith.builders.registry import plans, scripts
 from trilith.builders.statics import stands
-from trilith.world.actions import CLEARANCE, OFFSETS, legal
+from trilith.world.actions import CLEARANCE, OFFSETS
 from trilith.world.episode import State, step
 from trilith.world.scene import BLOCK_HEIGHT, SLOTS, Placement, Role, Scene, place
 from trilith.world.tasks.silhouette import SAME, filled
@@ -104,7 +104,7 @@ def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
 
 def _open(scene: Scene) -> list[int]:
     """Rows of the targets that are not filled and have room for their block."""
-    mask = legal(scene, CODEC)[:, :, MIDDLE]
+    mask = CODEC.mask(scene)[:, :, MIDDLE]
     targets = scene.rows(Role.TARGET)
     return [t for t in targets[~np.asarray(filled(scene), dtype=bool)].tolist() if mask[_slot(scene, t), t]]
 

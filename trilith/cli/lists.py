@@ -18,18 +18,19 @@ class Tasks:
         """Prints a table."""
         import numpy as np
 
-        from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+        from trilith.world.actions import make_codec
         from trilith.world.episode import start
         from trilith.world.tasks import TASKS
 
-        spaces = ("absolute grid", "relative", "relative (x, y)")
+        spaces = {"absolute grid": "discrete_absolute", "relative": "discrete_relative", "relative (x, y)": "discrete_relative_xy"}
         columns = ("task", "levels", "and, to generalise", "most to earn\nall", "\nhardest", "sticky\nblock", "objects")
         table = table_of(*columns, *(f"actions\n{space}" for space in spaces))
         for task in TASKS.values():
             rng = np.random.default_rng(0)
             most = [float(np.mean([task.best(start(task, level, rng).scene) for _ in range(200)])) for level in task.levels]
             objects = task.objects_for("hardest")
-            sizes = [DiscreteAbsolute(*task.grid).shape, DiscreteRelative().shape(objects), DiscreteRelativeXY().shape(objects)]
+            heights, widths = task.grid
+            sizes = [make_codec(name, heights=heights, widths=widths).space(objects).sizes for name in spaces.values()]
             table.add_row(
                 task.name,
                 f"{task.levels[0]} to {task.levels[-1]}",

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from trilith.world.actions import CODECS, OFFSETS, Codec, DiscreteAbsolute, DiscreteRelative, legal
+from trilith.world.actions import CODECS, OFFSETS, Space, make_codec
 from trilith.world.episode import State, start, step
 from trilith.world.observe.graph import EDGE_FEATURES, Connectivity, edge_features, graph
 from trilith.world.observe.image import CHANNELS, PIXELS, image
@@ -115,8 +115,10 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self.connectivity = _one_of("connectivity", connectivity, get_args(Connectivity))
         self.forfeit = forfeit
         self.render_mode = _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
-        self.codec = _codec(_one_of("action_space", action_space, CODECS), offsets, grid or self.task.grid)
-        self.action_space = _action_space(self.codec, self.max_objects)
+        heights, widths = grid or self.task.grid
+        self.codec = make_codec(_one_of("action_space", action_space, CODECS), offsets=offsets, heights=heights, widths=widths)
+        self._actions = self.codec.space(self.max_objects)
+        self.action_space = _action_space(self._actions)
         self._view = OBSERVATIONS[_one_of("observation", observation, OBSERVATIONS)]
         self.observation_space = self._view.space(self.max_objects)
         self._state: State | None = None
@@ -181,7 +183,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         parts = np.asarray(action)
         if parts.shape != self.action_space.shape:
             raise ValueError(f"action {action!r}: must have the shape {self.action_space.shape}")
-        kinds, what = ("iuf", "numbers") if isinstance(self.action_space, spaces.Box) else ("iu", "whole numbers")
+        kinds, what = ("iu", "whole numbers") if self._actions.whole else ("iuf", "numbers")
         if parts.dtype.kind not in kinds:
             raise ValueError(f"action {action!r}: must be {what}")
         return parts.tolist()
@@ -191,11 +193,11 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {"reason": self.state.ended, "level": str(self.state.level)}
-        if isinstance(self.codec, DiscreteRelative):
-            mask = np.zeros((SLOTS, self.max_objects, *self.codec.tail), dtype=bool)
+        mask = self.codec.mask(self.state.scene)
+        if mask is not None:
+            info["legal"] = np.zeros((SLOTS, *self._actions.sizes[1:-1]), dtype=bool)
             if not self.state.ended:
-                mask[:, : len(self.state.scene)] = legal(self.state.scene, self.codec)
-            info["legal"] = mask
+                info["legal"][tuple(slice(length) for length in mask.shape)] = mask
         return info
 
 
@@ -206,18 +208,10 @@ def _one_of(what: str, value: Any, choices: Any) -> Any:
     return value
 
 
-def _codec(name: str, offsets: int, grid: tuple[int, int]) -> Codec:
-    kind = CODECS[name]
-    if issubclass(kind, DiscreteRelative):
-        return kind(offsets)
-    return kind(*grid) if issubclass(kind, DiscreteAbsolute) else kind()
-
-
-def _action_space(codec: Codec, max_objects: int) -> spaces.Space[Any]:
-    if isinstance(codec, DiscreteRelative | DiscreteAbsolute):
-        shape = codec.shape if isinstance(codec, DiscreteAbsolute) else codec.shape(max_objects)
-        return spaces.MultiDiscrete(list(shape))
-    return spaces.Box(-1, 1, (codec.length,))
+def _action_space(actions: Space) -> spaces.Space[Any]:
+    if actions.whole:
+        return spaces.MultiDiscrete(list(actions.sizes))
+    return spaces.Box(np.array(actions.low, dtype=np.float32), np.array(actions.high, dtype=np.float32))
 
 
 class Observation(NamedTuple):

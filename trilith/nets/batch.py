@@ -20,8 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, rest_height
-from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.world.actions import Discrete
+from trilith.world.actions import reference_rows as reference_rows
+from trilith.world.scene import SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, Task
 
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
@@ -40,12 +41,12 @@ class Layout:
 
     rows: int
     """Objects that a scene can have at most, available blocks not counted."""
-    codec: DiscreteRelative | DiscreteAbsolute
+    codec: Discrete
     stores_legal: bool
     """Whether the mask of legal actions is part of a record."""
 
     @staticmethod
-    def of(task: Task, codec: DiscreteRelative | DiscreteAbsolute, stores_legal: bool, beyond: bool = True) -> Layout:
+    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True) -> Layout:
         """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
         levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
@@ -54,7 +55,7 @@ class Layout:
     @cached_property
     def offsets(self) -> int:
         """Placements that an edge offers, sticky not counted; cells of the grid for absolute actions."""
-        return prod(self.codec.tail if isinstance(self.codec, DiscreteRelative) else self.codec.shape[1:3])
+        return prod(self.codec.tail)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -77,7 +78,7 @@ class Layout:
         return np.dtype(columns)
 
     def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None) -> Records:
-        """(B,) records of scenes; `legals` are their masks from `actions.legal`, needed if the layout stores them."""
+        """(B,) records of scenes; `legals` are their masks from the codec, needed if the layout stores them."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         count, available, pose, size = records["count"], records["available"], records["pose"], records["size"]
@@ -142,48 +143,38 @@ class Layout:
         )
 
     def _swapped(self, legal: Bools) -> Bools:
-        """Masks (B, 3, R, offsets) with left and right swapped: the grid of x offsets is symmetric."""
-        assert isinstance(self.codec, DiscreteRelative)
-        along, rest = self.codec.tail[0], prod(self.codec.tail[1:])  # spelt out: -1 cannot be told where B is 0
-        return legal.reshape(*legal.shape[:3], along, rest)[:, :, :, ::-1].reshape(legal.shape)
+        """Masks (B, 3, R, offsets) with left and right swapped."""
+        apart = legal.reshape(*legal.shape[:3], *self.codec.tail)
+        return np.flip(apart, axis=3 + self.codec.along).reshape(legal.shape)
+
+    @cached_property
+    def _mirrored_offsets(self) -> Ints:
+        """(offsets,): what each offset is in the mirrored scene."""
+        tail = self.codec.tail
+        actions = np.zeros((self.offsets, self.codec.length), dtype=np.int64)
+        actions[:, -1 - len(tail) : -1] = np.indices(tail).reshape(len(tail), -1).T
+        return np.ravel_multi_index(tuple(self.codec.mirror(actions)[:, -1 - len(tail) : -1].T), tail)
 
     def mirror_actions(self, actions: Ints, mirror: Bools) -> Ints:
         """Actions (B, 4) as they are in the mirrored states, for those of `mirror` (B,)."""
-        assert isinstance(self.codec, DiscreteRelative)
-        first, rest = self.codec.tail[0], prod(self.codec.tail[1:])
         swapped = actions.copy()
-        i, j = np.divmod(actions[:, 2], rest)
-        swapped[:, 2] = np.where(mirror, (first - 1 - i) * rest + j, actions[:, 2])
+        swapped[:, 2] = np.where(mirror, self._mirrored_offsets[actions[:, 2]], actions[:, 2])
         return swapped
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement | None:
         """The placement of an action (sender, receiver, offset, sticky); None for an invalid edge."""
         sender, receiver, offset, sticky = (int(part) for part in action)
-        if isinstance(self.codec, DiscreteAbsolute):
-            return self.codec.decode(scene, (sender, *divmod(offset, self.codec.widths), sticky))
-        if sender >= SLOTS or receiver < SLOTS:
+        if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
             return None
-        tail = (int(part) for part in np.unravel_index(offset, self.codec.tail))
-        return self.codec.decode(scene, (sender, int(reference_rows(scene)[receiver - SLOTS]), *tail, sticky))
+        edge = (sender, int(reference_rows(scene)[receiver - SLOTS])) if self.codec.relative else (sender,)
+        return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
         """The action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
-        assert isinstance(self.codec, DiscreteRelative)
-        refs = reference_rows(scene)
-        across = scene.pose[refs, 0, None] + self.codec.grid(scene.size[refs, 0], scene.size[placement.slot, 0])
-        off = np.abs(across - placement.x)
-        if len(self.codec.tail) == 1:
-            off = off + np.abs(rest_height(scene, refs) - placement.y)[:, None]
-        else:
-            up = scene.pose[refs, 1, None] + self.codec.grid(scene.size[refs, 1], BLOCK_HEIGHT)
-            off = off[:, :, None] + np.abs(up - placement.y)[:, None]
-        ref, offset = divmod(int(np.argmin(off)), self.offsets)
-        return placement.slot, SLOTS + ref, offset, int(placement.sticky)
-
-
-def reference_rows(scene: Scene) -> Ints:
-    """(R,): rows of everything but the available blocks."""
-    return np.flatnonzero(scene.role != Role.AVAILABLE)
+        tail = self.codec.tail
+        action = self.codec.encode(scene, placement)
+        receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0
+        return action[0], receiver, int(np.ravel_multi_index(action[-1 - len(tail) : -1], tail)), action[-1]
 
 
 @dataclass(frozen=True, eq=False)

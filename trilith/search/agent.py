@@ -1,15 +1,18 @@
-"""Any agent that values actions acts by search: it tries placements in the simulator before it makes one."""
+"""Any agent that values actions acts by search: it tries placements in a world, by default the simulator, before it makes one."""
 
 from __future__ import annotations
 
+import pickle
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from trilith.search.config import SearchConfig
-from trilith.search.tree import Node, Prior, decide, plant, principal_line, search
-from trilith.world.episode import State, step
+from trilith.search.simulator import Simulator
+from trilith.search.tree import Node, Prior, World, decide, plant, principal_line, search
+from trilith.world.episode import State
 from trilith.world.scene import Placement
 
 
@@ -30,22 +33,24 @@ class Valuer(Protocol):
         """The actions it would consider in each state, and their values."""
         ...
 
-    def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action that `priors` named; None for an invalid edge."""
+    def placement(self, state: State, action: int) -> Placement | None:
+        """The placement of the action of an id of `priors`; None for an invalid edge."""
         ...
 
 
 class SearchAgent:
-    """Acts by tree search over the values of another agent.
+    """Acts by tree search over the values of another agent, in a world: without one, in the simulator.
 
-    What it knows of a state after its own placement is kept for the next decision. An episode is known by its generator, so
-    that two that happen to look alike share nothing, and who asks with a new generator gets a new tree.
+    What it knows of a state after its own placement is kept for the next decision. An episode is known by where it stands: the
+    state that follows the placement and the state of its generator after the decision. So two that look alike side by side
+    share nothing (were even their generators alike, each takes a tree of its own); a copy of an episode goes on as the episode
+    would; and who asks with another generator, or has drawn from it in between, gets a new tree.
     """
 
-    def __init__(self, agent: Valuer, config: SearchConfig, forfeit: bool = False) -> None:
-        self.agent, self.config, self.forfeit = agent, config, forfeit
-        self._kept: dict[int, tuple[np.random.Generator, Node[State]]] = {}
-        """By the id of an episode's generator: that generator, so that no other can have its id, and the tree."""
+    def __init__(self, agent: Valuer, config: SearchConfig, world: World[State, Placement | None] | None = None) -> None:
+        self.agent, self.config, self.world = agent, config, Simulator() if world is None else world
+        self._kept: defaultdict[tuple[State, bytes], list[Node[State]]] = defaultdict(list)
+        """By where an episode stands: its tree; one each of several that stand at the same."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The placement of the highest value after the search, in each state; None where the agent allows none."""
@@ -61,9 +66,9 @@ class SearchAgent:
         """The searched tree of each state."""
         roots = [self._taken_up(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # who plays several episodes asks for all of them at once, so the others have ended
-        new = iter(plant(self, [state for state, root in zip(states, roots, strict=True) if root is None]))
+        new = iter(plant(self.agent, [state for state, root in zip(states, roots, strict=True) if root is None]))
         grown = [next(new) if root is None else root for root in roots]
-        search(self, grown, rngs, self.config)
+        search(self.agent, self.world, grown, rngs, self.config)
         return grown
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:
@@ -88,34 +93,21 @@ class SearchAgent:
             node = child
         return tuple(placement for placement in placements if placement is not None)
 
-    # ---- the world that is searched
-
-    @property
-    def discount(self) -> float:
-        """The agent's."""
-        return self.agent.discount
-
-    def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The agent's."""
-        return self.agent.priors(states)
-
-    def step(self, state: State, name: int) -> tuple[State, float, bool]:
-        """By the rules."""
-        after = step(state, self.agent.placement(state, name), self.forfeit)
-        return after.state, after.reward, after.state.ended is not None
-
-    def _placement(self, node: Node[State], action: int) -> Placement | None:
-        return self.agent.placement(node.state, int(node.names[action]))
-
-    # ---- trees of the decision before
-
-    def _taken_up(self, state: State, rng: np.random.Generator) -> Node[State] | None:
-        """What is known of a state from the decision before it."""
-        _, root = self._kept.get(id(rng), (rng, None))
-        return root if root is not None and root.state == state else None
-
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
-        """Keeps what is known of the state that an action leads to, which the episode of a generator takes next."""
+        """Keeps what is known of the state that an action leads to, for the next decision of the episode of a generator."""
         child = root.children.get(action, (0.0, None))[1] if action is not None else None
         if child is not None:
-            self._kept[id(rng)] = rng, child
+            self._kept[_standing(child.state, rng)].append(child)
+
+    def _taken_up(self, state: State, rng: np.random.Generator) -> Node[State] | None:
+        """What is known of a state from the decision before it. Given away: no two episodes grow the same tree."""
+        kept = self._kept.get(_standing(state, rng)) if self._kept else None
+        return kept.pop(0) if kept else None
+
+    def _placement(self, node: Node[State], action: int) -> Placement | None:
+        return self.agent.placement(node.state, int(node.ids[action]))
+
+
+def _standing(state: State, rng: np.random.Generator) -> tuple[State, bytes]:
+    """Where an episode stands, as a key."""
+    return state, pickle.dumps(rng.bit_generator.state)

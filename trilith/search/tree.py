@@ -1,8 +1,9 @@
-"""Monte-Carlo tree search over states (paper §E): placements are tried in the simulator before one is made.
+"""Monte-Carlo tree search over states (paper §E): actions are tried in a world before one is made.
 
-A state is a value, so a node keeps the state itself and no action sequence is ever replayed. What is searched is given as a
-`World`; nothing here knows networks, blocks or physics. Many trees grow side by side, one simulation each a round, so that
-all new states of a round are valued in one batch; a tree draws from its own generator and never notices the others.
+A state is a value, so a node keeps the state itself and no action sequence is ever replayed. A `World` says what follows from
+an action, `Values` what can be done and what to expect of it; nothing here knows networks, blocks or physics. Many trees grow
+side by side, one simulation each a round, so that all actions of a round are made, and all new states valued, in one batch;
+a tree draws from its own generator and never notices the others.
 
 A simulation goes down by an upper confidence bound (at the root, by default, by sequential halving) until it makes an action
 for the first time, simulates it, and backs up the best value that is expected of the new state: no playout.
@@ -22,33 +23,51 @@ from trilith.world.scene import Floats, Ints
 
 S = TypeVar("S")
 """A state."""
+A = TypeVar("A")
+"""An action as a world takes it."""
+S_in = TypeVar("S_in", contravariant=True)
+A_in = TypeVar("A_in", contravariant=True)
+A_out = TypeVar("A_out", covariant=True)
+"""The same where they are only taken, or only given."""
 
 
 class Prior(NamedTuple):
-    """What can be done in a state, and what is expected of it before anything is tried."""
+    """What can be done in a state, and what is expected of it before anything is tried.
+
+    An action is known by its id, a whole number that means something only to the agent that gave it and only in this state:
+    that agent's `placement` turns it into what a world takes. Within a tree an action is its place in these arrays.
+    """
 
     values: Floats
     """(A,): expected value of each action; 0 for a raw search."""
     edges: Ints
     """(A,): the edge that each action belongs to, in ascending order."""
-    names: Ints
-    """(A,): what the world calls each action."""
+    ids: Ints
+    """(A,): the id of each action, no two the same."""
 
 
-class World(Protocol[S]):
-    """What is searched. Deterministic: an action has one outcome."""
+class World(Protocol[S, A_in]):
+    """What is searched, in batches: the simulator, or a model of it. Deterministic: an action has one outcome."""
+
+    def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> list[tuple[S, float, bool]]:
+        """After an action in each state: the state that follows, the reward, and whether that was the end."""
+        ...
+
+
+class Values(Protocol[S_in, A_out]):
+    """What values states and actions before they are tried."""
 
     @property
     def discount(self) -> float:
         """What a reward one step later counts for."""
         ...
 
-    def priors(self, states: Sequence[S]) -> list[Prior]:
+    def priors(self, states: Sequence[S_in]) -> list[Prior]:
         """What can be done in each state, which has not ended."""
         ...
 
-    def step(self, state: S, name: int) -> tuple[S, float, bool]:
-        """The state after an action, its reward, and whether that was the end."""
+    def placement(self, state: S_in, action: int) -> A_out:
+        """What a world takes for the action of an id of `priors`."""
         ...
 
 
@@ -57,7 +76,8 @@ class Node(Generic[S]):
 
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
-        self.names = prior.names
+        self.ids = prior.ids
+        """(A,): as in the prior."""
         self.values = np.array(prior.values, dtype=np.float64)
         """(A,): the prior, or what has been found since."""
         self.children: dict[int, tuple[float, Node[S] | None]] = {}
@@ -112,19 +132,21 @@ Path = list[tuple[Node[S], int]]
 """Nodes from the root on and the action taken in each."""
 
 
-def search(world: World[S], roots: Sequence[Node[S]], rngs: Sequence[np.random.Generator], config: SearchConfig) -> None:
+def search(
+    valuer: Values[S, A], world: World[S, A], roots: Sequence[Node[S]], rngs: Sequence[np.random.Generator], config: SearchConfig
+) -> None:
     """Grows the tree of each root by `budget` simulations."""
     halvings = [_Halving(root, rng, config) if config.root == "halving" else None for root, rng in zip(roots, rngs, strict=True)]
     for i in range(config.budget):
         paths = [_descend(root, rng, config, h.choose(i) if h else None) for root, rng, h in zip(roots, rngs, halvings, strict=True)]
-        _expand(world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
+        _expand(valuer, world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
         for path in paths:
-            _back_up(path, world.discount)
+            _back_up(path, valuer.discount)
 
 
-def plant(world: World[S], states: Sequence[S]) -> list[Node[S]]:
-    """A root for each state."""
-    return [Node(state, prior) for state, prior in zip(states, world.priors(states), strict=True)] if states else []
+def plant(valuer: Values[S, A], states: Sequence[S]) -> list[Node[S]]:
+    """A node for each state."""
+    return [Node(state, prior) for state, prior in zip(states, valuer.priors(states), strict=True)] if states else []
 
 
 def decide(root: Node[S], rng: np.random.Generator, config: SearchConfig) -> int | None:
@@ -160,18 +182,16 @@ def _choose(node: Node[S], rng: np.random.Generator, config: SearchConfig) -> in
     return int(first) + _pick(node.values[first:last] + width / np.sqrt(node.counts[first:last]), rng)
 
 
-def _expand(world: World[S], paths: list[Path[S]]) -> None:
+def _expand(valuer: Values[S, A], world: World[S, A], paths: list[Path[S]]) -> None:
     """Takes the last action of each path, for the first and only time, and adds the node it leads to."""
-    grown: list[tuple[Node[S], int, float, S]] = []
-    for path in paths:
-        node, action = path[-1]
-        state, reward, ended = world.step(node.state, int(node.names[action]))
-        node.children[action] = reward, None
-        if not ended:
-            grown.append((node, action, reward, state))
-    if grown:
-        for (node, action, reward, state), prior in zip(grown, world.priors([each[3] for each in grown]), strict=True):
-            node.children[action] = reward, Node(state, prior)
+    if not paths:
+        return
+    leaves = [path[-1] for path in paths]
+    actions = [valuer.placement(node.state, int(node.ids[action])) for node, action in leaves]
+    outcomes = world.steps([node.state for node, _ in leaves], actions)
+    new = iter(plant(valuer, [state for state, _, ended in outcomes if not ended]))
+    for (node, action), (_, reward, ended) in zip(leaves, outcomes, strict=True):
+        node.children[action] = reward, None if ended else next(new)
 
 
 def _back_up(path: Path[S], discount: float) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from trilith.agents.base import Agent
-from trilith.world.actions import DiscreteRelative, legal
+from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State, step
 from trilith.world.scene import Placement, Role
 
@@ -95,7 +95,7 @@ def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement |
 def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
     """Legal relative placements, the likely ones first."""
     codec, scene = DiscreteRelative(), state.scene
-    mask = legal(scene, codec)
+    mask = codec.mask(scene)
     seen: set[float] = set()
     for slot in range(len(mask)):
         width = float(scene.size[slot, 0])

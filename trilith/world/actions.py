@@ -1,17 +1,20 @@
-"""The five action spaces of the paper, each a codec that turns an action into one `Placement`, and the mask of legal actions.
+"""The five action spaces of the paper, each a codec between its actions and placements.
 
 The rules of an episode see nothing but the placement; None stands for an edge that does not lead from an available block
-to an object of the scene.
+to an object of the scene. Whoever has to know something about an action space asks its codec: a sixth one is a class here
+and a line in `CODECS`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from trilith.support.compiled import compiled
 from trilith.world.geometry import overlaps
@@ -41,68 +44,188 @@ def rest_height(scene: Scene, rows: Any) -> Any:
 _offset, _height_on = compiled(offset), compiled(height_on)
 
 
+class Space(NamedTuple):
+    """The numbers that an action is made of."""
+
+    low: tuple[float, ...]
+    """The least of each."""
+    high: tuple[float, ...]
+    """The greatest of each, itself included."""
+    whole: bool
+    """Whether they are whole numbers."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each has, if they are whole numbers."""
+        return tuple(int(high - low) + 1 for low, high in zip(self.low, self.high, strict=True))
+
+    def sample(self, rng: np.random.Generator) -> list[float]:
+        """Any action, uniformly."""
+        values = rng.integers(self.sizes) if self.whole else rng.uniform(self.low, self.high)
+        return values.tolist()
+
+
 @dataclass(frozen=True)
-class ContinuousAbsolute:
+class Codec(ABC):
+    """An action space: a few numbers an action, and what they mean."""
+
+    name: ClassVar[str]
+    length: ClassVar[int]
+    """How many numbers an action has."""
+    dtype: ClassVar[np.dtype[Any]]
+    """As what they are stored."""
+
+    @abstractmethod
+    def space(self, objects: int) -> Space:
+        """The actions in scenes of up to `objects` rows."""
+
+    @abstractmethod
+    def decode(self, scene: Scene, action: Sequence[float]) -> Placement | None:
+        """The placement of an action, None for an invalid edge. Raises ValueError if it is no action at all."""
+
+    @abstractmethod
+    def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
+        """The action with the block and the glue of a placement that is decoded to the nearest place, |Δx| + |Δy| away."""
+
+    @abstractmethod
+    def mirror(self, actions: ArrayLike) -> NDArray[Any]:
+        """Actions (..., length) as they are in the mirrored scene.
+
+        There, left and right are swapped: x, angles and what they change by have the other sign. Rows keep their order, and
+        available blocks stay in their slots, as where those lie means nothing to what is built. So an action keeps its block
+        and its reference, and its placement is at -x instead of x.
+        """
+
+    def mask(self, scene: Scene) -> Bools | None:
+        """Which actions are possible and overlap nothing solid, without sticky, which makes no difference; None if it cannot say."""
+        return None
+
+
+class Continuous(Codec):
+    """Actions of numbers in [-1, 1]; those beyond are clipped."""
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+    signs: ClassVar[tuple[int, ...]]
+    """What each number is multiplied with in the mirrored scene."""
+
+    def space(self, objects: int) -> Space:
+        return Space((-1.0,) * self.length, (1.0,) * self.length, whole=False)
+
+    def mirror(self, actions: ArrayLike) -> NDArray[Any]:
+        given = np.asarray(actions)
+        return given * np.array(self.signs, dtype=given.dtype)
+
+
+@dataclass(frozen=True)
+class ContinuousAbsolute(Continuous):
     """(X, x, y, s) in [-1, 1]: 7X picks the nearest slot, the centre is at (7.5 x, 7.5 (y + 1)), sticky if s > 0."""
 
     name: ClassVar[str] = "continuous_absolute"
     length: ClassVar[int] = 4
+    signs: ClassVar[tuple[int, ...]] = (1, -1, 1, 1)
 
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
-        """The placement of an action. Raises ValueError if a number is not finite."""
         pick, x, y, sticky = _finite(action, self.length)
-        return Placement(_nearest_slot(pick), PLACE_X[1] * x, PLACE_Y[1] / 2 * (y + 1), sticky > 0)
+        return Placement(_nearest_slot(pick), *_point(x, y), sticky > 0)
+
+    def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
+        return (_pick_of(placement.slot), *_pointing(placement.x, placement.y), _sign(placement.sticky))
 
 
 @dataclass(frozen=True)
-class ContinuousRelative:
+class ContinuousRelative(Continuous):
     """(X, x, y, Δx, s) in [-1, 1]: (x, y) picks the scene object with the nearest centre, Δx the place along its top."""
 
     name: ClassVar[str] = "continuous_relative"
     length: ClassVar[int] = 5
+    signs: ClassVar[tuple[int, ...]] = (1, -1, 1, -1, 1)
 
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
-        """The placement of an action. Raises ValueError if a number is not finite."""
         pick, x, y, shift, sticky = _finite(action, self.length)
-        slot = _nearest_slot(pick)
-        there = np.array([PLACE_X[1] * x, PLACE_Y[1] / 2 * (y + 1)])
-        refs = np.flatnonzero(scene.role != Role.AVAILABLE)
-        ref = int(refs[np.argmin(((scene.pose[refs, :2] - there) ** 2).sum(axis=1))])
-        reach = (float(scene.size[ref, 0]) + float(scene.size[slot, 0])) / 2 + CLEARANCE
+        slot, refs = _nearest_slot(pick), reference_rows(scene)
+        ref = int(refs[_nearest(scene.pose[refs, :2], *_point(x, y))])
+        reach = float(_reach(scene, ref, slot))
         return Placement(slot, float(scene.pose[ref, 0]) + shift * reach, float(rest_height(scene, ref)), sticky > 0)
+
+    def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
+        refs = reference_rows(scene)
+        centres, reach = scene.pose[refs, :2], _reach(scene, refs, placement.slot)
+        shift = np.clip((placement.x - centres[:, 0]) / reach, -1, 1)
+        off = np.abs(centres[:, 0] + shift * reach - placement.x) + np.abs(rest_height(scene, refs) - placement.y)
+        for k in np.argsort(off, kind="stable").tolist():  # the nearest of those that can be picked
+            if towards := _towards(centres, k):
+                break
+        assert towards is not None, "every point is nearest to something"
+        return (_pick_of(placement.slot), *towards, float(shift[k]), _sign(placement.sticky))
+
+
+class Discrete(Codec):
+    """Actions of indices: a block, for `relative` ones also the row of an object, then `tail`, then sticky or not."""
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
+    relative: ClassVar[bool]
+    """Whether an action names an object of the scene that the block is placed relative to."""
+    along: ClassVar[int]
+    """Which part of `tail` goes from left to right."""
+
+    @property
+    @abstractmethod
+    def tail(self) -> tuple[int, ...]:
+        """Number of values of each part of an action between block (and object) and sticky: where the block goes."""
+
+    @abstractmethod
+    def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]: ...
+
+    def mirror(self, actions: ArrayLike) -> NDArray[Any]:
+        mirrored = np.array(actions)
+        part = (2 if self.relative else 1) + self.along
+        mirrored[..., part] = self.tail[self.along] - 1 - mirrored[..., part]
+        return mirrored
 
 
 @dataclass(frozen=True)
-class DiscreteAbsolute:
+class DiscreteAbsolute(Discrete):
     """(u, i, j, s): slot, cell of a grid of `heights` × `widths` over where blocks may be placed, sticky or not."""
 
     heights: int = 8
     widths: int = 64
     name: ClassVar[str] = "discrete_absolute"
+    length: ClassVar[int] = 4
+    relative: ClassVar[bool] = False
+    along: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.heights < 1 or self.widths < 1:
             raise ValueError(f"a grid of {self.heights} x {self.widths} cells: both must be at least 1")
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of values of each part of an action."""
-        return (SLOTS, self.heights, self.widths, 2)
+    def tail(self) -> tuple[int, ...]:
+        return (self.heights, self.widths)
 
-    def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
-        """The placement of an action. Raises ValueError if an index is out of range."""
-        u, i, j, sticky = _indices(action, self.shape)
+    def space(self, objects: int) -> Space:
+        return _indices_below(SLOTS, *self.tail, 2)
+
+    def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
+        u, i, j, sticky = _indices(action, (SLOTS, *self.tail, 2))
         x = PLACE_X[0] + (PLACE_X[1] - PLACE_X[0]) * (j + 0.5) / self.widths
         y = PLACE_Y[0] + (PLACE_Y[1] - PLACE_Y[0]) * (i + 0.5) / self.heights
         return Placement(u, x, y, bool(sticky))
 
+    def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]:
+        i = int((placement.y - PLACE_Y[0]) / (PLACE_Y[1] - PLACE_Y[0]) * self.heights)
+        j = int((placement.x - PLACE_X[0]) / (PLACE_X[1] - PLACE_X[0]) * self.widths)
+        return placement.slot, min(max(i, 0), self.heights - 1), min(max(j, 0), self.widths - 1), int(placement.sticky)
+
 
 @dataclass(frozen=True)
-class DiscreteRelative:
+class DiscreteRelative(Discrete):
     """(c, r, i, s): the edge from available block c to scene object r (rows), one of `offsets` places along r, sticky or not."""
 
     offsets: int = OFFSETS
     name: ClassVar[str] = "discrete_relative"
+    length: ClassVar[int] = 4
+    relative: ClassVar[bool] = True
+    along: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         if self.offsets < 4:
@@ -110,12 +233,10 @@ class DiscreteRelative:
 
     @property
     def tail(self) -> tuple[int, ...]:
-        """Number of values of each part of an action after the edge and before sticky."""
         return (self.offsets,)
 
-    def shape(self, objects: int) -> tuple[int, ...]:
-        """Number of values of each part of an action in scenes of up to `objects` rows."""
-        return (objects, objects, *self.tail, 2)
+    def space(self, objects: int) -> Space:
+        return _indices_below(objects, objects, *self.tail, 2)
 
     def grid(self, reference: Any, block: Any) -> Floats:
         """(..., offsets): distances along one axis from the centre of objects of length `reference` to blocks of length `block`.
@@ -124,8 +245,7 @@ class DiscreteRelative:
         """
         return offset(np.arange(self.offsets), self.offsets, np.asarray(reference)[..., None], np.asarray(block)[..., None])
 
-    def decode(self, scene: Scene, action: Sequence[int]) -> Placement | None:
-        """The placement of an action, None for an invalid edge. Raises ValueError if another part is out of range."""
+    def decode(self, scene: Scene, action: Sequence[float]) -> Placement | None:
         c, r, *at, sticky = _indices(action, (None, None, *self.tail, 2))
         if not (0 <= c < SLOTS and scene.role[c] == Role.AVAILABLE and 0 <= r < len(scene) and scene.role[r] != Role.AVAILABLE):
             return None
@@ -134,32 +254,54 @@ class DiscreteRelative:
         y = y + offset(at[1], self.offsets, h, BLOCK_HEIGHT) if len(at) == 2 else float(rest_height(scene, r))
         return Placement(c, x, y, bool(sticky))
 
+    def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]:
+        refs = reference_rows(scene)
+        across = scene.pose[refs, 0, None] + self.grid(scene.size[refs, 0], scene.size[placement.slot, 0])
+        off = np.abs(across - placement.x)
+        if len(self.tail) == 1:
+            off = off + np.abs(rest_height(scene, refs) - placement.y)[:, None]
+        else:
+            up = scene.pose[refs, 1, None] + self.grid(scene.size[refs, 1], BLOCK_HEIGHT)
+            off = off[:, :, None] + np.abs(up - placement.y)[:, None]
+        ref, *at = (int(part) for part in np.unravel_index(np.argmin(off), off.shape))
+        return placement.slot, int(refs[ref]), *at, int(placement.sticky)
+
+    def mask(self, scene: Scene) -> Bools:
+        """(7, N, *tail): which (available block, reference, offset) are a valid edge and overlap nothing solid.
+
+        The first axis is the slot, which is also the row of an available block. Sticky or not makes no difference.
+        """
+        heights = self.offsets if len(self.tail) == 2 else 0
+        mask = _legal(scene.pose, scene.size, scene.role, scene.solid, self.offsets, heights)
+        return mask if heights else mask[..., 0]
+
 
 @dataclass(frozen=True)
 class DiscreteRelativeXY(DiscreteRelative):
     """(c, r, i, j, s): as `DiscreteRelative`, with offset j on y as well, in heights instead of widths."""
 
     name: ClassVar[str] = "discrete_relative_xy"
+    length: ClassVar[int] = 5
 
     @property
     def tail(self) -> tuple[int, ...]:
         return (self.offsets, self.offsets)
 
 
-Codec = ContinuousAbsolute | ContinuousRelative | DiscreteAbsolute | DiscreteRelative | DiscreteRelativeXY
-CODECS: dict[str, type[Codec]] = {
-    codec.name: codec for codec in (ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY)
-}
+_ALL: tuple[type[Codec], ...] = (ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY)
+CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in _ALL}
+"""Every action space by its name."""
 
 
-def legal(scene: Scene, codec: DiscreteRelative) -> Bools:
-    """(7, N, *codec.tail): which (available block, reference, offset) are a valid edge and overlap nothing solid.
+def make_codec(name: str, **options: Any) -> Codec:
+    """The codec of a name, with those of the options that it has."""
+    kind: Any = CODECS[name]
+    return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options})
 
-    The first axis is the slot, which is also the row of an available block. Sticky or not makes no difference.
-    """
-    heights = codec.offsets if len(codec.tail) == 2 else 0
-    mask = _legal(scene.pose, scene.size, scene.role, scene.solid, codec.offsets, heights)
-    return mask if heights else mask[..., 0]
+
+def reference_rows(scene: Scene) -> Ints:
+    """(R,): rows of everything but the available blocks, which is what a block can be placed relative to."""
+    return np.flatnonzero(scene.role != _AVAILABLE)
 
 
 @compiled
@@ -204,7 +346,7 @@ def _finite(action: Sequence[float], length: int) -> list[float]:
     return [min(max(value, -1.0), 1.0) for value in values]
 
 
-def _indices(action: Sequence[int], shape: tuple[int | None, ...]) -> list[int]:
+def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int]:
     """The parts of an action, which must be whole numbers from 0 to below those of `shape`, and any at all where that is None."""
     values = np.asarray(action).tolist()
     if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
@@ -215,9 +357,69 @@ def _indices(action: Sequence[int], shape: tuple[int | None, ...]) -> list[int]:
     return [int(value) for value in values]
 
 
+def _indices_below(*sizes: int) -> Space:
+    """Indices from 0 to below each of some sizes."""
+    return Space((0,) * len(sizes), tuple(size - 1 for size in sizes), whole=True)
+
+
 def _nearest_slot(pick: float) -> int:
     """The slot whose place below the floor is nearest to 7 · pick, used or not."""
     return int(np.argmin(np.abs(SLOT_X - 7 * pick)))
+
+
+def _pick_of(slot: int) -> float:
+    """The number in [-1, 1] that picks a slot."""
+    return float(SLOT_X[slot]) / 7
+
+
+def _sign(sticky: bool) -> float:
+    """The number in [-1, 1] that stands for sticky or not."""
+    return 1.0 if sticky else -1.0
+
+
+def _point(x: float, y: float) -> tuple[float, float]:
+    """Where two numbers in [-1, 1] point to, of all places that blocks may be at."""
+    return PLACE_X[1] * x, PLACE_Y[1] / 2 * (y + 1)
+
+
+def _pointing(x: float, y: float) -> tuple[float, float]:
+    """The numbers in [-1, 1] that point to a place, or as near to it as they can."""
+    return min(max(x / PLACE_X[1], -1.0), 1.0), min(max(y / (PLACE_Y[1] / 2) - 1, -1.0), 1.0)
+
+
+def _nearest(centres: Floats, x: float, y: float) -> int:
+    """Which of some centres (R, 2) is nearest to a place, the first of several."""
+    return int(np.argmin(((centres - (x, y)) ** 2).sum(axis=1)))
+
+
+def _reach(scene: Scene, rows: Any, slot: int) -> Any:
+    """How far the centre of a block of a slot is at most from that of a row, or of each of several, when placed relative to it."""
+    return (scene.size[rows, 0] + scene.size[slot, 0]) / 2 + CLEARANCE
+
+
+def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
+    """Numbers in [-1, 1] that pick the k-th of some centres (R, 2) as the nearest; None if another one is nearer from everywhere.
+
+    To point at it, if it lies where one can point, is enough. If not, it is pointed at from the middle of all it is nearest to.
+    """
+    at = _pointing(*centres[k].tolist())
+    if _nearest(centres, *_point(*at)) == k:
+        return at
+    (left, right), (bottom, top) = PLACE_X, PLACE_Y
+    cell = [np.array(corner) for corner in ((left, bottom), (right, bottom), (right, top), (left, top))]
+    for other in np.delete(centres, k, axis=0):  # what is nearer to another one is cut off
+        beyond = [float((other - centres[k]) @ (corner - (other + centres[k]) / 2)) for corner in cell]
+        kept = []
+        for i, (corner, far) in enumerate(zip(cell, beyond, strict=True)):
+            if far * beyond[i - 1] < 0:
+                kept.append(corner + (cell[i - 1] - corner) * far / (far - beyond[i - 1]))
+            if far <= 0:
+                kept.append(corner)
+        if not kept:
+            return None
+        cell = kept
+    at = _pointing(*np.mean(cell, axis=0).tolist())
+    return at if _nearest(centres, *_point(*at)) == k else None
 
 
 def first_of_width(scene: Scene) -> Bools:

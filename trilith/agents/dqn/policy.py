@@ -16,8 +16,9 @@ from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, reference_rows
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
+from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior, decide
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, first_of_width, legal
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, first_of_width
 from trilith.world.episode import State, collides
 from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
@@ -57,8 +58,7 @@ def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
     """(B,): records of scenes, the mask of legal actions included if the layout wants it."""
     if not layout.stores_legal:
         return layout.pack(scenes)
-    assert isinstance(layout.codec, DiscreteRelative)
-    return layout.pack(scenes, [legal(scene, layout.codec) for scene in scenes])
+    return layout.pack(scenes, [mask for scene in scenes if (mask := layout.codec.mask(scene)) is not None])
 
 
 class Exploration(NamedTuple):
@@ -118,7 +118,7 @@ class DQNPolicy:
         self.tried = config.search.budget if config.amortise else 0
         """Searched actions that are kept of a step."""
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
-        self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, forfeit)
+        self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, Simulator(forfeit))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -185,10 +185,10 @@ class DQNPolicy:
 
     def _any(self, scene: Scene, rng: np.random.Generator) -> Ints | None:
         """Any placement that overlaps nothing; None if there is none."""
-        sticky, codec = int(rng.integers(2)), self.layout.codec
-        if isinstance(codec, DiscreteRelative):
+        sticky, mask = int(rng.integers(2)), self.layout.codec.mask(scene)
+        if mask is not None:
             refs = reference_rows(scene)
-            free = np.argwhere(legal(scene, codec)[:, refs].reshape(SLOTS, len(refs), -1))
+            free = np.argwhere(mask[:, refs].reshape(SLOTS, len(refs), -1))
             if not len(free):
                 return None
             slot, ref, offset = free[rng.integers(len(free))].tolist()
@@ -217,9 +217,9 @@ class DQNPolicy:
                 found.append(None)
                 continue
             most = sorted(root.children, key=(-root.counts).__getitem__)[: config.budget]
-            named = [agent.action(root.state, int(root.names[each])) for each in [chosen, *most]]
-            actions.append(np.array(named[0]))
-            found.append(Tried(np.array(named[1:], np.int32).reshape(-1, 4), root.values[most].astype(np.float32)))
+            rows = [agent.row(root.state, int(root.ids[each])) for each in [chosen, *most]]
+            actions.append(np.array(rows[0]))
+            found.append(Tried(np.array(rows[1:], np.int32).reshape(-1, 4), root.values[most].astype(np.float32)))
         return actions, found
 
 
@@ -231,9 +231,9 @@ class DQNAgent:
         self.stops = net.stops if stops is None else stops
         """Whether it ends an episode where all values are below 0."""
         self._receivers = net.layout.rows + SLOTS
-        """More than there can be: what edges are counted with in the names of actions."""
+        """More than there can be: what edges are counted with in the ids of actions."""
         self._stop = self._receivers * self._receivers * net.outputs
-        """The name of stopping, after all others."""
+        """The id of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state; None where the mask allows none, all would lose, or the best is an invalid edge."""
@@ -261,27 +261,27 @@ class DQNAgent:
                 mask = mask & first[:, None, None]
             sender, receiver, output = mask.nonzero()
             edges = sender * self._receivers + receiver
-            expected, names = value[sender, receiver, output], edges * self.net.outputs + output
-            if self.stops and len(names):
+            expected, ids = value[sender, receiver, output], edges * self.net.outputs + output
+            if self.stops and len(ids):
                 edges = np.append(edges, self._stop // self.net.outputs)
-                expected, names = np.append(expected, 0.0), np.append(names, self._stop)
-            found.append(Prior(expected, edges, names))
+                expected, ids = np.append(expected, 0.0), np.append(ids, self._stop)
+            found.append(Prior(expected, edges, ids))
         return found
 
-    def action(self, state: State, name: int) -> tuple[int, int, int, int]:
-        """An action of `priors` as sender, receiver, offset and sticky."""
-        edge, output = divmod(name, self.net.outputs)
+    def row(self, state: State, action: int) -> tuple[int, int, int, int]:
+        """The action of an id of `priors` as the layout stores it: sender, receiver, offset and sticky."""
+        edge, output = divmod(action, self.net.outputs)
         return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
 
-    def placement(self, state: State, name: int) -> Placement | None:
-        """The placement of an action of `priors`; None for stopping."""
-        return None if name == self._stop else self.layout.decode(state.scene, self.action(state, name))
+    def placement(self, state: State, action: int) -> Placement | None:
+        """The placement of the action of an id of `priors`; None for stopping."""
+        return None if action == self._stop else self.layout.decode(state.scene, self.row(state, action))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
-        found = [(self.placement(state, int(prior.names[a])), float(prior.values[a])) for a in best]
+        found = [(self.placement(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement is not None]
 
 

@@ -1,0 +1,22 @@
+"""The world that is searched by default: the rules themselves, simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trilith.world.episode import State, step
+from trilith.world.scene import Placement
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """What follows from a placement is what the rules of an episode make of it."""
+
+    forfeit: bool = False
+    """Whether touching an obstacle takes back all that was earned: the rule by which the episode is played."""
+
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
+        """After a placement in each state: the state that follows, the reward, and whether that was the end."""
+        after = [step(state, placement, self.forfeit) for state, placement in zip(states, placements, strict=True)]
+        return [(each.state, each.reward, each.state.ended is not None) for each in after]
