@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig
 from trilith.support.console import Progress, show, table_of
@@ -26,14 +26,14 @@ class SearchOptions:
     """How to search, where there is a budget."""
 
     c: float = SearchConfig.c
-    """Search: weight of the bonus for what has been tried little."""
+    """Weight of the bonus for what has been tried little."""
     stages: Literal[1, 2] = SearchConfig.stages
-    """Search: 2 chooses first the edge, then the action; 1 any action at once."""
+    """2 chooses first the edge, then the action; 1 any action at once."""
     root: Literal["bound", "halving"] = SearchConfig.root
-    """Search: how actions are chosen at the root, by the upper confidence bound or by sequential halving."""
+    """How actions are chosen at the root, by the upper confidence bound or by sequential halving."""
 
     considered: int = SearchConfig.considered
-    """Search: actions that halving begins with."""
+    """Actions that halving begins with."""
 
     def config(self, budget: int) -> SearchConfig:
         """With a budget."""
@@ -77,7 +77,7 @@ class Evaluate:
     """Touching an obstacle takes back all that was earned, as the paper says."""
     budget: str = "0"
     """Simulations a decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
-    search: OmitArgPrefixes[SearchOptions] = field(default_factory=SearchOptions)
+    search: SearchOptions = field(default_factory=SearchOptions)
     worst: int = 10
     """Episodes to show and to keep in the result: those that fell furthest short."""
     out: Path | None = None
