@@ -1,6 +1,6 @@
 """The README's picture of the four tasks: `python docs/pictures.py` writes docs/images/tasks.png.
 
-Above, a scene of each task's hardest level as an agent finds it; below, what the planner built in it.
+Above, the first test scene of each task's hardest level as an agent finds it; below, what the planner built in it.
 """
 
 from __future__ import annotations
@@ -8,13 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from trilith.agents.registry import load
-from trilith.evaluation.evaluate import play
 from trilith.evaluation.frozen import frozen, generator
+from trilith.evaluation.play import play
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.world.tasks import TASKS
-
-SCENES = 6
-"""Scenes to choose from: the first one of these in which the planner earns the largest share is shown."""
 
 
 def main() -> None:
@@ -22,10 +19,7 @@ def main() -> None:
     planner = load("planner")
     before, after, titles, captions = [], [], [], []
     for task in TASKS.values():
-        starts = [frozen(task.name, "hardest", "test", index) for index in range(SCENES)]
-        played = play(planner, starts, [generator("pictures", task.name, index) for index in range(SCENES)])
-        shares = [end.total / task.best(end.scene) for _, end in played]
-        recording, end = played[shares.index(max(shares))]
+        [(recording, end)] = play(planner, [frozen(task.name, "hardest", "test", 0)], [generator("pictures", task.name)])
         for scene, pictures in ((recording.start.scene, before), (end.scene, after)):
             pictures.append(without_sky(picture(scene, 640)))
         titles.append(task.title)

@@ -71,21 +71,20 @@ class Demo:
                     progress.add(1, f"{task.name}, {label}: reward {means[label]:.2f}" if label in means else "")
                 most = sum(task.best(state.scene) for state in starts) / self.scenes
                 table.add_row(task.title, *(f"{means[label]:.2f}" if label in means else "–" for label in loaded), f"{most:.2f}")
-                # The sheet shows one scene for all: the one in which the last agent earned most.
                 last = played[[*played][-1]] if played else []
-                totals = [end.total for _, end in last]
-                best = totals.index(max(totals)) if totals else 0
-                for label in loaded:
-                    end = played[label][best][1] if label in played else starts[best]
+                for label in loaded:  # the sheet shows the first scene, nothing chosen
+                    end = played[label][0][1] if label in played else starts[0]
                     pictures.append(without_sky(picture(end.scene, 400)))
                     why = _caption(task.title, label, end.total, task.best(end.scene), end.ended)
                     captions.append(why if label in played else f"{task.title} · {label}\nnot trained for this task")
                 if last:
-                    recording = last[best][0]
+                    recording = last[0][0]
                     film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
         save_png(contact_sheet(pictures, captions, len(loaded)), self.out / "sheet.png")
         show(table)
-        print(f"Mean reward over {self.scenes} scenes of each task's hardest level; what was built: {self.out / 'sheet.png'}")
+        print(
+            f"Mean reward over {self.scenes} scenes of each task's hardest level; what was built in the first of them: {self.out / 'sheet.png'}"
+        )
         print("Films: " + ", ".join(str(path) for task in TASKS if (path := self.out / f"{task}.gif").exists()))
 
 
