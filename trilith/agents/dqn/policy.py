@@ -86,15 +86,15 @@ def choose(net: QNet, records: Records, random: Bools, rng: np.random.Generator,
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
     with torch.no_grad():
-        batch = net.layout.unpack(records)
+        batch = net.layout.unpack(records, device=net.device)
         values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
-        best, flat = values.max(dim=1)
+        best, flat = (each.cpu() for each in values.max(dim=1))
         some = torch.isfinite(best).numpy()
         worth = some & ((best >= 0).numpy() | random) if stops else some
         for i in np.flatnonzero(random & some).tolist():
-            allowed = torch.isfinite(values[i]).nonzero()[:, 0]
+            allowed = torch.isfinite(values[i].cpu()).nonzero()[:, 0]
             flat[i] = allowed[int(rng.integers(len(allowed)))]
-        actions = net.actions(batch, flat).numpy()
+        actions = net.actions(batch.host, flat).numpy()
         return [Choice(action) if go else None for go, action in zip(worth, actions, strict=True)]
 
 
@@ -125,8 +125,8 @@ class DQNAgent:
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
         with torch.no_grad():
-            batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]))
-            values, masks = self.net.q(batch).numpy(), self.net.mask(batch).numpy()
+            batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]), device=self.net.device)
+            values, masks = self.net.q(batch).cpu().numpy(), self.net.mask(batch).cpu().numpy()
         found = []
         for state, value, mask in zip(states, values, masks, strict=True):
             if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
@@ -166,7 +166,7 @@ NEEDED = ("net", "actions", "offsets", "grid", "mask", "stop", "discount")
 
 def save_weights(path: Path, config: DQNConfig, task: str, net: QNet, card: dict[str, Any]) -> None:
     """Writes a network's weights to `path` and, beside it as JSON, what is needed to use them and a `card` about them."""
-    save_tensors(path, {name: value.numpy() for name, value in net.state_dict().items()})
+    save_tensors(path, {name: value.cpu().numpy() for name, value in net.state_dict().items()})
     everything = to_json(config)
     agent = {name: everything.pop(name) for name in NEEDED}
     write_json(path.with_suffix(".json"), {"task": task, "physics": PHYSICS, "agent": agent, "learning": everything, **card})
