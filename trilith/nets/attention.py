@@ -74,8 +74,8 @@ class AttentionNet(QNet):
     def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
         """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""
         choices = self.mask(batch.host[:whole]).any(dim=-1)
-        values = self._decode(batch, references, *choices.nonzero().to(batch.device).unbind(1))
-        place = choices.flatten().nonzero()[:, 0].to(batch.device)
+        values = self._decode(batch, references, *batch.send(choices.nonzero()).unbind(1))
+        place = batch.send(choices.flatten().nonzero()[:, 0])
         return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
     def q(self, batch: Batch) -> Tensor:

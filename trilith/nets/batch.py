@@ -242,6 +242,10 @@ class Batch:
         it, and the indices are sent: a device would have to be waited for to tell."""
         return self if self.source is None else self.source
 
+    def send(self, tensor: Tensor) -> Tensor:
+        """A tensor in main memory as one where the batch is."""
+        return tensor if self.source is None else tensor.to(self.device)  # even `to` where it is already takes its time
+
     @cached_property
     def first(self) -> Ints:
         """(B + 1,): which row each scene begins at where all objects are rows one after another, and how many rows there are."""
@@ -255,28 +259,28 @@ class Batch:
     @cached_property
     def start(self) -> Tensor:
         """(B,): `first` without its end, on the device."""
-        return torch.from_numpy(self.first[:-1]).to(self.device)
+        return self.send(torch.from_numpy(self.first[:-1]))
 
     @cached_property
     def count(self) -> Tensor:
         """(B,): how many objects each scene has."""
-        return torch.from_numpy(np.diff(self.first)).to(self.device)
+        return self.send(torch.from_numpy(np.diff(self.first)))
 
     @cached_property
     def scene(self) -> Tensor:
         """(n,): the scene of each object, all objects one after another."""
-        return torch.from_numpy(np.repeat(np.arange(len(self)), np.diff(self.first))).to(self.device)
+        return self.send(torch.from_numpy(np.repeat(np.arange(len(self)), np.diff(self.first))))
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:
         """(n,) and (p,): the place of each object in (B · R), and of each pair of objects of a scene in (B · R · R)."""
         present = self.host.present
         pairs = present[:, :, None] & present[:, None]
-        objects, both = (each.flatten().nonzero()[:, 0].to(self.device) for each in (present, pairs))
+        objects, both = (self.send(each.flatten().nonzero()[:, 0]) for each in (present, pairs))
         return objects, both
 
     @cached_property
     def left(self) -> Tensor:
         """(B, 3): how many blocks of each kind are available."""
         kind = torch.from_numpy(KIND_OF_SLOT)
-        return torch.zeros(len(self), KINDS).index_add_(1, kind, self.host.available.float()).to(self.device)
+        return self.send(torch.zeros(len(self), KINDS).index_add_(1, kind, self.host.available.float()))

@@ -39,7 +39,7 @@ def describe(batch: Batch) -> tuple[Tensor, Tensor]:
         given = (host.pose, host.size, host.velocity, host.role, host.sticky, host.touch, host.glue, host.left)
         arrays = [each.numpy() for each in (*given, nodes, lengths, links)]
         _describe(*arrays, batch.first, batch.first_pair)  # type: ignore[call-arg]
-        nodes, lengths, links = (each.to(batch.device) for each in (nodes, lengths, links))
+        nodes, lengths, links = (batch.send(each) for each in (nodes, lengths, links))
         pairs = torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, (lengths * _SHARP).tanh(), links], dim=1)
         batch.memo["described"] = nodes, pairs
     described: tuple[Tensor, Tensor] = batch.memo["described"]

@@ -181,7 +181,7 @@ class GraphNet(QNet):
             return self.value(self.decode_global(self.process(packed, None)[1])).view(b, SLOTS, 1, self.outputs)
         sender, receiver = packed.where // n % n, packed.where % n
         chosen = torch.arange(len(sender)) if self.mask_rule == "none" else ((sender < SLOTS) & (receiver >= SLOTS)).nonzero()[:, 0]
-        chosen, where = chosen.to(batch.device), packed.where[chosen].to(batch.device)
+        chosen, where = batch.send(chosen), batch.send(packed.where[chosen])
         edges, globals_ = self.process(packed, chosen)
         values = self._decode(edges, globals_, where // (n * n))
         dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, where, values).view(b, n, n, self.outputs)
@@ -247,12 +247,13 @@ def pack(batch: Batch, connectivity: Connectivity) -> Packed:
     """
     name = f"{connectivity} graph"
     if name not in batch.memo:
-        batch.memo[name] = _pack(batch.host, connectivity, batch.device)
+        batch.memo[name] = _pack(batch, connectivity)
     packed: Packed = batch.memo[name]
     return packed
 
 
-def _pack(batch: Batch, connectivity: Connectivity, device: torch.device) -> Packed:
+def _pack(given: Batch, connectivity: Connectivity) -> Packed:
+    batch, send = given.host, given.send
     linked = links(batch, connectivity)
     present = torch.cat([batch.available, batch.present], dim=1)
     b, n = present.shape
@@ -261,14 +262,14 @@ def _pack(batch: Batch, connectivity: Connectivity, device: torch.device) -> Pac
     code = F.pad(batch.touch + 2 * batch.glue, (SLOTS, 0, SLOTS, 0)).long()[scene, sender, receiver]
     where = (scene * n + sender) * n + receiver
     return Packed(
-        nodes=node_features(batch)[present].to(device),
-        graph=torch.arange(b)[:, None].expand(-1, n)[present].to(device),
-        sender=row[scene, sender].to(device),
-        receiver=row[scene, receiver].to(device),
-        code=code.to(device),
+        nodes=send(node_features(batch)[present]),
+        graph=send(torch.arange(b)[:, None].expand(-1, n)[present]),
+        sender=send(row[scene, sender]),
+        receiver=send(row[scene, receiver]),
+        code=send(code),
         where=where,
-        place=torch.zeros(b * n * n, dtype=torch.int64).index_copy_(0, where, torch.arange(len(where))).to(device),
-        per_graph=torch.stack([linked.sum(dim=(1, 2)), present.sum(dim=1)], dim=1).float().to(device),
+        place=send(torch.zeros(b * n * n, dtype=torch.int64).index_copy_(0, where, torch.arange(len(where)))),
+        per_graph=send(torch.stack([linked.sum(dim=(1, 2)), present.sum(dim=1)], dim=1).float()),
     )
 
 

@@ -82,7 +82,7 @@ def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
 
 def first_slot(batch: Batch, kind: Tensor) -> Tensor:
     """(B,): the first available slot that holds a block of a kind (B,)."""
-    return (_OF_KIND.to(kind.device)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
+    return (batch.send(_OF_KIND)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
 
 
 def receiver_of(reference: Tensor) -> Tensor:
