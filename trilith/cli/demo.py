@@ -82,9 +82,8 @@ class Demo:
                     film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
         save_png(contact_sheet(pictures, captions, len(loaded)), self.out / "sheet.png")
         show(table)
-        print(
-            f"Mean reward over {self.scenes} scenes of each task's hardest level; what was built in the first of them: {self.out / 'sheet.png'}"
-        )
+        print(f"Mean reward over {self.scenes} scenes of each task's hardest level.")
+        print(f"What was built in the first of them: {self.out / 'sheet.png'}")
         print("Films: " + ", ".join(str(path) for task in TASKS if (path := self.out / f"{task}.gif").exists()))
 
 

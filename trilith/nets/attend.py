@@ -1,7 +1,8 @@
-"""Attention between the objects of each scene, compiled: scenes of different sizes are packed one after another, nothing is padded.
+"""Attention between the objects of each scene, which are packed one after another: compiled loops on the CPU, tensors elsewhere.
 
 With a dozen objects a scene, matrices are so small that a library spends more time around them than in them. The loops below
-also need no memory for how much each pair of objects adds to a score. The plain form of the same function is with the tests.
+also need no memory for how much each pair of objects adds to a score, and nothing is padded. On other devices `attend_plain`
+computes the same function.
 """
 
 from __future__ import annotations
@@ -15,20 +16,41 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from trilith.nets.batch import Batch
 from trilith.support.compiled import compiled
 from trilith.world.scene import Ints
 
 Array = NDArray[np.float32]
 
 
-def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, first: Ints, first_pair: Ints) -> Tensor:
+def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
     """(n, heads · (d + P)): what each object sees of the others of its scene: their values, then how they lie to it.
 
     `qkv` (n, 3, heads, d) are queries, keys and values of all objects, `pairs` (p, P) how each two of a scene lie to each other,
     the one that looks first. A score is the scaled product of query and key plus `weight` (heads, P) · pair.
-    The objects of scene b are rows `first[b]` to `first[b + 1]`, its pairs likewise by `first_pair`.
+    The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, its pairs likewise by `batch.first_pair`.
     """
-    out: Tensor = _Attend.apply(qkv, pairs, weight, first, first_pair)
+    return (attend_compiled if qkv.device.type == "cpu" else attend_plain)(qkv, pairs, weight, batch)
+
+
+def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+    """`attend` in tensor operations, padded, for any device."""
+    heads, d, wide = *qkv.shape[2:], pairs.shape[1]
+    b, r = batch.present.shape
+    rows, places = batch.padded
+    query, key, value = qkv.new_zeros(b * r, 3, heads, d).index_copy(0, rows, qkv).view(b, r, 3, heads, d).unbind(2)
+    pairs = pairs.new_zeros(b * r * r, wide).index_copy(0, places, pairs).view(b, r, r, wide)
+    scores = torch.einsum("bihd,bjhd->bijh", query, key) * d**-0.5 + pairs @ weight.t()
+    least = torch.finfo(scores.dtype).min  # not -inf, which in a scene without objects would leave nothing to share
+    shares = scores.masked_fill(~batch.present[:, None, :, None], least).softmax(dim=2)
+    seen = torch.einsum("bijh,bjhd->bihd", shares, value).reshape(b * r, heads * d)
+    beside = torch.einsum("bijh,bijp->bihp", shares, pairs).reshape(b * r, heads * wide)
+    return torch.cat([seen, beside], dim=1).index_select(0, rows)
+
+
+def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+    """`attend` in compiled loops, for the CPU."""
+    out: Tensor = _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
     return out
 
 

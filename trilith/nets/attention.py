@@ -43,9 +43,7 @@ class AttentionNet(QNet):
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
-        self.register_buffer("kind_of_slot", torch.from_numpy(KIND_OF_SLOT), persistent=False)
         self.kind_widths: Tensor
-        self.kind_of_slot: Tensor
 
     def encode(self, batch: Batch) -> Tensor:
         """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
@@ -55,30 +53,29 @@ class AttentionNet(QNet):
         for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
         tokens = self.norm(tokens)
-        count = torch.from_numpy(np.diff(batch.first))
-        scene = torch.arange(len(batch)).repeat_interleave(count)
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, scene, tokens) / count[:, None]
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, scene)
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
+        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
 
     def _kinds(self, batch: Batch) -> Tensor:
         """(B, 3, decoder): what the decoder needs to know of each kind of block."""
         left = batch.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
-        return self.kind(torch.cat([torch.eye(KINDS).expand(len(batch), -1, -1), left, widths], dim=-1))
+        which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
+        return self.kind(torch.cat([which, left, widths], dim=-1))
 
     def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
         block, base = self.kind_widths[kind], batch.size[scene, ref, 0]
         more = (block - base.clamp(max=MAX_WIDTH)) / SCALE
-        pairs = references.index_select(0, torch.from_numpy(batch.first)[scene] + ref) + self._kinds(batch)[scene, kind]
+        pairs = references.index_select(0, batch.start[scene] + ref) + self._kinds(batch)[scene, kind]
         pairs = pairs + self.fit(torch.stack([more, more.abs()], dim=-1))
         return self.out(F.relu(self.hidden(F.relu(pairs))))
 
     def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
         """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""
-        choices = self.mask(batch[:whole]).any(dim=-1)
-        values = self._decode(batch, references, *choices.nonzero().unbind(1))
-        place = choices.flatten().nonzero()[:, 0]
+        choices = self.mask(batch.host[:whole]).any(dim=-1)
+        values = self._decode(batch, references, *batch.send(choices.nonzero()).unbind(1))
+        place = batch.send(choices.flatten().nonzero()[:, 0])
         return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
     def q(self, batch: Batch) -> Tensor:
@@ -86,7 +83,7 @@ class AttentionNet(QNet):
 
     def _at(self, batch: Batch, references: Tensor, actions: Tensor) -> Tensor:
         kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        values = self._decode(batch, references, torch.arange(len(batch)), kind, ref)
+        values = self._decode(batch, references, torch.arange(len(batch), device=batch.device), kind, ref)
         return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
 
     def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
@@ -131,5 +128,5 @@ class _Layer(nn.Module):
     def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
         """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
-        tokens = tokens + self.gather(attend(qkv, pairs, weight, batch.first, batch.first_pair))
+        tokens = tokens + self.gather(attend(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))

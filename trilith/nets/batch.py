@@ -108,8 +108,8 @@ class Layout:
             records["legal"] = np.packbits(mask.reshape(b, -1), axis=1)
         return records
 
-    def unpack(self, records: Records, mirror: Bools | None = None) -> Batch:
-        """The batch of records, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
+    def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Batch:
+        """The batch of records on a device, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
         b, n = len(records), self.rows
         count = records["count"].astype(np.int64)
         r = int(count.max())
@@ -129,7 +129,7 @@ class Layout:
             bits = np.unpackbits(records[name], axis=1, count=n * n).reshape(b, n, n)[:, :r, :r]
             return torch.from_numpy(bits.astype(np.float32))
 
-        return Batch(
+        batch = Batch(
             present=torch.from_numpy(np.arange(r) < count[:, None]),
             available=torch.from_numpy(np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool)),
             pose=torch.from_numpy(pose),
@@ -141,6 +141,7 @@ class Layout:
             glue=link("glue"),
             legal=None if legal is None else torch.from_numpy(legal),
         )
+        return batch if torch.device(device).type == "cpu" else batch.to(device)
 
     def _swapped(self, legal: Bools) -> Bools:
         """Masks (B, 3, R, offsets) with left and right swapped."""
@@ -201,6 +202,8 @@ class Batch:
     """(B, R, R), 0 or 1: whether they are glued."""
     legal: Tensor | None
     """(B, 3, R, offsets) bool: placements of each kind of block that overlap nothing, if the layout stores them."""
+    source: Batch | None = None
+    """The same batch in main memory, of which it is a copy on a device; None: it is in main memory itself."""
     memo: dict[str, Any] = field(default_factory=dict)
     """What networks have computed from the batch alone, to be used again."""
 
@@ -213,10 +216,31 @@ class Batch:
         parts: dict[str, Any] = {name: None if value is None else value[which] for name, value in values.items()}
         return Batch(**parts)
 
+    def to(self, device: str | torch.device) -> Batch:
+        """A copy on a device, whose `host` is this one."""
+        values = {each.name: getattr(self.host, each.name) for each in fields(self) if each.name not in ("source", "memo")}
+        parts: dict[str, Any] = {name: None if value is None else value.to(device) for name, value in values.items()}
+        return Batch(**parts, source=self.host)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.present.device
+
+    @property
+    def host(self) -> Batch:
+        """The batch in main memory. What depends on how much there is of something (which rows, which edges) is computed from
+        it, and the indices are sent: a device would have to be waited for to tell."""
+        return self if self.source is None else self.source
+
+    def send(self, tensor: Tensor) -> Tensor:
+        """A tensor in main memory as one where the batch is."""
+        return tensor if self.source is None else tensor.to(self.device)  # even `to` where it is already takes its time
+
     @cached_property
     def first(self) -> Ints:
         """(B + 1,): which row each scene begins at where all objects are rows one after another, and how many rows there are."""
-        return np.concatenate([[0], np.cumsum(self.present.sum(dim=1).numpy())])
+        return np.concatenate([[0], np.cumsum(self.host.present.sum(dim=1).numpy())])
 
     @cached_property
     def first_pair(self) -> Ints:
@@ -224,7 +248,30 @@ class Batch:
         return np.concatenate([[0], np.cumsum(np.diff(self.first) ** 2)])
 
     @cached_property
+    def start(self) -> Tensor:
+        """(B,): `first` without its end, on the device."""
+        return self.send(torch.from_numpy(self.first[:-1]))
+
+    @cached_property
+    def count(self) -> Tensor:
+        """(B,): how many objects each scene has."""
+        return self.send(torch.from_numpy(np.diff(self.first)))
+
+    @cached_property
+    def scene(self) -> Tensor:
+        """(n,): the scene of each object, all objects one after another."""
+        return self.send(torch.from_numpy(np.repeat(np.arange(len(self)), np.diff(self.first))))
+
+    @cached_property
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """(n,) and (p,): the place of each object in (B · R), and of each pair of objects of a scene in (B · R · R)."""
+        present = self.host.present
+        pairs = present[:, :, None] & present[:, None]
+        objects, both = (self.send(each.flatten().nonzero()[:, 0]) for each in (present, pairs))
+        return objects, both
+
+    @cached_property
     def left(self) -> Tensor:
         """(B, 3): how many blocks of each kind are available."""
         kind = torch.from_numpy(KIND_OF_SLOT)
-        return torch.zeros(len(self), KINDS).index_add_(1, kind, self.available.float())
+        return self.send(torch.zeros(len(self), KINDS).index_add_(1, kind, self.host.available.float()))

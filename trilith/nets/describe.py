@@ -30,14 +30,16 @@ NODE_FEATURES = _ROLE + _ROLES + KINDS
 def describe(batch: Batch) -> tuple[Tensor, Tensor]:
     """(n, 19) and (p, 18): all objects one scene after another, then all pairs of objects of a scene, both orders and each with itself.
 
-    Computed once a batch: the learning and the target network both ask for it.
+    Computed once a batch: the learning and the target network both ask for it. The loops run in main memory, whatever the device.
     """
     if "described" not in batch.memo:
+        host = batch.host
         nodes, p = torch.zeros(batch.first[-1], NODE_FEATURES), batch.first_pair[-1]
         lengths, links = torch.empty(p, _LENGTHS), torch.empty(p, PAIR_FEATURES - 2 * _LENGTHS)
-        given = (batch.pose, batch.size, batch.velocity, batch.role, batch.sticky, batch.touch, batch.glue, batch.left)
+        given = (host.pose, host.size, host.velocity, host.role, host.sticky, host.touch, host.glue, host.left)
         arrays = [each.numpy() for each in (*given, nodes, lengths, links)]
         _describe(*arrays, batch.first, batch.first_pair)  # type: ignore[call-arg]
+        nodes, lengths, links = (batch.send(each) for each in (nodes, lengths, links))
         pairs = torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, (lengths * _SHARP).tanh(), links], dim=1)
         batch.memo["described"] = nodes, pairs
     described: tuple[Tensor, Tensor] = batch.memo["described"]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.nets.batch import KIND_OF_SLOT, Batch, Layout
+from trilith.nets.batch import Batch, Layout
 from trilith.nets.config import Mask
 from trilith.nets.qnet import QNet, split_output, unravel
 from trilith.world.observe.graph import EDGE_FEATURES, Connectivity
@@ -78,7 +78,7 @@ class Packed:
     code: Tensor
     """(E,): touching + 2 · glued."""
     where: Tensor
-    """(E,): place of each edge in a padded (B, 7 + R, 7 + R)."""
+    """(E,): place of each edge in a padded (B, 7 + R, 7 + R). In main memory, where it is told which edges to decode."""
     place: Tensor
     """(B · (7 + R) · (7 + R),): row of the edge at each place; only meaningful where there is one."""
     per_graph: Tensor
@@ -100,6 +100,8 @@ class GraphNet(QNet):
         super().__init__(layout, mask)
         if recurrent < 1:
             raise ValueError(f"{recurrent} recurrent steps: there must be at least 1")
+        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
+        self.codes: Tensor
         self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, relative
         edge, node, glob = EDGE_FEATURES + 2 * width, FEATURES + 2 * width, GLOBAL_FEATURES + 2 * width
         self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
@@ -123,7 +125,7 @@ class GraphNet(QNet):
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
         of_nodes = torch.cat([of_sender, of_receiver])
 
-        bits = _CODES  # (4, 2): all inputs an edge can have
+        bits = self.codes  # (4, 2): all inputs an edge can have
         encoded = self.encode_edge(bits)
         first = F.linear(bits, of_input)  # (4, width)
         table = first + F.linear(encoded, of_edge + of_hidden)
@@ -145,7 +147,7 @@ class GraphNet(QNet):
 
             arrived = torch.zeros_like(node).index_add(0, packed.receiver, new_edge)
             node = self.core_node(torch.cat([arrived, node_in, glob_in.index_select(0, packed.graph)], dim=1))
-            sums = torch.zeros(len(zero), 2 * width).index_add(0, packed.graph, torch.cat([arrived, node], dim=1))
+            sums = zero.new_zeros(len(zero), 2 * width).index_add(0, packed.graph, torch.cat([arrived, node], dim=1))
             means = sums / packed.per_graph.repeat_interleave(width, dim=1).clamp(min=1)
             glob = self.core_global(torch.cat([means, glob_in], dim=1))
             glob_hidden = _gru(self.gru_global, glob, glob_hidden)
@@ -179,15 +181,15 @@ class GraphNet(QNet):
             return self.value(self.decode_global(self.process(packed, None)[1])).view(b, SLOTS, 1, self.outputs)
         sender, receiver = packed.where // n % n, packed.where % n
         chosen = torch.arange(len(sender)) if self.mask_rule == "none" else ((sender < SLOTS) & (receiver >= SLOTS)).nonzero()[:, 0]
+        chosen, where = batch.send(chosen), batch.send(packed.where[chosen])
         edges, globals_ = self.process(packed, chosen)
-        graph = packed.where[chosen] // (n * n)
-        values = self._decode(edges, globals_, graph)
-        dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, packed.where[chosen], values).view(b, n, n, self.outputs)
+        values = self._decode(edges, globals_, where // (n * n))
+        dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, where, values).view(b, n, n, self.outputs)
         return dense if self.mask_rule == "none" else dense[:, :SLOTS, SLOTS:]
 
     def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
         packed = pack(batch, self.connectivity)
-        each, n = torch.arange(len(batch)), SLOTS + batch.present.shape[1]
+        each, n = torch.arange(len(batch), device=batch.device), SLOTS + batch.present.shape[1]
         output = (2 * actions[:, 2] + actions[:, 3])[:, None]
         if not self.relative:
             values = self.value(self.decode_global(self.process(packed, None)[1])).view(len(batch), SLOTS, self.outputs)
@@ -205,7 +207,7 @@ class GraphNet(QNet):
         edges = (batch.available[:, :, None] & batch.present[:, None])[..., None]
         if self.mask_rule == "legal":
             assert batch.legal is not None
-            return (edges & batch.legal[:, _KIND_OF_SLOT]).repeat_interleave(2, dim=-1)
+            return (edges & batch.legal[:, self.kind_of_slot]).repeat_interleave(2, dim=-1)
         return edges.expand(-1, -1, -1, self.outputs)
 
     def actions(self, batch: Batch, flat: Tensor) -> Tensor:
@@ -239,7 +241,19 @@ class GraphNet(QNet):
 
 
 def pack(batch: Batch, connectivity: Connectivity) -> Packed:
-    """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene."""
+    """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene.
+
+    Computed once a batch, in main memory: the learning and the target network both ask for it.
+    """
+    name = f"{connectivity} graph"
+    if name not in batch.memo:
+        batch.memo[name] = _pack(batch, connectivity)
+    packed: Packed = batch.memo[name]
+    return packed
+
+
+def _pack(given: Batch, connectivity: Connectivity) -> Packed:
+    batch, send = given.host, given.send
     linked = links(batch, connectivity)
     present = torch.cat([batch.available, batch.present], dim=1)
     b, n = present.shape
@@ -248,14 +262,14 @@ def pack(batch: Batch, connectivity: Connectivity) -> Packed:
     code = F.pad(batch.touch + 2 * batch.glue, (SLOTS, 0, SLOTS, 0)).long()[scene, sender, receiver]
     where = (scene * n + sender) * n + receiver
     return Packed(
-        nodes=node_features(batch)[present],
-        graph=torch.arange(b)[:, None].expand(-1, n)[present],
-        sender=row[scene, sender],
-        receiver=row[scene, receiver],
-        code=code,
+        nodes=send(node_features(batch)[present]),
+        graph=send(torch.arange(b)[:, None].expand(-1, n)[present]),
+        sender=send(row[scene, sender]),
+        receiver=send(row[scene, receiver]),
+        code=send(code),
         where=where,
-        place=torch.zeros(b * n * n, dtype=torch.int64).index_copy_(0, where, torch.arange(len(where))),
-        per_graph=torch.stack([linked.sum(dim=(1, 2)), present.sum(dim=1)], dim=1).float(),
+        place=send(torch.zeros(b * n * n, dtype=torch.int64).index_copy_(0, where, torch.arange(len(where)))),
+        per_graph=send(torch.stack([linked.sum(dim=(1, 2)), present.sum(dim=1)], dim=1).float()),
     )
 
 
@@ -273,10 +287,10 @@ def links(batch: Batch, connectivity: Connectivity) -> Tensor:
     present = torch.cat([batch.available, batch.present], dim=1)
     both = present[:, :, None] & present[:, None]
     if connectivity == "full":
-        return both & ~torch.eye(present.shape[1], dtype=torch.bool)
+        return both & ~torch.eye(present.shape[1], dtype=torch.bool, device=present.device)
     role = F.pad(batch.role, (SLOTS, 0), value=int(Role.AVAILABLE))
     available, block = role == Role.AVAILABLE, (role == Role.BLOCK) | (role == Role.FLOOR)
-    available = available & (torch.arange(present.shape[1]) < SLOTS)
+    available = available & (torch.arange(present.shape[1], device=present.device) < SLOTS)
     marker = ~available & ~block
     one_way = (available[:, :, None] & ~available[:, None]) | (marker[:, :, None] & block[:, None])
     touching = F.pad(batch.touch, (SLOTS, 0, SLOTS, 0)).bool() & block[:, :, None] & block[:, None]
@@ -295,10 +309,6 @@ def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None
     reset, keep = (new_gates + given_gates).sigmoid().chunk(2, dim=1)
     candidate = torch.addcmul(new_part, reset, given_part).tanh()
     return torch.lerp(candidate, hidden, keep)
-
-
-_CODES = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-_KIND_OF_SLOT = torch.from_numpy(KIND_OF_SLOT)
 
 
 def _slot_rows() -> Tensor:

@@ -23,6 +23,13 @@ class QNet(nn.Module, ABC):
         self.outputs = 2 * layout.offsets
         self.stops = False
         """Whether its agent ends the episode where all values are below 0."""
+        self.register_buffer("kind_of_slot", torch.from_numpy(KIND_OF_SLOT), persistent=False)
+        self.kind_of_slot: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is, and batches for it have to be."""
+        return self.kind_of_slot.device
 
     @abstractmethod
     def q(self, batch: Batch) -> Tensor:
@@ -75,7 +82,7 @@ def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
 
 def first_slot(batch: Batch, kind: Tensor) -> Tensor:
     """(B,): the first available slot that holds a block of a kind (B,)."""
-    return (_OF_KIND[kind] & batch.available).to(torch.uint8).argmax(dim=1)
+    return (batch.send(_OF_KIND)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
 
 
 def receiver_of(reference: Tensor) -> Tensor:

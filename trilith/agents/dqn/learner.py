@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import cos, pi
+from math import cos, isfinite, pi
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, load_parameters, make_layout, make_net
 from trilith.agents.replay import Replay
 from trilith.nets.batch import Records
+from trilith.nets.device import pick_device
 from trilith.world.scene import SLOTS, Bools, Floats, Ints
 from trilith.world.tasks import get_task
 
@@ -80,16 +81,19 @@ WARM_UP_EPSILON = 1.0
 
 
 class DQNLearner:
-    """The learning network, its target and its optimiser, what it remembers, and one step of learning."""
+    """The learning network, its target and its optimiser, all on one device, what it remembers, and one step of learning."""
 
     def __init__(self, config: DQNConfig, task: str, seed: int, device: str = "cpu") -> None:
         config.check()
-        self.config, self.layout = config, make_layout(config, task, beyond=False)
-        torch.manual_seed(seed)
+        self.config, self.layout, self.device = config, make_layout(config, task, beyond=False), pick_device(device)
+        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
         self.net, self.target = make_net(config, self.layout), make_net(config, self.layout)
         self.target.load_state_dict(self.net.state_dict())
         self.target.requires_grad_(False)
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=True)
+        self.net.to(self.device)
+        self.target.to(self.device)
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
         self.policy = DQNPolicy(config, task, net=self.target if config.act_with_target and config.target_rate else self.net)
         self.replay = Replay(self.policy.dtype, config.replay_mb)
         self.shown = Replay(self.policy.dtype, config.replay_mb)
@@ -194,48 +198,50 @@ class DQNLearner:
         if demos and weight:
             loss = loss + weight * large_margin_loss(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
         if config.amortise:
-            found = torch.from_numpy(sample.found)
+            found = torch.from_numpy(sample.found).to(self.device)
             loss = loss + config.amortise * search_cross_entropy(values.every, values.tried, found, config.temperature).mean()
-        if not torch.isfinite(loss):
+        figures = read({"loss": loss.detach(), "value": values.taken.detach().mean()})
+        if not isfinite(figures["loss"]):
             raise ValueError(
-                f"the loss is {float(loss.detach())} at learner step {self.steps}: the network has diverged, try a lower learning rate"
+                f"the loss is {figures['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
             )
         self._descend(loss)
-        return {"loss": float(loss.detach()), "value": float(values.taken.detach().mean())}
+        return figures
 
     def _values(self, sample: Sample, mirror: Bools, whole: int) -> Valued:
         """What the learning network says of a sample, some of it mirrored, and of the first `whole` of it in full."""
-        batch = self.layout.unpack(sample.records, mirror)
+        batch = self.layout.unpack(sample.records, mirror, self.device)
         actions = self._mirrored(sample.actions, mirror)
         if not whole:
-            return Valued(self.net.q_at(batch, actions), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0, 0))
+            taken = self.net.q_at(batch, actions)
+            return Valued(taken, taken.new_zeros(0, 0), actions[:0, 0], actions[:0])
         every, taken = self.net.q_both(batch, actions, whole)
         head = batch[:whole]
         every = every.masked_fill(~self.net.mask(head), -torch.inf).flatten(1)
         columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
         places = [self.net.flat(head, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
-        tried = torch.stack(places, dim=1) if places else torch.full((whole, 0), -1)
+        tried = torch.stack(places, dim=1) if places else actions.new_zeros(whole, 0)
         return Valued(taken, every, self.net.flat(head, actions[:whole]), tried)
 
     def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
-        return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions)
+        return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions).to(self.device)
 
     def _targets(self, sample: Sample) -> Tensor:
         """(B,): rewards and, where the episode went on, the discounted value of what followed."""
-        wanted = torch.from_numpy(sample.returns).float()
+        wanted = torch.from_numpy(sample.returns).float().to(self.device)
         goes_on = np.flatnonzero(sample.discounts)
         if not len(goes_on):
             return wanted
         with torch.no_grad():
-            batch = self.layout.unpack(sample.following[goes_on])
+            batch = self.layout.unpack(sample.following[goes_on], device=self.device)
             best, value = (self.net if self.config.double else self.target).best(batch)
             some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
             if self.config.double:
                 value = self.target.q_at(batch, best.clamp(min=0))
             if self.config.stop:
                 value = value.clamp(min=0)
-            wanted[goes_on] += torch.from_numpy(sample.discounts[goes_on]).float() * torch.where(some, value, 0.0)
-        return wanted
+            discounts = torch.from_numpy(sample.discounts[goes_on]).float().to(self.device)
+            return wanted.index_add(0, torch.from_numpy(goes_on).to(self.device), discounts * torch.where(some, value, 0.0))
 
     def _descend(self, loss: Tensor) -> None:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
@@ -259,6 +265,11 @@ class DQNLearner:
                 self.target.load_state_dict(self.net.state_dict())
 
 
+def read(figures: dict[str, Tensor]) -> dict[str, float]:
+    """Figures as numbers, in one copy: a device is waited for here, and nowhere else in a learner step."""
+    return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))
+
+
 def large_margin_loss(values: Tensor, shown: Tensor, margin: float) -> Tensor:
     """(B,): by how much the values of demonstrated actions fail to exceed all others by a margin (Hester et al. 2018).
 
@@ -276,8 +287,9 @@ def search_cross_entropy(values: Tensor, tried: Tensor, found: Tensor, temperatu
     values, which rise as it learns, and beside the values of today all that was tried long ago would look bad.
     """
     none = tried < 0
-    said = values.gather(1, tried.clamp(min=0)).masked_fill(none, -torch.inf)
-    wanted = found.masked_fill(none, -torch.inf)
-    searched = ~none.all(dim=1)
-    said, wanted = ((each[searched] / temperature).log_softmax(dim=1) for each in (said, wanted))
-    return values.new_zeros(len(values)).index_copy(0, searched.nonzero()[:, 0], -(wanted.exp() * said.nan_to_num(neginf=0.0)).sum(dim=1))
+    nothing = none.all(dim=1)
+    # Where nothing was searched all would be -inf, whose softmax is not a number: 0 goes in instead, and what comes out is not used.
+    own = values.gather(1, tried.clamp(min=0))
+    given = (each.masked_fill(none, -torch.inf).masked_fill(nothing[:, None], 0.0) for each in (own, found))
+    said, wanted = ((each / temperature).log_softmax(dim=1) for each in given)
+    return -(wanted.exp() * said.nan_to_num(neginf=0.0)).sum(dim=1).masked_fill(nothing, 0.0)

@@ -13,6 +13,7 @@ from trilith.agents.base import Decision, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, reference_rows
+from trilith.nets.device import pick_device
 from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
@@ -87,15 +88,15 @@ def choose(net: QNet, records: Records, random: Bools, rngs: Sequence[np.random.
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
     with torch.no_grad():
-        batch = net.layout.unpack(records)
+        batch = net.layout.unpack(records, device=net.device)
         values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
-        best, flat = values.max(dim=1)
+        best, flat = (each.cpu() for each in values.max(dim=1))
         some = torch.isfinite(best).numpy()
         worth = some & ((best >= 0).numpy() | random) if stops else some
         for i in np.flatnonzero(random & some).tolist():
-            allowed = torch.isfinite(values[i]).nonzero()[:, 0]
+            allowed = torch.isfinite(values[i].cpu()).nonzero()[:, 0]
             flat[i] = allowed[int(rngs[i].integers(len(allowed)))]
-        actions = net.actions(batch, flat).numpy()
+        actions = net.actions(batch.host, flat).numpy()
         return [action if go else None for go, action in zip(worth, actions, strict=True)]
 
 
@@ -113,7 +114,7 @@ class DQNPolicy:
         net: QNet | None = None,
     ) -> None:
         self.config = config
-        self.net = make_net(config, make_layout(config, task, beyond)).eval() if net is None else net
+        self.net = make_net(config, make_layout(config, task, beyond)).eval().to(pick_device(device)) if net is None else net
         self.layout = self.net.layout
         self.tried = config.search.budget if config.amortise else 0
         """Searched actions that are kept of a step."""
@@ -250,8 +251,8 @@ class DQNAgent:
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
         with torch.no_grad():
-            batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]))
-            values, masks = self.net.q(batch).numpy(), self.net.mask(batch).numpy()
+            batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]), device=self.net.device)
+            values, masks = self.net.q(batch).cpu().numpy(), self.net.mask(batch).cpu().numpy()
         found = []
         for state, value, mask in zip(states, values, masks, strict=True):
             if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node

@@ -1,0 +1,19 @@
+"""Where networks and their batches are, by name."""
+
+from __future__ import annotations
+
+import torch
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device of a name: cpu, cuda, or auto, which is cuda where there is one. Raises ValueError for what is not here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"no device {name!r}: choose cpu, cuda or auto") from None
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= found:
+        raise ValueError(f"device {name}: torch finds {found} such devices here, choose cpu or auto")
+    return device
