@@ -1,1 +1,1 @@
-"""Networks that give every action of a scene a value. With `agents` and `training`, the only packages that import torch."""
+"""Networks that give every action of a scene a value. With the learning parts of `agents`, the only rooms that import torch."""

@@ -16,7 +16,7 @@ from trilith.nets.attend import attend
 from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Layout
 from trilith.nets.config import Mask
 from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, describe
-from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output, unravel
+from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
 
 
@@ -29,6 +29,8 @@ class AttentionNet(QNet):
         super().__init__(layout, mask)
         if mask == "none":
             raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
+        if not layout.codec.relative:
+            raise ValueError("the attention network values edges, which absolute actions have none of: choose network graph")
         self.node = nn.Linear(NODE_FEATURES, width)
         self.pair = nn.Linear(PAIR_FEATURES, pair)
         self.bias = nn.Linear(pair, layers * heads, bias=False)
@@ -101,7 +103,7 @@ class AttentionNet(QNet):
         return edges.expand(-1, -1, -1, self.outputs)
 
     def actions(self, batch: Batch, flat: Tensor) -> Tensor:
-        kind, ref, output = unravel(flat, (KINDS, batch.present.shape[1], self.outputs))
+        kind, ref, output = torch.unravel_index(flat, (KINDS, batch.present.shape[1], self.outputs))
         return torch.stack([first_slot(batch, kind), receiver_of(ref), *split_output(output)], dim=1)
 
     def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:

@@ -123,7 +123,7 @@ class Layout:
             pose[:, :, 0::2] *= sign  # x and angle
             velocity[:, :, 0::2] *= sign
             if legal is not None:
-                legal[mirror] = self._swapped(legal[mirror])
+                legal[mirror] = legal[mirror][..., self._mirrored_offsets]
 
         def link(name: str) -> Tensor:
             bits = np.unpackbits(records[name], axis=1, count=n * n).reshape(b, n, n)[:, :r, :r]
@@ -142,11 +142,6 @@ class Layout:
             legal=None if legal is None else torch.from_numpy(legal),
         )
         return batch if torch.device(device).type == "cpu" else batch.to(device)
-
-    def _swapped(self, legal: Bools) -> Bools:
-        """Masks (B, 3, R, offsets) with left and right swapped."""
-        apart = legal.reshape(*legal.shape[:3], *self.codec.tail)
-        return np.flip(apart, axis=3 + self.codec.along).reshape(legal.shape)
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:

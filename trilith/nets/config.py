@@ -15,8 +15,8 @@ Mask = Literal["none", "edges", "legal"]
 class NetConfig:
     """The network that values actions."""
 
-    network: Literal["attention", "graph"] = "attention"
-    """attention over objects (ours), or the paper's graph network."""
+    network: str = "attention"
+    """attention (over objects, ours), or graph (the paper's graph network)."""
     width: int = 64
     """Units of every hidden layer; of a token in the attention network."""
     layers: int = 3

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from trilith.nets.batch import Batch, Layout
 from trilith.nets.config import Mask
-from trilith.nets.qnet import QNet, split_output, unravel
+from trilith.nets.qnet import QNet, split_output
 from trilith.world.observe.graph import EDGE_FEATURES, Connectivity
 from trilith.world.observe.objects import FEATURES
 from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Role
@@ -95,14 +95,13 @@ class GraphNet(QNet):
         width: int = 64,
         recurrent: int = 3,
         connectivity: Connectivity = "full",
-        relative: bool = True,
     ) -> None:
         super().__init__(layout, mask)
         if recurrent < 1:
             raise ValueError(f"{recurrent} recurrent steps: there must be at least 1")
         self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
         self.codes: Tensor
-        self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, relative
+        self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, layout.codec.relative
         edge, node, glob = EDGE_FEATURES + 2 * width, FEATURES + 2 * width, GLOBAL_FEATURES + 2 * width
         self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
         self.core_edge = MLP(edge + 2 * node + glob, width)
@@ -110,7 +109,7 @@ class GraphNet(QNet):
         self.core_global = MLP(2 * width + glob, width)
         self.gru_edge, self.gru_node, self.gru_global = (nn.GRUCell(width, width) for _ in range(3))
         self.decode_global = MLP(width, width)
-        if relative:
+        if self.relative:
             self.decode_edge = MLP(width, width)
             self.value = Decoder(2 * width, width, self.outputs)
         else:
@@ -213,12 +212,12 @@ class GraphNet(QNet):
     def actions(self, batch: Batch, flat: Tensor) -> Tensor:
         n = batch.present.shape[1]
         if not self.relative:
-            slot, none, output = unravel(flat, (SLOTS, 1, self.outputs))
+            slot, none, output = torch.unravel_index(flat, (SLOTS, 1, self.outputs))
             return torch.stack([slot, none, *split_output(output)], dim=1)
         if self.mask_rule == "none":
-            sender, receiver, output = unravel(flat, (SLOTS + n, SLOTS + n, self.outputs))
+            sender, receiver, output = torch.unravel_index(flat, (SLOTS + n, SLOTS + n, self.outputs))
         else:
-            sender, receiver, output = unravel(flat, (SLOTS, n, self.outputs))
+            sender, receiver, output = torch.unravel_index(flat, (SLOTS, n, self.outputs))
             receiver = receiver + SLOTS
         return torch.stack([sender, receiver, *split_output(output)], dim=1)
 

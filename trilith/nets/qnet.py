@@ -70,11 +70,6 @@ class QNet(nn.Module, ABC):
         return self.actions(batch, flat), value
 
 
-def unravel(flat: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Indices (B,) into each axis of `shape`, from flat ones."""
-    return torch.unravel_index(flat, shape)
-
-
 def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
     """Offset and sticky of the last axis of a tensor of values."""
     return output // 2, output % 2

@@ -26,7 +26,6 @@ MAX_RECORDINGS = 200
 MAX_SEED = 2**32 - 1
 MIN_SIZE = 0.01
 """Metres: nothing in a scene is smaller than 0.35, and the engine is not made for specks."""
-MAX_SIZE = 28.0
 FRAME_STRIDE = 2
 """Of the physics steps every second one is sent: 25 pictures a second, and the page draws between them."""
 MAX_FRAMES = 240

@@ -299,6 +299,16 @@ def make_codec(name: str, **options: Any) -> Codec:
     return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options})
 
 
+def make_discrete(name: str, **options: Any) -> Discrete:
+    """The codec of discrete_<name>, with those of the options that it has. Raises ValueError naming those there are."""
+    there = [each.removeprefix("discrete_") for each, kind in CODECS.items() if issubclass(kind, Discrete)]
+    if name not in there:
+        raise ValueError(f"there are no actions {name!r}: choose {', '.join(there)}")
+    codec = make_codec(f"discrete_{name}", **options)
+    assert isinstance(codec, Discrete)
+    return codec
+
+
 def reference_rows(scene: Scene) -> Ints:
     """(R,): rows of everything but the available blocks, which is what a block can be placed relative to."""
     return np.flatnonzero(scene.role != _AVAILABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import arg
 
@@ -19,8 +19,8 @@ class DQNConfig:
 
     net: NetConfig = field(default_factory=NetConfig)
     """The network that values actions."""
-    actions: Annotated[Literal["relative", "relative_xy", "absolute"], arg(prefix_name=False)] = "relative"
-    """The space of actions: an edge and an offset along x, or along x and y, or a cell of a grid over the scene."""
+    actions: Annotated[str, arg(prefix_name=False)] = "relative"
+    """The space of actions: relative (an edge and an offset along x), relative_xy (along x and y), or absolute (a cell of a grid)."""
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
     grid: tuple[int, int] | None = None
@@ -92,8 +92,6 @@ class DQNConfig:
             raise ValueError("the planner demonstrates relative actions: for absolute ones choose no demonstrations, nor first ones")
         if self.amortise and not self.search.budget:
             raise ValueError(f"amortise {self.amortise} needs a search to learn from: choose a budget, or amortise 0")
-        if self.mirror and self.actions == "absolute":
-            raise ValueError("absolute actions cannot be mirrored: choose no mirror")
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, first_demonstrations=0, demonstrations=0)

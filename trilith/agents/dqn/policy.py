@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from trilith.agents.base import Decision, Weights
 from trilith.agents.dqn.config import DQNConfig
-from trilith.nets.attention import AttentionNet
-from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, reference_rows
+from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
 from trilith.nets.device import pick_device
-from trilith.nets.graph import GraphNet
+from trilith.nets.make import make_qnet
 from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior, decide
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, first_of_width
+from trilith.world.actions import first_of_width, make_discrete, reference_rows
 from trilith.world.episode import State, collides
 from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
@@ -28,31 +27,21 @@ from trilith.world.tasks import Level, get_task
 def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     """How states of a task are stored under a config; without `beyond` there is room for the curriculum only, as a replay wants it.
 
-    Raises ValueError if mask and actions do not go together.
+    Raises ValueError if there are no such actions, or mask and actions do not go together.
     """
     rules = get_task(task)
-    if config.actions == "absolute":
-        if config.mask == "legal":
-            raise ValueError("the mask legal is for relative actions: choose mask none or edges for absolute ones")
-        return Layout.of(rules, DiscreteAbsolute(*(config.grid or rules.grid)), False, beyond)
-    codec = DiscreteRelative(config.offsets) if config.actions == "relative" else DiscreteRelativeXY(config.offsets)
+    heights, widths = config.grid or rules.grid
+    codec = make_discrete(config.actions, offsets=config.offsets, heights=heights, widths=widths)
+    if config.mask == "legal" and not codec.relative:
+        raise ValueError(f"the mask legal is for relative actions: choose mask none or edges for {config.actions} ones")
     return Layout.of(rules, codec, config.mask == "legal", beyond)
 
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
     """The network of a config, with fresh weights from torch's generator."""
-    net = _make_net(config, layout)
+    net = make_qnet(config.net, layout, config.mask)
     net.stops = config.stop
     return net
-
-
-def _make_net(config: DQNConfig, layout: Layout) -> QNet:
-    net = config.net
-    if net.network == "graph":
-        return GraphNet(layout, config.mask, net.width, net.recurrent, net.connectivity, relative=config.actions != "absolute")
-    if config.actions == "absolute":
-        raise ValueError("the attention network has no absolute actions: choose network graph")
-    return AttentionNet(layout, config.mask, net.width, net.layers, net.heads, net.pair, net.decoder)
 
 
 def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:

@@ -1,0 +1,23 @@
+"""Networks of Q-values by their names: a new one is a file in this room and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilith.nets.attention import AttentionNet
+from trilith.nets.batch import Layout
+from trilith.nets.config import Mask, NetConfig
+from trilith.nets.graph import GraphNet
+from trilith.nets.qnet import QNet
+
+NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
+    "attention": lambda layout, mask, net: AttentionNet(layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder),
+    "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
+}
+
+
+def make_qnet(config: NetConfig, layout: Layout, mask: Mask) -> QNet:
+    """The network of a config, with fresh weights from torch's generator. Raises ValueError naming those there are."""
+    if config.network not in NETWORKS:
+        raise ValueError(f"there is no network {config.network!r}: choose {', '.join(NETWORKS)}")
+    return NETWORKS[config.network](layout, mask, config)
