@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
@@ -421,3 +422,27 @@ def test_an_agent_that_values_nothing_cannot_search() -> None:
         with pytest.raises(ValueError, match="cannot search"):
             load(name, SearchConfig(10))
         load(name, SearchConfig(0))
+
+
+class Backwards:
+    """The simulator, where every reward is its opposite: a search in it chooses what is worst."""
+
+    def __init__(self, forfeit: bool) -> None:
+        self.simulator = Simulator(forfeit)
+
+    def steps(self, states: Any, actions: Any) -> Any:
+        return [(state, -reward, ended) for state, reward, ended in self.simulator.steps(states, actions)]
+
+
+def test_a_world_of_ones_own_is_searched_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = type(sys)("own_world")
+    module.Backwards = Backwards  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "own_world", module)
+    first = starts(4, "silhouette")
+    rewards = []
+    for world in ("simulator", "own_world:Backwards"):
+        agent = load("legal", SearchConfig(60, 2.0, root="bound", world=world))
+        rewards.append(sum(end.total for _, end in play(agent, first, [np.random.default_rng(k) for k in range(4)])))
+    assert rewards[0] > rewards[1]
+    with pytest.raises(ValueError, match="no world 'dream': choose simulator"):
+        load("legal", SearchConfig(3, world="dream"))

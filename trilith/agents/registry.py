@@ -13,9 +13,9 @@ from trilith.agents.base import Agent
 from trilith.agents.card import load_policy, read_card, weights_file
 from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.shipped import ShippedAgent
+from trilith.agents.worlds import make_world
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
-from trilith.search.simulator import Simulator
 from trilith.support.modules import imported, names_a_class
 
 
@@ -55,7 +55,7 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
         return agent
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
-    return SearchAgent(agent, search, Simulator(forfeit))
+    return SearchAgent(agent, search, make_world(search.world, forfeit))
 
 
 def fingerprint(name: str, task: str) -> str | None:

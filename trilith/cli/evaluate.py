@@ -35,9 +35,12 @@ class SearchOptions:
     considered: int = SearchConfig.considered
     """Actions that halving begins with."""
 
+    world: Annotated[str, arg(prefix_name=False)] = SearchConfig.world
+    """What is searched: the simulator, or a world of your own as my_module:MyWorld."""
+
     def config(self, budget: int) -> SearchConfig:
         """With a budget."""
-        return SearchConfig(budget, self.c, self.stages, self.root, self.considered)
+        return SearchConfig(budget, self.c, self.stages, self.root, self.considered, self.world)
 
     def marks(self, config: SearchConfig) -> str:
         """What a file's name says of a search."""
@@ -45,10 +48,10 @@ class SearchOptions:
         parts = [f"-budget{config.budget}"]
         parts += [
             f"-{name}{getattr(config, name)}"
-            for name in ("c", "stages", "root", "considered")
+            for name in ("c", "stages", "root", "considered", "world")
             if getattr(config, name) != getattr(usual, name)
         ]
-        return "".join(parts) if config.budget else ""
+        return "".join(parts).replace(":", "-") if config.budget else ""
 
 
 @dataclass

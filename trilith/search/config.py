@@ -25,6 +25,9 @@ class SearchConfig:
     considered: int = 8
     """Halving: actions that the first simulations are shared among."""
 
+    world: Annotated[str, arg(prefix_name=False)] = "simulator"
+    """What is searched: the simulator, or a world of your own as my_module:MyWorld."""
+
     def __post_init__(self) -> None:
         check_least(self, budget=0, considered=1)
         if not 0 <= self.c < float("inf"):

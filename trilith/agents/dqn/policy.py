@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from trilith.agents.base import Decision, Weights
 from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.worlds import make_world
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
 from trilith.nets.device import pick_device
 from trilith.nets.make import make_qnet
 from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
-from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior, decide
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
 from trilith.world.episode import State, collides
@@ -108,7 +108,9 @@ class DQNPolicy:
         self.tried = config.search.budget if config.amortise else 0
         """Searched actions that are kept of a step."""
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
-        self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, Simulator(forfeit))
+        self._searcher = SearchAgent(
+            DQNAgent(self.net, config.discount, stops=False), config.search, make_world(config.search.world, forfeit)
+        )
 
     @property
     def dtype(self) -> np.dtype[Any]:
