@@ -93,7 +93,7 @@ def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
 def test_absolute_actions_take_their_values_from_the_globals(connectivity: Connectivity) -> None:
     scenes = mixed("covering")
     layout = Layout.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
-    fast, plain = pair(layout, "edges", connectivity=connectivity, relative=False)
+    fast, plain = pair(layout, "edges", connectivity=connectivity)
     batch = layout.unpack(observe(layout, scenes))
     q, expected = fast.q(batch)[:, :, 0], plain(*dense(scenes, connectivity))
     torch.testing.assert_close(q, expected, **CLOSE)
