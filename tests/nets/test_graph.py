@@ -37,7 +37,7 @@ def nodes_of(scene: Scene) -> list[int]:
 
 def pair(layout: Layout, mask: Mask, **options: object) -> tuple[GraphNet, PlainGraphNet]:
     fast = GraphNet(layout, mask, **options)  # type: ignore[arg-type]
-    plain = PlainGraphNet(fast.outputs, **options)  # type: ignore[arg-type]
+    plain = PlainGraphNet(fast.outputs, relative=layout.codec.relative, **options)  # type: ignore[arg-type]
     plain.load_state_dict(fast.state_dict())
     return fast, plain
 

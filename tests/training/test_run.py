@@ -355,3 +355,13 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="not a run"):
         plot([tmp_path], tmp_path / "curves.png")
+
+
+def test_what_a_run_waits_for_is_told_and_why_it_ended_before_its_first_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = replace(SHOWN, first_demonstrations=10_000)
+    train(tiny(tmp_path, waiting, minutes=0.03, log_seconds=0.2, task="covering_hard"), screen=True)
+    told = capsys.readouterr().err
+    assert "planner demonstrates: " in told
+    assert "of 10000 episodes" in told
+    assert "ended before the first learner step" in told
+    assert "0.0 learner" not in told

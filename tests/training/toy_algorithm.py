@@ -105,6 +105,9 @@ class ToyLearner:
     def owed(self) -> float:
         return self.memory.added / 10 - self.steps
 
+    def waits_for(self) -> str:
+        return ""
+
     def exploration(self) -> float:
         return self.config.noise
 

@@ -104,6 +104,10 @@ class Learner(Protocol):
         """Learner steps that could be made now with what was added; below 1 it waits for more."""
         ...
 
+    def waits_for(self) -> str:
+        """What has to be there before the first learner step, and how far that is, for whoever watches; "" once it is there."""
+        ...
+
     def exploration(self) -> Any:
         """How actors explore now."""
         ...

@@ -146,7 +146,14 @@ class Run:
             with Log(config.out, screen) as log:
                 if not self.planned and self.learner.wants_demonstrations(0, idle=True):
                     log.say(f"there is no planner for {config.task}: training without demonstrations")
+                if config.actors:
+                    log.say(
+                        f"starting {config.actors} actor process{'es' if config.actors > 1 else ''}; the first start after an update compiles"
+                    )
                 self._loop(actors, log, stop)
+                if not self.learner.steps and not stop.is_set():
+                    why = self.learner.waits_for() or "it had nothing to learn from yet"
+                    log.say(f"it ended before the first learner step ({why}): give it more --minutes, and the same command goes on")
                 self._save(log)
                 if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
                     self._finish(actors, log, stop)
@@ -309,6 +316,9 @@ class Run:
         if config.steps is not None and rates[0] > 0:
             left.append((config.steps - step) / rates[0])
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
+        if not step and (waiting := self.learner.waits_for()):
+            log.show(f"{config.task} · {waiting} · {eta}")
+            return
         log.show(
             f"{config.task} step {step} · level {top} · reward {reward:.2f} · "
             f"loss {self.figures.get('loss', 0.0):.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"

@@ -98,6 +98,8 @@ class DQNLearner:
         self.replay = Replay(self.policy.dtype, config.replay_mb)
         self.shown = Replay(self.policy.dtype, config.replay_mb)
         """Demonstrations."""
+        self.demonstrated = 0
+        """Episodes of them since this process began."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
         """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
         self.steps = 0
@@ -113,6 +115,13 @@ class DQNLearner:
         """Learner steps that the ratio allows by now, beyond those made."""
         return self.config.ratio * max(self.replay.added - self.config.min_replay, 0) - self.steps
 
+    def waits_for(self) -> str:
+        """Demonstrations first, then steps by chance."""
+        wanted = self.config.first_demonstrations
+        if self.demonstrated < wanted and not self.replay.added:
+            return f"planner demonstrates: {self.demonstrated} of {wanted} episodes"
+        return f"warm-up: {self.replay.added} of {self.config.min_replay} steps by chance" if self.warming_up else ""
+
     def exploration(self) -> Exploration:
         """By chance at first, then by the config's epsilon."""
         epsilon = WARM_UP_EPSILON if self.warming_up else self.config.epsilon
@@ -127,6 +136,7 @@ class DQNLearner:
         """Remembers an episode, and what it says of how long episodes are."""
         if episode.demonstrated:
             self.shown.add(episode)
+            self.demonstrated += 1
             return
         self.replay.add(episode)
         if not episode.exploration.warm_up:  # those end where they explore, which says nothing of how long episodes are
