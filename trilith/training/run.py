@@ -147,13 +147,12 @@ class Run:
                 if not self.planned and self.learner.wants_demonstrations(0, idle=True):
                     log.say(f"there is no planner for {config.task}: training without demonstrations")
                 if config.actors:
-                    log.say(
-                        f"starting {config.actors} actor process{'es' if config.actors > 1 else ''}; the first start after an update compiles"
-                    )
+                    log.say(f"starting {config.actors} actor processes; the first start after an update compiles for some seconds")
+
                 self._loop(actors, log, stop)
                 if not self.learner.steps and not stop.is_set():
-                    why = self.learner.waits_for() or "it had nothing to learn from yet"
-                    log.say(f"it ended before the first learner step ({why}): give it more --minutes, and the same command goes on")
+                    missing = self.learner.waits_for() or "it had nothing to learn from yet"
+                    log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command goes on")
                 self._save(log)
                 if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
                     self._finish(actors, log, stop)
