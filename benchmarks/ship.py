@@ -23,7 +23,7 @@ from trilith.agents.registry import ZOO
 from trilith.evaluation.evaluate import Evaluation, Run
 from trilith.search.config import SearchConfig
 from trilith.support.console import Progress
-from trilith.support.files import read_json, whole, write_json
+from trilith.support.files import atomic_write, read_json, write_json
 
 LARGEST = 2_000_000
 """Bytes of weights that may be committed."""
@@ -70,7 +70,7 @@ def main() -> None:
     about["cost"] = {name: round(value, 1) for name, value in minutes.items()} | {"processes": 1 + config["actors"]}
     about["test"] = [measured(options, task, level, budget) for level in ("hardest", "all") for budget in options.budgets]
     out = ZOO / options.name / f"{task}.safetensors"
-    with whole(out) as aside:
+    with atomic_write(out) as aside:
         aside.write_bytes(weights.read_bytes())
     write_json(out.with_suffix(".json"), about)
     for each in about["test"]:

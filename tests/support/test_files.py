@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from trilith.support.files import make_folder, read_json, told, whole, write_json
+from trilith.support.files import atomic_write, make_folder, read_json, told, write_json
 
 
 def names(folder) -> list[str]:
@@ -25,7 +25,7 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_as_it_was(tmp_path):
     path.write_text("old")
 
     def fail() -> None:
-        with whole(path) as aside:
+        with atomic_write(path) as aside:
             aside.write_text("half")
             assert path.read_text() == "old"
             raise KeyboardInterrupt
@@ -37,7 +37,7 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_as_it_was(tmp_path):
 
 
 def test_the_path_to_write_to_keeps_the_suffix_and_is_hidden_beside_the_file(tmp_path):
-    with whole(tmp_path / "film.gif") as aside:
+    with atomic_write(tmp_path / "film.gif") as aside:
         assert aside.suffix == ".gif"
         assert aside.name.startswith(".")
         assert aside.parent == tmp_path
@@ -105,7 +105,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file():
 
 def test_errors_with_a_message_of_their_own_keep_it(tmp_path):
     def fail() -> None:
-        with whole(tmp_path / "x.gif"):
+        with atomic_write(tmp_path / "x.gif"):
             raise OSError("the encoder gave up")
 
     with pytest.raises(OSError, match=r"^the encoder gave up$"):

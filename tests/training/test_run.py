@@ -23,7 +23,7 @@ from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.support import tensors
 from trilith.support.config import to_json
-from trilith.support.files import alone, write_json
+from trilith.support.files import folder_lock, write_json
 from trilith.training import checkpoint
 from trilith.training.actor import DemonstrateRequest, PlayRequest, Request, ValidateRequest, collect
 from trilith.training.config import TrainConfig, recipe_config, run_config
@@ -296,7 +296,7 @@ def test_a_network_that_diverged_ends_the_run_and_keeps_the_checkpoint(tmp_path:
 
 def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
     train(tiny(tmp_path, steps=1), screen=False)
-    with alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
+    with folder_lock(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
         go_on(tmp_path, steps=2)
     go_on(tmp_path, steps=2)
     assert learnt(tmp_path) == 2

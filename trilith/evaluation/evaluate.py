@@ -31,7 +31,7 @@ from trilith.agents.registry import check_builds, fingerprint, load
 from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
-from trilith.support.files import make_folder, read_json, told, whole, write_json
+from trilith.support.files import atomic_write, make_folder, read_json, told, write_json
 from trilith.support.processes import start_deaf
 from trilith.world.episode import REASONS, forfeits
 from trilith.world.physics import PHYSICS
@@ -218,7 +218,7 @@ class Run:
         if self.record is not None:
             make_folder(self.record)
         todo = [(number, group) for number, group in enumerate(self.evaluation.groups()) if number not in self.done]
-        with whole(self.journal) as aside:
+        with atomic_write(self.journal) as aside:
             aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
         with FileIO(self.journal, "a") as journal:
             for number, episodes in _spread(self.evaluation, todo, workers):

@@ -12,7 +12,7 @@ from typing import Any
 
 from trilith.agents.registry import short_names
 from trilith.search.config import SearchConfig
-from trilith.support.files import read_json, whole
+from trilith.support.files import atomic_write, read_json
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task
@@ -124,7 +124,7 @@ def write_report(folder: Path, out: Path) -> Path:
             path.unlink(missing_ok=True)
             text.append("No data for this figure yet.\n")
     text += ["## Every result\n", _every_result(results)]
-    with whole(out / "report.md") as aside:
+    with atomic_write(out / "report.md") as aside:
         aside.write_text("\n".join(text), encoding="utf-8")
     return out / "report.md"
 
@@ -208,7 +208,7 @@ def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
     if drawn:
         handles = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
-        with whole(path) as aside:
+        with atomic_write(path) as aside:
             figure.savefig(aside, dpi=110)
     return drawn
 

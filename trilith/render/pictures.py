@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.support.files import check_png, whole
+from trilith.support.files import atomic_write, check_png
 from trilith.world.episode import State, Step
 from trilith.world.observe.image import (
     GLUE_COLOUR,
@@ -114,7 +114,7 @@ def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]]
         panel.add_patch(Rectangle(corner, w, h, facecolor=(*colour[:3], 0.35), edgecolor=colour, linewidth=line))
         panel.text(x, y, f"{value:.2f}\n×{visits}" + ("\nsticky" if placement.sticky else ""), ha="center", va="center", fontsize=7)
     figure.colorbar(ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
-    with whole(Path(path)) as aside:
+    with atomic_write(Path(path)) as aside:
         figure.savefig(aside, dpi=110, format="png")
 
 
@@ -192,7 +192,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     from imageio_ffmpeg import count_frames_and_secs, write_frames
 
     height, width = first.shape[0] + first.shape[0] % 2, first.shape[1] + first.shape[1] % 2
-    with whole(path) as aside:
+    with atomic_write(path) as aside:
         encoder = write_frames(aside, (width, height), fps=fps, macro_block_size=1, ffmpeg_log_level="error", **_ENCODERS[suffix])
         encoder.send(None)
         count = 0
@@ -235,7 +235,7 @@ def save_png(array: Picture, path: str | Path) -> None:
     check_png(path)
     from PIL import Image
 
-    with whole(path) as aside:
+    with atomic_write(path) as aside:
         Image.fromarray(array).save(aside)
 
 

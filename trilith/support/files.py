@@ -43,7 +43,7 @@ def check_png(path: str | Path) -> None:
 
 
 @contextmanager
-def alone(folder: str | Path) -> Iterator[None]:
+def folder_lock(folder: str | Path) -> Iterator[None]:
     """While this lasts no other process is let into a folder by it. Raises ValueError in one line if one is there already."""
     if fcntl is None:
         yield
@@ -61,7 +61,7 @@ def alone(folder: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def whole(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """A path beside `path` to write to, renamed to it when the block ends well and removed when it does not.
 
     Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format.
@@ -79,7 +79,7 @@ def whole(path: str | Path) -> Iterator[Path]:
 
 def write_json(path: str | Path, data: Any) -> None:
     """Writes data as JSON, numbers in full, whole or not at all."""
-    with whole(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
 
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from trilith.support.files import whole
+from trilith.support.files import atomic_write
 
 
 def save_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], facts: dict[str, str] | None = None) -> None:
     """Writes arrays, and texts by name, whole or not at all. Raises OSError in one line if that cannot be done."""
-    with whole(path) as aside:
+    with atomic_write(path) as aside:
         try:
             save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, aside, facts)
         except SafetensorError as error:  # its own kind, also of a full disk

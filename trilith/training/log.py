@@ -17,7 +17,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from trilith.support.files import whole
+from trilith.support.files import atomic_write
 
 JSONL = "log.jsonl"
 
@@ -84,5 +84,5 @@ def cut_log(out: Path, step: int, evaluated: int) -> None:
                 kept.append(line)
         except (ValueError, KeyError):  # half a line: the machine stopped while it was written
             continue
-    with whole(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from trilith.support.files import check_png, whole
+from trilith.support.files import atomic_write, check_png
 
 Across = Literal["minutes", "step", "actor_steps"]
 _NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_steps": "actor steps"}
@@ -55,7 +55,7 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("mean reward, without exploring")
     axes[0].legend(fontsize="small")
-    with whole(out) as aside:
+    with atomic_write(out) as aside:
         figure.savefig(aside, dpi=120)
     plt.close(figure)
 

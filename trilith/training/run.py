@@ -23,7 +23,7 @@ from trilith.agents.card import save_weights
 from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
 from trilith.support.config import to_json
-from trilith.support.files import alone, make_folder, write_json
+from trilith.support.files import folder_lock, make_folder, write_json
 from trilith.support.processes import limit_threads
 from trilith.training import checkpoint
 from trilith.training.actor import DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
@@ -54,7 +54,7 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     for each in several if config.seeds > 1 else [config]:
         run = Run(each)
         make_folder(each.out)
-        with alone(each.out):
+        with folder_lock(each.out):
             _begin(run)
             result = run.go(screen)
         if run.stopped:
