@@ -167,7 +167,8 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    go_on(out, actors=0, minutes=30)  # far longer than until the interrupt
+    with pytest.raises(KeyboardInterrupt):
+        go_on(out, actors=0, minutes=30)  # far longer than until the interrupt
     thread.join()
     assert learnt(out) > step
     steps = [line["step"] for line in log(out, "train")]

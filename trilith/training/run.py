@@ -45,6 +45,7 @@ FREE: dict[str, Any] = {"out": Path(), "minutes": None, "steps": None, "actors":
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or go on.
 
+    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt.
     If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
     their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
@@ -58,7 +59,7 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
             _begin(run)
             result = run.go(screen)
         if run.stopped:
-            break
+            raise KeyboardInterrupt  # all is saved; whoever pressed Ctrl-C wants no more
     return result
 
 
