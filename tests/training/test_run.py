@@ -198,9 +198,9 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run" / checkpoint.NAME
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    refused("is damaged", tmp_path / "run")
+    refused("cannot be read", tmp_path / "run")
     path.write_bytes(b"")
-    refused("is damaged", tmp_path / "run")
+    refused("cannot be read", tmp_path / "run")
     path.unlink()
     refused("nothing to resume", tmp_path / "run")
     (tmp_path / "file").write_text("")

@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from trilith.agents.algorithms import get_algorithm
-from trilith.agents.base import Policy, Weights
+from trilith.agents.base import Policy
 from trilith.support.config import from_json, to_json
 from trilith.support.files import read_json, write_json
 from trilith.world.episode import physics_from_json
@@ -68,8 +68,7 @@ def read_card(path: Path) -> dict[str, Any]:
 
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, dict[str, Any]]:
     """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from trilith.support.tensors import load_tensors
 
     card = read_card(path)
     warn_of_physics(physics_from_json(card))
@@ -80,9 +79,8 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
         raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error} is missing") from None
     policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
     try:
-        weights: Weights = load_file(path)
-        policy.load(weights)
-    except (OSError, SafetensorError, ValueError) as error:
+        policy.load(load_tensors(path)[0])
+    except ValueError as error:
         raise ValueError(f"cannot use the weights {path}: {' '.join(str(error).split())}") from None
     return policy, card
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
-from trilith.support.tensors import save_tensors
+from trilith.support.tensors import load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
 
@@ -25,9 +24,11 @@ def save(path: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """What `save` wrote. Raises ValueError in one line if it is missing or damaged."""
+    arrays, texts = load_tensors(path)
     try:
-        with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})["facts"])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"the checkpoint {path} is damaged: {error}") from None
+        facts = json.loads(texts["facts"])
+    except (KeyError, ValueError):
+        raise ValueError(f"{path} is not the checkpoint of a run") from None
+    if not isinstance(facts, dict):
+        raise ValueError(f"{path} is not the checkpoint of a run")
+    return arrays, facts
