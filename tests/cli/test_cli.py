@@ -13,6 +13,7 @@ from shell import ENVIRONMENT, refused, trilith
 
 import trilith as trilith_package
 from trilith.agents.chance import LegalAgent
+from trilith.agents.registry import ZOO
 from trilith.cli import main as cli
 from trilith.evaluation import frozen
 from trilith.evaluation.play import play
@@ -199,6 +200,8 @@ def test_scenes_without_checksums_are_told(few_scenes, tmp_path, capsys):
     assert refused_here(capsys, "scenes").startswith(f"cannot read {tmp_path / 'scenes.json'}: No such file")
 
 
+OTHER = ZOO / "fast" / "covering.safetensors"
+"""Weights for another task."""
 BAD = {
     "scene tower": "there is no task 'tower': choose silhouette, connecting, covering, covering_hard",
     "scene covering --level 9": "covering has no level 9: choose hardest, all, 0 to 2",
@@ -243,9 +246,9 @@ BAD = {
     "evaluate legal --task covering --budget 0,5 --out x.json": "--out and --record are for one budget, not for 0,5",
     "evaluate legal --task covering --budget 5 --search.c nan": "c nan: must be a number from 0 on",
     "evaluate legal --task covering --budget 5 --search.considered 0": "considered 0: must be 1 or more",
-    "evaluate fast --task covering": "the agent fast was not trained for covering",
+    f"evaluate {OTHER} --task silhouette": "was not trained for silhouette",
     "scene covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
-    "scene covering --agent fast": "the agent fast was not trained for covering",
+    f"scene silhouette --agent {OTHER}": "was not trained for silhouette",
     "scene covering_hard --agent fast --budget 0": "budget 0: must be 1 or more",
     "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
     "demo --budget -1": "budget -1: must be 0 or more",
