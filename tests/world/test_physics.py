@@ -1,6 +1,8 @@
 """Stories of what blocks do, and that settling is a pure function of the scene."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyb2d3
@@ -484,3 +486,14 @@ def test_a_tilted_block_in_free_fall_keeps_its_angle(angle):
 def test_settling_many_worlds_in_a_row_leaves_none_behind():
     scene = place(EMPTY, Placement(SMALL_SLOT, 0.0, 0.36), keep=True)
     assert len({settle(scene).scene.tobytes() for _ in range(400)}) == 1  # the engine has room for 128 worlds at a time
+
+
+def test_a_process_that_settled_ends_quietly():
+    """The engine's binding complains on standard error of what is still held when the process ends."""
+    code = """
+from trilith.world.physics import settle
+from trilith.world.scene import Placement, fresh_scene, place
+settle(place(fresh_scene([], [(3.0, 1.05, 1.0, 0.35)]), Placement(0, 0.0, 0.39, True), keep=True))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stderr == ""
