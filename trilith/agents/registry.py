@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
@@ -50,7 +51,7 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
     `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
     """
     agent = _load(name)
-    search = search or SearchConfig(budget)
+    search = replace(search or SearchConfig(), budget=budget or (search.budget if search else 0))
     if not search.budget:
         return agent
     if not isinstance(agent, Valuer):

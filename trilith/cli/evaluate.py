@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
@@ -90,7 +89,6 @@ class Evaluate:
 
     def run(self) -> None:
         """Runs what is left to do, writes the result and prints it."""
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # however many workers: threads may change a network's last digits
         from trilith.evaluation.evaluate import Evaluation, Run
         from trilith.evaluation.frozen import is_guarded
 

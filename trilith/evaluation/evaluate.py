@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import signal
 import threading
 import traceback
@@ -32,7 +31,7 @@ from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, fr
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
 from trilith.support.files import atomic_write, make_folder, read_json, told, write_json
-from trilith.support.processes import start_deaf
+from trilith.support.processes import limit_threads, start_deaf
 from trilith.world.episode import REASONS, forfeits
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Role
@@ -287,12 +286,14 @@ Job = tuple[int, list[int]]
 
 def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Runs groups in so many processes and yields each as it ends. Raises ChildProcessError if a process dies."""
+    if workers < 1:
+        raise ValueError(f"{workers} workers: must be 1 or more")
+    limit_threads(1)  # here and in workers alike: threads may change a network's last digits
     if workers == 1 or len(jobs) < 2:
         agent = evaluation.load()
         for number, indices in jobs:
             yield number, run_group(agent, evaluation, indices)
         return
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before a worker imports anything that would start more
     waiting = iter(jobs)
     crew: dict[Connection, SpawnProcess] = {}
     try:

@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -22,8 +23,10 @@ QUEUE = 2
 """Requests that an actor has at a time: it goes on with the next while the learner is in the middle of a step."""
 MAX_DEATHS = 4
 """Actors that may die of one request; more are no accident."""
+BEAT_SECONDS = 30.0
+"""How often an actor says that it is alive, however long its request takes."""
 STALL_SECONDS = 300.0
-"""An actor that has had a request for so long without an answer has been stopped, or hangs: it is replaced."""
+"""An actor with a request that has said nothing for so long has been stopped: it is replaced."""
 LEAVE_SECONDS = 2.0
 """At the end, an actor that has not left by itself after this is killed."""
 
@@ -126,7 +129,7 @@ class _Actor:
         while (message := self._outbox.get()) is not None:
             try:
                 self.pipe.send(message)
-            except (OSError, ValueError):  # it died, or we hung up: who reads the pipe is told too
+            except (OSError, ValueError, TypeError):  # it died, or we hung up: who reads the pipe is told too
                 return
 
 
@@ -160,6 +163,9 @@ class Processes:
                 continue
             if isinstance(answer, str):
                 raise ValueError(f"an actor failed: {answer}")  # the same request would fail again
+            if answer is None:  # it lives
+                actor.since = time.monotonic()
+                continue
             results.append(answer)
             actor.answered()
         for actor in [each for each in self._actors if each.stalled()]:
@@ -208,6 +214,13 @@ def _actor_main(pipe: Connection, spec: PolicySpec) -> None:
         return
     requests: SimpleQueue[tuple[Request, Weights] | None] = SimpleQueue()
     threading.Thread(target=_read, args=(pipe, requests), daemon=True).start()
+    lock = threading.Lock()
+
+    def send(answer: Result | str | None) -> None:
+        with lock:
+            pipe.send(answer)
+
+    threading.Thread(target=_beat, args=(send,), daemon=True).start()
     while given := requests.get():
         request, weights = given
         try:
@@ -216,9 +229,17 @@ def _actor_main(pipe: Connection, spec: PolicySpec) -> None:
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         try:
-            pipe.send(answer)
+            send(answer)
         except OSError:
             return
+
+
+def _beat(send: Callable[[None], None]) -> None:
+    """Says now and then that the actor lives."""
+    with suppress(OSError):
+        while True:
+            time.sleep(BEAT_SECONDS)
+            send(None)
 
 
 def _read(pipe: Connection, requests: SimpleQueue[tuple[Request, Weights] | None]) -> None:

@@ -119,6 +119,8 @@ class Run:
         self.requests = 0
         self.demonstrations = 0
         """Episodes of the planner that were requested."""
+        self.demonstrated = 0
+        """Those of them whose request was answered: what a checkpoint counts, as those on their way are lost with the process."""
         self.actor_steps = 0
         self.seconds = 0.0
         """Training time before this process took over."""
@@ -244,6 +246,8 @@ class Run:
             if validation := self._validations.pop(result.request.step, None):
                 self._validated(result.request.step, validation, result.rewards, log)
             return
+        if isinstance(result.request, DemonstrateRequest):
+            self.demonstrated += result.request.episodes
         for episode in result.episodes:
             self.learner.add(episode)
             if episode.demonstrated:
@@ -330,7 +334,7 @@ class Run:
         facts = {
             "learner": learner,
             "requests": self.requests,
-            "demonstrations": self.demonstrations,
+            "demonstrations": self.demonstrated,
             "actor_steps": self.actor_steps,
             "seconds": self.seconds,
             # Who goes on makes those under way anew.
@@ -352,7 +356,8 @@ class Run:
         arrays, facts = checkpoint.load(path)
         try:
             self.learner.load(arrays, facts["learner"])
-            self.requests, self.demonstrations, self.actor_steps = facts["requests"], facts["demonstrations"], facts["actor_steps"]
+            self.requests, self.actor_steps = facts["requests"], facts["actor_steps"]
+            self.demonstrations = self.demonstrated = facts["demonstrations"]
             self.seconds, self.validated = facts["seconds"], facts["validated"]
             self.best = -np.inf if facts["best"] is None else facts["best"]
             self.last_valid, self.figures = facts["last_valid"], facts["figures"]

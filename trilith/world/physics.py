@@ -90,7 +90,7 @@ class Settled(NamedTuple):
     """What settling led to."""
 
     scene: Scene
-    """At rest; at the moment of contact if an obstacle was hit; as it is after 20 s otherwise."""
+    """At rest; after the physics step in which an obstacle was hit; as it is after 20 s otherwise."""
     hit: bool
     """Whether a block touched an obstacle."""
     steps: int
