@@ -18,7 +18,7 @@ class Flat:
     codec = DiscreteRelative()
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A placement for each of several episodes side by side; None, an invalid edge, ends one."""
+        """A placement for each of several episodes side by side; None stops one."""
         return [self.choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def choose(self, state: State, rng: np.random.Generator) -> Placement | None:

@@ -47,7 +47,7 @@ def test_a_legal_agent_is_sticky_half_of_the_time_and_uses_every_block():
     assert {p.slot for p in placements} == set(range(7))
 
 
-def test_a_legal_agent_without_a_legal_action_returns_an_invalid_edge():
+def test_a_legal_agent_without_a_legal_action_stops():
     scene = fresh_scene([], [(0.0, 0.35, 1.0, 0.35)])
     for slot in range(7):
         scene = place(scene, Placement(slot, -6.0 + 2 * slot, 0.36), keep=False)

@@ -182,6 +182,11 @@ def test_why_episodes_ended_is_over_all_seeds(tmp_path):
     assert both == one | other
 
 
+def test_a_result_from_before_stopping_was_a_reason_is_still_read(tmp_path):
+    old = {reason: 5 if reason in ("invalid_edge", "max_steps") else 0 for reason in REASONS if reason != "stopped"}
+    assert "(reasons.png)" in report(tmp_path, result("scripted", "silhouette", "hardest", 6.0, reasons=old))
+
+
 def test_an_agent_has_one_colour_in_all_panels(tmp_path):
     everywhere = [result("planner", task, "hardest", 5.0) for task in TASKS]
     report(tmp_path, *everywhere, result("legal", "silhouette", "hardest", 2.0))

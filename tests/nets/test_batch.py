@@ -10,7 +10,7 @@ from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
 from trilith.nets.qnet import first_slot
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
 from trilith.world.episode import start, step
-from trilith.world.scene import SLOTS, Role
+from trilith.world.scene import INVALID_EDGE, SLOTS, Role
 from trilith.world.tasks import TASKS, get_task
 
 
@@ -53,8 +53,8 @@ def test_decoding_names_the_same_placement_as_the_codec(codec: DiscreteRelative)
 def test_edges_that_are_no_placement_decode_to_none() -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False)
     scene = states("covering_hard", 1)[0].scene
-    assert layout.decode(scene, (SLOTS, 3, 0, 0)) is None
-    assert layout.decode(scene, (0, 3, 0, 0)) is None
+    assert layout.decode(scene, (SLOTS, 3, 0, 0)) == INVALID_EDGE
+    assert layout.decode(scene, (0, 3, 0, 0)) == INVALID_EDGE
 
 
 def test_mirroring_twice_is_nothing_and_once_is_the_mirrored_world() -> None:

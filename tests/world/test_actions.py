@@ -36,7 +36,7 @@ from trilith.world.actions import (
 )
 from trilith.world.episode import State, step
 from trilith.world.physics import Settled
-from trilith.world.scene import FLOOR, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Placement, Role, Scene, fresh_scene, place
+from trilith.world.scene import FLOOR, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import TASKS
 
 SCENE = with_blocks(fresh_scene([(2.0, 3.0, 2.1, 0.7)], [(-4.0, 0.35, 1.5, 0.35)]), [(MEDIUM_SLOT, 4.0, 0.35, 0.0)])
@@ -205,10 +205,10 @@ def test_an_edge_that_does_not_lead_from_an_available_block_to_a_scene_object_is
     at = [0] * len(codec.tail)
     for c, r in itertools.product(range(-2, len(SCENE) + 3), repeat=2):
         valid = 0 <= c < SLOTS and SLOTS <= r < len(SCENE)
-        assert (codec.decode(SCENE, (c, r, *at, 0)) is not None) == valid
+        assert (codec.decode(SCENE, (c, r, *at, 0)) != INVALID_EDGE) == valid
     used = place(EMPTY, Placement(3, 0.0, 2.0), keep=False)
-    assert codec.decode(used, (3, FLOOR, *at, 0)) is None  # used up
-    assert codec.decode(used, (4, 3, *at, 0)) is not None  # and now something to build on
+    assert codec.decode(used, (3, FLOOR, *at, 0)) == INVALID_EDGE  # used up
+    assert codec.decode(used, (4, 3, *at, 0)) != INVALID_EDGE  # and now something to build on
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def placing(codec, scene, rng) -> tuple[list[float], Placement]:
     while True:
         action = codec.space(len(scene)).sample(rng)
         placement = codec.decode(scene, action)
-        if placement is not None and scene.role[placement.slot] == Role.AVAILABLE:
+        if placement != INVALID_EDGE and scene.role[placement.slot] == Role.AVAILABLE:
             return action, placement
 
 
@@ -399,7 +399,7 @@ def brute_force(scene, codec) -> np.ndarray:
             solid.append((row, min(x), max(x), min(y), max(y)))
     for slot, row, *at in np.ndindex(mask.shape):
         placement = codec.decode(scene, (slot, row, *at, 0))
-        if placement is None:
+        if placement == INVALID_EDGE:
             continue
         x, y = min(max(placement.x, PLACE_X[0]), PLACE_X[1]), min(max(placement.y, PLACE_Y[0]), PLACE_Y[1])
         w, h = scene.size[slot].tolist()

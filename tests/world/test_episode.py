@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from trilith.agents.chance import LegalAgent
 from trilith.world import episode
 from trilith.world.episode import REASONS, Recording, State, placement_from_json, start, step
 from trilith.world.physics import Settled
-from trilith.world.scene import MEDIUM, Placement, Role, Scene, fresh_scene
+from trilith.world.scene import INVALID_EDGE, MEDIUM, Placement, Role, Scene, fresh_scene
 from trilith.world.tasks import TASKS
 from trilith.world.tasks.task import layer_y
 
@@ -58,10 +59,13 @@ def test_bad_choice_is_a_block_that_is_used_up():
     assert second.state.scene == first.state.scene
 
 
-def test_invalid_edge_is_no_placement():
-    result = step(covering(0.0), None)
-    assert (result.state.ended, result.reward, result.settled) == ("invalid_edge", 0.0, None)
-    assert result.state.scene == covering(0.0).scene
+@pytest.mark.parametrize(("placement", "reason"), [(None, "stopped"), (INVALID_EDGE, "invalid_edge")])
+@pytest.mark.parametrize("forfeit", [False, True])
+def test_who_stops_and_who_chooses_an_invalid_edge_keep_what_they_earned_and_end_by_reasons_of_their_own(placement, reason, forfeit):
+    state = replace(covering(0.0), total=1.5)
+    result = step(state, placement, forfeit)
+    assert (result.state.ended, result.state.total, result.reward, result.settled) == (reason, 1.5, 0.0, None)
+    assert result.state.scene == state.scene
 
 
 @pytest.mark.parametrize(
@@ -163,7 +167,7 @@ def test_random_play_meets_every_reason_but_a_broken_simulation_and_nothing_else
 def test_acting_after_the_end_is_an_error_that_says_so():
     ended = step(covering(0.0), None).state
     for placement in (FAR, None):
-        with pytest.raises(ValueError, match=r"ended \(invalid_edge\)"):
+        with pytest.raises(ValueError, match=r"ended \(stopped\)"):
             step(ended, placement)
 
 
@@ -360,11 +364,12 @@ for data in json.load(open(sys.argv[1])):
     assert in_another_process(code, str(path)) == expected
 
 
-def test_a_recording_of_numpy_numbers_and_an_invalid_edge_can_be_written():
-    recording = Recording(covering(0.0), (Placement(np.int64(0), np.float64(-6.0), np.float32(0.375), np.bool_(True)), None))
+@pytest.mark.parametrize(("last", "reason"), [(None, "stopped"), (INVALID_EDGE, "invalid_edge")])
+def test_a_recording_of_numpy_numbers_and_of_what_is_no_placement_can_be_written(last, reason):
+    recording = Recording(covering(0.0), (Placement(np.int64(0), np.float64(-6.0), np.float32(0.375), np.bool_(True)), last))
     again = Recording.from_json(json.loads(json.dumps(recording.to_json())))
-    assert again.placements == (Placement(0, -6.0, 0.375, True), None)
-    assert [result.state.ended for result in again.replay()] == [None, "invalid_edge"]
+    assert again.placements == (Placement(0, -6.0, 0.375, True), last)
+    assert [result.state.ended for result in again.replay()] == [None, reason]
 
 
 @pytest.mark.parametrize(

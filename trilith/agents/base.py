@@ -29,7 +29,7 @@ class Agent(Protocol):
     """Anything that builds."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A placement for each state (None: an invalid edge), drawing only from the generator of its episode."""
+        """A placement for each state (None: it stops, and the episode ends), drawing only from the generator of its episode."""
         ...
 
 
@@ -37,7 +37,7 @@ class Decision(NamedTuple):
     """What a policy does in a state."""
 
     placement: Placement | None
-    """None: an invalid edge."""
+    """None: it stops."""
     step: np.void | None
     """What the learner wants kept of it, a record of the policy's `dtype`; None where there is nothing to choose: the episode is over."""
 

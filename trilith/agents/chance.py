@@ -31,7 +31,7 @@ class LegalAgent:
     """Of a raw search: that of the recipes."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A uniformly random legal action in each state; an invalid edge where there is none."""
+        """A uniformly random legal action in each state; it stops where there is none."""
         return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:

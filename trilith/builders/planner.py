@@ -28,7 +28,7 @@ class Planner:
         self._kept: OrderedDict[tuple[bytes, str, str, int, float], dict[tuple[bytes, int], list[Placement]]] = OrderedDict()
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The next placement of the plan in each state; None, which ends the episode, where there is no more to gain."""
+        """The next placement of the plan in each state; None, which stops, where there is no more to gain."""
         plans = [self.plan(state) for state in states]
         return [plan[0] if plan else None for plan in plans]
 

@@ -88,5 +88,5 @@ class Demo:
 
 
 def _caption(task: str, agent: str, total: float, most: float, reason: str | None) -> str:
-    why = "gave up" if reason == "invalid_edge" else (reason or "not ended").replace("_", " ")
+    why = (reason or "not ended").replace("_", " ")
     return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {why}"

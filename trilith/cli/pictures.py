@@ -73,7 +73,7 @@ class Scene:
         from trilith.search.config import SearchConfig
         from trilith.search.tree import depth, size
         from trilith.world.episode import step
-        from trilith.world.scene import clipped
+        from trilith.world.scene import INVALID_EDGE, clipped
 
         if self.budget < 1:
             raise ValueError(f"budget {self.budget}: must be 1 or more")
@@ -91,7 +91,7 @@ class Scene:
         ideas: list[tuple[Placement, float, int]] = []
         for action in sorted(root.children, key=lambda each: (-root.counts[each], -root.values[each])):
             placement = agent.agent.placement(state, int(root.ids[action]))
-            if placement is None or len(ideas) == self.shown:
+            if placement is None or placement == INVALID_EDGE or len(ideas) == self.shown:
                 continue
             x, y = clipped(placement.x, placement.y)
             if all(abs(x - p.x) > 0.7 or abs(y - p.y) > 0.35 for p, _, _ in ideas):

@@ -254,14 +254,18 @@ def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) ->
     return True
 
 
+_REASON_COLOURS = ("#bbbbbb", "#999999", "#e08a2c", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000")
+
+
 def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
     cells = {agent: found for (agent, _, which), found in _cells(results).items() if which == "hardest"}
     if not cells:
         return False
     names = [name for name in colours if name in cells]
     left = [0.0] * len(names)
-    for reason, colour in zip(REASONS, ("#bbbbbb", "#999999", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000"), strict=True):
-        shares = [fmean(result["reasons"][reason] / result["episodes"] for result in cells[name]) for name in names]
+    for reason, colour in zip(REASONS, _REASON_COLOURS, strict=True):
+        # results from before stopping was a reason of its own have it among invalid edges
+        shares = [fmean(result["reasons"].get(reason, 0) / result["episodes"] for result in cells[name]) for name in names]
         panel.barh(names, shares, left=left, color=colour, label=reason.replace("_", " "))
         left = [a + b for a, b in zip(left, shares, strict=True)]
     panel.invert_yaxis()

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from trilith.world.actions import Discrete
 from trilith.world.actions import reference_rows as reference_rows
-from trilith.world.scene import SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, Task
 
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
@@ -157,11 +157,11 @@ class Layout:
         swapped[:, 2] = np.where(mirror, self._mirrored_offsets[actions[:, 2]], actions[:, 2])
         return swapped
 
-    def decode(self, scene: Scene, action: Sequence[int]) -> Placement | None:
-        """The placement of an action (sender, receiver, offset, sticky); None for an invalid edge."""
+    def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
+        """The placement of an action (sender, receiver, offset, sticky)."""
         sender, receiver, offset, sticky = (int(part) for part in action)
         if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
-            return None
+            return INVALID_EDGE
         edge = (sender, int(reference_rows(scene)[receiver - SLOTS])) if self.codec.relative else (sender,)
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 

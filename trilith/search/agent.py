@@ -13,7 +13,7 @@ from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, Prior, World, decide, plant, principal_line, search
 from trilith.world.episode import State
-from trilith.world.scene import Placement
+from trilith.world.scene import INVALID_EDGE, Placement
 
 
 @runtime_checkable
@@ -34,7 +34,7 @@ class Valuer(Protocol):
         ...
 
     def placement(self, state: State, action: int) -> Placement | None:
-        """The placement of the action of an id of `priors`; None for an invalid edge."""
+        """The placement of the action of an id of `priors`; None for stopping."""
         ...
 
 
@@ -78,7 +78,7 @@ class SearchAgent:
         found = []
         for action in best:
             placement, child = self._placement(root, action), root.children[action][1]
-            if placement is not None:
+            if placement is not None and placement != INVALID_EDGE:
                 found.append((placement, float(root.values[action]), int(root.counts[action]) - 1, self.line(child) if child else ()))
         return found
 
@@ -91,7 +91,7 @@ class SearchAgent:
             if child is None:
                 break
             node = child
-        return tuple(placement for placement in placements if placement is not None)
+        return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
         """Keeps what is known of the state that an action leads to, for the next decision of the episode of a generator."""

@@ -12,7 +12,7 @@ import numpy as np
 from trilith.agents.base import Agent
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State, step
-from trilith.world.scene import Placement, Role
+from trilith.world.scene import INVALID_EDGE, Placement, Role
 
 CANDIDATES = 240
 """Placements that the look-ahead tries at most; each costs one or two milliseconds."""
@@ -58,6 +58,7 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
     if isinstance(agent, Thinker):
         return Thoughts("agent", [Idea(*each) for each in agent.ideas(state, rng, k)][:k])
     [choice] = agent.act([state], [rng])
+    choice = None if choice == INVALID_EDGE else choice
     return Thoughts("lookahead", lookahead(state, rng, k, choice), choice is not None)
 
 
@@ -106,9 +107,7 @@ def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
     choices = np.argwhere(mask)
     likely = (scene.role[choices[:, 1]] == Role.TARGET) & (np.abs(choices[:, 2] - codec.offsets // 2) <= 1)
     for c, r, i in choices[np.lexsort([rng.random(len(choices)), ~likely])[:CANDIDATES]].tolist():
-        placement = codec.decode(scene, (c, r, i, 0))
-        if placement is not None:
-            yield placement
+        yield codec.decode(scene, (c, r, i, 0))
 
 
 def _outcome(state: State, placement: Placement, after: State) -> tuple[float, ...]:

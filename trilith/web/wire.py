@@ -107,14 +107,14 @@ def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
 
 
 def placements(value: Any, at_most: int) -> list[Placement | None]:
-    """A list of [slot, x, y, sticky], or null for an invalid edge. Raises ValueError naming what is wrong."""
+    """A list of [slot, x, y, sticky], or null to stop. Raises ValueError naming what is wrong."""
     if not isinstance(value, list) or len(value) > at_most:
         raise ValueError(f"placements must be a list of at most {at_most}")
     return [placement(each) for each in value]
 
 
 def placement(value: Any) -> Placement | None:
-    """One placement, null for an invalid edge. Raises ValueError naming what is wrong."""
+    """One placement, null to stop. Raises ValueError naming what is wrong."""
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != 4 or any(isinstance(each, list | dict | str) for each in value):

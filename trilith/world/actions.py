@@ -1,7 +1,7 @@
 """The five action spaces of the paper, each a codec between its actions and placements.
 
-The rules of an episode see nothing but the placement; None stands for an edge that does not lead from an available block
-to an object of the scene. Whoever has to know something about an action space asks its codec: a sixth one is a class here
+The rules of an episode see nothing but the placement; `INVALID_EDGE` stands for an edge that does not lead from an available
+block to an object of the scene. Whoever has to know something about an action space asks its codec: a sixth one is a class here
 and a line in `CODECS`.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trilith.support.compiled import compiled
 from trilith.world.geometry import overlaps
-from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
 """A block is placed this much above (or beside) its reference, so that the two do not overlap at once."""
@@ -80,8 +80,8 @@ class Codec(ABC):
         """The actions in scenes of up to `objects` rows."""
 
     @abstractmethod
-    def decode(self, scene: Scene, action: Sequence[float]) -> Placement | None:
-        """The placement of an action, None for an invalid edge. Raises ValueError if it is no action at all."""
+    def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
+        """The placement of an action, `INVALID_EDGE` if it has none. Raises ValueError if it is no action at all."""
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
@@ -245,10 +245,10 @@ class DiscreteRelative(Discrete):
         """
         return offset(np.arange(self.offsets), self.offsets, np.asarray(reference)[..., None], np.asarray(block)[..., None])
 
-    def decode(self, scene: Scene, action: Sequence[float]) -> Placement | None:
+    def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
         c, r, *at, sticky = _indices(action, (None, None, *self.tail, 2))
         if not (0 <= c < SLOTS and scene.role[c] == Role.AVAILABLE and 0 <= r < len(scene) and scene.role[r] != Role.AVAILABLE):
-            return None
+            return INVALID_EDGE
         (x, y, _), (w, h) = scene.pose[r].tolist(), scene.size[r].tolist()
         x += offset(at[0], self.offsets, w, float(scene.size[c, 0]))
         y = y + offset(at[1], self.offsets, h, BLOCK_HEIGHT) if len(at) == 2 else float(rest_height(scene, r))

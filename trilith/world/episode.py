@@ -11,12 +11,13 @@ import numpy as np
 
 from trilith.world.geometry import Bools, overlaps_any
 from trilith.world.physics import PHYSICS, Settled, settle
-from trilith.world.scene import SLOTS, Placement, Role, Scene, clipped, place
+from trilith.world.scene import INVALID_EDGE, SLOTS, Placement, Role, Scene, clipped, place
 from trilith.world.tasks import Level, Task, get_task
 
 Reason = Literal[
     "bad_choice",
     "invalid_edge",
+    "stopped",
     "spawn_collision",
     "obstacle_hit",
     "complete",
@@ -116,7 +117,7 @@ def forfeits(end: State, last: Placement | None) -> bool:
 
 
 def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
-    """One placement and what follows from it; None stands for an invalid edge.
+    """One placement and what follows from it; None stops: the episode ends with what it has earned.
 
     With `forfeit`, touching an obstacle (or a spawn that overlaps one) takes back all that was earned, so that the
     return is exactly 0, as the paper says; without, what was earned before is kept, as in the authors' package.
@@ -132,6 +133,8 @@ def step(state: State, placement: Placement | None, forfeit: bool = False, recor
 
     forfeited = 0.0 - state.total if forfeit else 0.0
     if placement is None:
+        return result(scene, "stopped")
+    if placement == INVALID_EDGE:
         return result(scene, "invalid_edge")
     placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
     if scene.role[placement.slot] != _AVAILABLE:
@@ -161,7 +164,7 @@ class Recording:
 
     start: State
     placements: tuple[Placement | None, ...]
-    """None where an agent chose an invalid edge."""
+    """None where whoever built it stopped, which can only be the last."""
     forfeit: bool = False
     physics: int = PHYSICS
     """Version of the physics it was played with: another one may replay it otherwise."""
@@ -215,6 +218,8 @@ def placement_from_json(data: Any) -> Placement:
     if not isinstance(data, list | tuple) or len(data) != 4:
         raise ValueError(f"placement {data!r}: must be [slot, x, y, sticky]")
     slot, x, y, sticky = data
+    if list(data) == list(INVALID_EDGE):
+        return INVALID_EDGE
     if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < SLOTS:
         raise ValueError(f"placement {data!r}: slot must be 0 to {SLOTS - 1}")
     if not (_is_number(x) and _is_number(y)):

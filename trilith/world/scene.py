@@ -63,6 +63,10 @@ class Placement(NamedTuple):
     sticky: bool = False
 
 
+INVALID_EDGE = Placement(-1, 0.0, 0.0)
+"""What an action is decoded to that does not lead from an available block to something it can be placed on: it ends an episode."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """Everything physics, rules and observations depend on. Arrays are read-only; equal bytes mean equal scenes."""

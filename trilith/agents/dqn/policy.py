@@ -20,7 +20,7 @@ from trilith.search.agent import SearchAgent
 from trilith.search.tree import Prior, decide
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
 from trilith.world.episode import State, collides
-from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
 
 
@@ -228,7 +228,7 @@ class DQNAgent:
         """The id of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state; None where the mask allows none, all would lose, or the best is an invalid edge."""
+        """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
         if not states:
             return []
         scenes = [state.scene for state in states]
@@ -274,7 +274,7 @@ class DQNAgent:
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
         found = [(self.placement(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
-        return [(placement, value) for placement, value in found if placement is not None]
+        return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
 
 
 def load_parameters(module: torch.nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:

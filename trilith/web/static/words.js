@@ -7,6 +7,7 @@ export const REASONS = {
   spawn_collision: { short: "spawn collision", long: "The end: the new block overlapped something." },
   bad_choice: { short: "bad choice", long: "The end: that block was used up." },
   invalid_edge: { short: "invalid edge", long: "The end: the agent chose an edge that is no placement." },
+  stopped: { short: "stopped", long: "The end: the builder stopped. It saw nothing more to gain." },
   bad_simulation: { short: "bad simulation", long: "The end: the simulation failed." },
 };
 
