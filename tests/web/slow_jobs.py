@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 
-def prepare() -> None:
-    """Nothing to prepare."""
+def prepare(how: str = "", folder: str = "", times: int = 0) -> None:
+    """Prepares nothing, but the first `times` processes, counted in `folder`, die or hang at it."""
+    if folder and len(list(Path(folder).iterdir())) < times:
+        Path(folder, str(os.getpid())).touch()
+        if how == "die":
+            os._exit(7)
+        time.sleep(600)
 
 
 def _sleep(seconds: float, *rest: Any) -> bytes:
@@ -18,6 +24,12 @@ def _sleep(seconds: float, *rest: Any) -> bytes:
 
 def _pid() -> int:
     return os.getpid()
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _act(*arguments: Any) -> bytes:
@@ -36,4 +48,4 @@ def _die() -> bytes:
     os._exit(3)
 
 
-JOBS = {"sleep": _sleep, "pid": _pid, "act": _act, "refuse": _refuse, "fail": _fail, "die": _die}
+JOBS = {"sleep": _sleep, "pid": _pid, "threads": _threads, "act": _act, "refuse": _refuse, "fail": _fail, "die": _die}

@@ -14,7 +14,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ AGENT_LIMIT = 20.0
 """Seconds for a decision of an agent, or a film."""
 WORKERS = max(2, os.cpu_count() or 2)
 """Processes of each of the two lanes, physics and agents."""
+FIRST_START = 30.0
+"""Seconds that the other workers wait for the first, which may have to compile the rules."""
 BUDGET = 50
 """Simulations a decision of agents that search, unless told otherwise: about a third of a second."""
 QUEUE = 64
@@ -99,7 +101,8 @@ class Site:
     async def _start(self) -> None:
         """One process first: what it has compiled, if anything has to be, the others find on disk."""
         self.physics.start(1)
-        await self.physics.ready.wait()
+        with suppress(TimeoutError):  # a first one that hangs must not keep the others from starting
+            await asyncio.wait_for(self.physics.ready.wait(), FIRST_START)
         self.physics.start()
         self.thinking.start()
 
@@ -402,7 +405,7 @@ def background(path: str | Path | None = None, agents: Sequence[str] = (), worke
     try:
         until = time.monotonic() + PATIENCE
         while not app.state.site.physics.ready.is_set():
-            if time.monotonic() > until or not thread.is_alive():
+            if time.monotonic() > until or app.state.site.physics.broken or not thread.is_alive():
                 raise RuntimeError("the page's server did not get ready: see its messages above")
             time.sleep(0.05)
         yield _url("127.0.0.1", bound)
