@@ -16,6 +16,7 @@ from trilith.nets.attend import attend
 from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Layout
 from trilith.nets.config import Mask
 from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, describe
+from trilith.nets.forecast import PLACE_FEATURES, forecast
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
 
@@ -24,11 +25,21 @@ class AttentionNet(QNet):
     """See the module. Knows no edges between objects alone, so the mask `none` is not for it."""
 
     def __init__(
-        self, layout: Layout, mask: Mask = "legal", width: int = 64, layers: int = 3, heads: int = 4, pair: int = 32, decoder: int = 128
+        self,
+        layout: Layout,
+        mask: Mask = "legal",
+        width: int = 64,
+        layers: int = 3,
+        heads: int = 4,
+        pair: int = 32,
+        decoder: int = 128,
+        place: int = 0,
     ) -> None:
         super().__init__(layout, mask)
         if mask == "none":
             raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
+        if place and len(layout.codec.tail) > 1:
+            raise ValueError(f"place {place}: what is known of a place is for relative actions along x only, choose place 0")
         if not layout.codec.relative:
             raise ValueError("the attention network values edges, which absolute actions have none of: choose network graph")
         self.node = nn.Linear(NODE_FEATURES, width)
@@ -44,6 +55,8 @@ class AttentionNet(QNet):
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
+        self.place = nn.Linear(PLACE_FEATURES, place) if place else None
+        self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
         self.kind_widths: Tensor
 
@@ -71,7 +84,14 @@ class AttentionNet(QNet):
         more = (block - base.clamp(max=MAX_WIDTH)) / SCALE
         pairs = references.index_select(0, batch.start[scene] + ref) + self._kinds(batch)[scene, kind]
         pairs = pairs + self.fit(torch.stack([more, more.abs()], dim=-1))
-        return self.out(F.relu(self.hidden(F.relu(pairs))))
+        hidden = F.relu(self.hidden(F.relu(pairs)))
+        values: Tensor = self.out(hidden)
+        if self.place is None or self.weigh is None:
+            return values
+        # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
+        places = F.relu(self.place(forecast(self.layout, batch, scene.cpu(), kind.cpu(), ref.cpu())))
+        weights = self.weigh(hidden).view(len(hidden), 2, -1)
+        return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
 
     def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
         """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""

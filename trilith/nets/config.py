@@ -27,12 +27,14 @@ class NetConfig:
     """Attention: units for how two objects lie to each other."""
     decoder: int = 128
     """Attention: units of the decoder's hidden layers."""
+    place: int = 0
+    """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
     recurrent: int = 3
     """Graph: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse"] = "full"
     """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
 
     def __post_init__(self) -> None:
-        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, recurrent=1)
+        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, place=0, recurrent=1)
         if self.network == "attention" and self.width % self.heads:
             raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")

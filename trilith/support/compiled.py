@@ -18,7 +18,7 @@ from numba.core.dispatcher import Dispatcher
 F = TypeVar("F", bound=Callable[..., object])
 
 _ROOT = Path(__file__).parent.parent
-SOURCES = [Path(__file__), *sorted(_ROOT.glob("world/**/*.py")), *(_ROOT / "nets" / f"{name}.py" for name in ("attend", "describe"))]
+SOURCES = [Path(__file__), *sorted(_ROOT.glob("world/**/*.py")), *(_ROOT / "nets" / f"{name}.py" for name in ("attend", "describe", "forecast"))]
 """Files with compiled functions, and with the constants that those have built in."""
 STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
 

@@ -1,0 +1,108 @@
+"""Where a placement would come to rest if nothing else moved, as features of about 1: ours, the paper's networks see objects only.
+
+The block falls straight down until it meets something. It is the forecast that builders choose by (builders/options.py), for
+many scenes at once, from what a batch holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trilith.nets.batch import KIND_WIDTHS, Batch, Layout
+from trilith.nets.describe import SCALE
+from trilith.support.compiled import compiled
+from trilith.world.actions import height_on
+from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
+
+Array = NDArray[np.float32]
+
+PLACE_FEATURES = 11
+"""Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
+whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
+SAFE = 0.02
+"""A falling block keeps at least this far from an obstacle, four times what counts as touching."""
+LEVEL = 0.08
+"""Tops that differ by less than this carry a block together: stacks sink into each other by up to 0.01 a layer."""
+_CLEAR = 0.3
+"""Beyond this, how far an obstacle is says nothing more."""
+_TARGET, _OBSTACLE, _FLOOR = int(Role.TARGET), int(Role.OBSTACLE), int(Role.FLOOR)
+_X = float(PLACE_X[1])
+_HALF = BLOCK_HEIGHT / 2
+_height_on = compiled(height_on)
+
+
+def forecast(layout: Layout, batch: Batch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+    """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset; indices in main memory."""
+    host = batch.host
+    grid = layout.codec.grid(2.0, 0.0).astype(np.float32)
+    found = torch.empty(len(scene), len(grid), PLACE_FEATURES)
+    count = np.diff(batch.first)
+    given = (host.pose, host.size, host.role, host.sticky, scene, kind, ref, found)
+    pose, size, role, sticky, scene_, kind_, ref_, out = (each.numpy() for each in given)
+    _forecast(pose, size, role, sticky, count, scene_, kind_, ref_, _WIDTHS, grid, out)
+    return batch.send(found)
+
+
+_WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
+
+
+@compiled
+def _forecast(
+    pose: Array,
+    size: Array,
+    role: Ints,
+    sticky: Array,
+    count: Ints,
+    scenes: Ints,
+    kinds: Ints,
+    refs: Ints,
+    widths: Array,
+    grid: Array,
+    out: Array,
+) -> None:
+    """Fills `out` (m, offsets, 11)."""
+    most = pose.shape[1]
+    west, east, low, top = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    last = -1
+    for m in range(len(scenes)):
+        b, n = scenes[m], count[scenes[m]]
+        if b != last:
+            last = b
+            for i in range(n):
+                c, s = abs(np.cos(pose[b, i, 2])), abs(np.sin(pose[b, i, 2]))
+                across, up = (size[b, i, 0] * c + size[b, i, 1] * s) / 2, (size[b, i, 0] * s + size[b, i, 1] * c) / 2
+                west[i], east[i] = pose[b, i, 0] - across, pose[b, i, 0] + across
+                low[i], top[i] = pose[b, i, 1] - up, pose[b, i, 1] + up
+        r, width = refs[m], widths[kinds[m]]
+        is_target = 1 if role[b, r] == _TARGET else 0
+        bottom = _height_on(is_target, pose[b, r, 1], size[b, r, 1]) - _HALF
+        for o in range(len(grid)):
+            x = min(max(pose[b, r, 0] + (size[b, r, 0] + width) / 2 * grid[o], -_X), _X)
+            begin, end = x - width / 2, x + width / 2
+            ground = 0.0
+            for i in range(n):
+                if role[b, i] != _TARGET and west[i] < end and begin < east[i] and top[i] <= bottom + LEVEL / 4:
+                    ground = max(ground, top[i])
+            left, right, held, stone, clear, near = np.inf, -np.inf, 0.0, 0.0, _CLEAR, 0.0
+            rest = ground + _HALF
+            for i in range(n):
+                if role[b, i] == _TARGET:
+                    near = max(near, np.exp(-4 * (abs(x - pose[b, i, 0]) + abs(rest - pose[b, i, 1]))))
+                    continue
+                gap = max(west[i] - end, begin - east[i])
+                if gap < 0 and top[i] <= bottom + LEVEL / 4 and top[i] >= ground - LEVEL:
+                    left, right = min(left, max(west[i], begin)), max(right, min(east[i], end))
+                    held = max(held, sticky[b, i])
+                    if role[b, i] == _OBSTACLE:
+                        stone = 1.0
+                if role[b, i] == _OBSTACLE and top[i] > ground - SAFE and low[i] < bottom + BLOCK_HEIGHT + SAFE:
+                    clear = min(clear, max(gap, 0.0))
+            balance = min(max(min(x - left, right - x), -1.0), 1.0)
+            place = out[m, o]
+            place[0], place[1], place[2] = x / 7, rest / SCALE, min((bottom - ground) / 2, 2.0)
+            place[3], place[4] = balance, np.tanh(8 * balance)
+            place[5], place[6], place[7] = held, 1.0 if clear >= SAFE else 0.0, 1.0 if ground <= 0 else 0.0
+            place[8], place[9], place[10] = stone, clear / _CLEAR, near
