@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KINDS, Batch
+from trilith.nets.forecast import forecast
 from trilith.world.scene import Role
 
 
@@ -32,7 +33,14 @@ def plain_q(net: AttentionNet, batch: Batch) -> Tensor:
     kinds = net.kind(torch.cat([torch.eye(KINDS).expand(b, -1, -1), batch.left[..., None] / 3, widths[..., None] / 4], dim=-1))
     more = (widths[:, :, None] - batch.size[:, None, :, 0].clamp(max=7)) / 4  # (B, 3, R)
     fit = net.fit(torch.stack([more, more.abs()], dim=-1))
-    return net.out(F.relu(net.hidden(F.relu(references[:, None] + kinds[:, :, None] + fit))))
+    hidden = F.relu(net.hidden(F.relu(references[:, None] + kinds[:, :, None] + fit)))
+    values: Tensor = net.out(hidden)
+    if net.place is None or net.weigh is None:
+        return values
+    every = torch.ones(b, KINDS, r).nonzero().unbind(1)
+    places = F.relu(net.place(forecast(net.layout, batch, *every))).view(b, KINDS, r, net.layout.offsets, -1)
+    told = torch.einsum("bkrop,bkrsp->bkros", places, net.weigh(hidden).view(b, KINDS, r, 2, -1))
+    return values + told.flatten(3)
 
 
 def node_features(batch: Batch) -> Tensor:

@@ -44,7 +44,7 @@ def shuffled(layout: Layout, records: Records, order: np.ndarray) -> Records:
 
 
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
-@pytest.mark.parametrize("sizes", [{}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "decoder": 20}])
+@pytest.mark.parametrize("sizes", [{}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "decoder": 20}, {"place": 8}])
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
     net = AttentionNet(layout, "legal", **sizes)

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trilith.builders.options import LEVEL, SAFE
 from trilith.nets.batch import KIND_WIDTHS, Batch, Layout
 from trilith.nets.describe import SCALE
 from trilith.support.compiled import compiled
-from trilith.world.actions import height_on
+from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
 
 Array = NDArray[np.float32]
@@ -22,31 +23,25 @@ Array = NDArray[np.float32]
 PLACE_FEATURES = 11
 """Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
 whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
-SAFE = 0.02
-"""A falling block keeps at least this far from an obstacle, four times what counts as touching."""
-LEVEL = 0.08
-"""Tops that differ by less than this carry a block together: stacks sink into each other by up to 0.01 a layer."""
 _CLEAR = 0.3
 """Beyond this, how far an obstacle is says nothing more."""
-_TARGET, _OBSTACLE, _FLOOR = int(Role.TARGET), int(Role.OBSTACLE), int(Role.FLOOR)
+_TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
 _X = float(PLACE_X[1])
 _HALF = BLOCK_HEIGHT / 2
+_WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 _height_on = compiled(height_on)
 
 
 def forecast(layout: Layout, batch: Batch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
     """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset; indices in main memory."""
     host = batch.host
-    grid = layout.codec.grid(2.0, 0.0).astype(np.float32)
+    grid = offset(np.arange(layout.offsets), layout.offsets, 2.0, 0.0).astype(np.float32)  # in units of the mean width of both
     found = torch.empty(len(scene), len(grid), PLACE_FEATURES)
     count = np.diff(batch.first)
     given = (host.pose, host.size, host.role, host.sticky, scene, kind, ref, found)
     pose, size, role, sticky, scene_, kind_, ref_, out = (each.numpy() for each in given)
     _forecast(pose, size, role, sticky, count, scene_, kind_, ref_, _WIDTHS, grid, out)
     return batch.send(found)
-
-
-_WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 
 
 @compiled

@@ -11,9 +11,7 @@ from trilith.nets.graph import GraphNet
 from trilith.nets.qnet import QNet
 
 NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
-    "attention": lambda layout, mask, net: AttentionNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place
-    ),
+    "attention": lambda layout, mask, net: AttentionNet(layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place),
     "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
 }
 
