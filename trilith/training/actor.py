@@ -6,7 +6,7 @@ at any time, and a run with no actor processes is the same run whenever it is in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from trilith.agents.base import Episode, Policy
 from trilith.builders.registry import plan_for
 from trilith.evaluation.frozen import frozen
 from trilith.evaluation.play import play
+from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, start, step
 from trilith.world.tasks import get_task
 
@@ -53,7 +54,16 @@ class ValidateRequest(NamedTuple):
     forfeit: bool
 
 
-Request = PlayRequest | DemonstrateRequest | ValidateRequest
+class AssessRequest(NamedTuple):
+    """Play new episodes without exploring, for a curriculum by performance."""
+
+    seed: tuple[int, int]
+    episodes: int
+    levels: tuple[float, ...]
+    forfeit: bool
+
+
+Request = PlayRequest | DemonstrateRequest | ValidateRequest | AssessRequest
 
 
 class Result(NamedTuple):
@@ -61,9 +71,11 @@ class Result(NamedTuple):
 
     request: Request
     episodes: list[Episode]
-    """Empty for a validation, whose episodes are not learnt from."""
+    """Empty for a validation or an assessment, whose episodes are not learnt from."""
     rewards: dict[str, float]
     """What a validation gave: the mean reward on "hardest" and "all" scenes."""
+    assessed: tuple[Assessed, ...] = ()
+    """What an assessment gave, by episode."""
 
 
 def collect(policy: Policy, task: str, request: Request) -> Result:
@@ -73,6 +85,8 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
     rules, rng = get_task(task), np.random.default_rng(request.seed)
     levels = rng.choice(len(request.levels), size=request.episodes, p=request.levels)
     starts = [start(rules, rules.levels[level], rng) for level in levels]
+    if isinstance(request, AssessRequest):
+        return Result(request, [], {}, tuple(_assess(policy, starts, request)))
     if isinstance(request, DemonstrateRequest):
         episodes = [_demonstrate(policy, first, request.forfeit) for first in starts]
     else:
@@ -84,6 +98,14 @@ def _validate(policy: Policy, task: str, level: str, request: ValidateRequest) -
     states = valid_states(task, level, request.scenes)
     rngs = [np.random.default_rng((request.step, k)) for k in range(len(states))]
     return float(np.mean([end.total for _, end in play(policy.agent, states, rngs, request.forfeit)]))
+
+
+def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> Iterator[Assessed]:
+    rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(starts))]
+    for first, (_, end) in zip(starts, play(policy.agent, starts, rngs, request.forfeit), strict=True):
+        rules = first.rules
+        group = ", ".join(f"{name} {value}" for name, value in rules.group(first.scene).items())
+        yield Assessed(rules.levels.index(int(first.level)), group, end.total, rules.best(first.scene), end.steps)
 
 
 @lru_cache(maxsize=4)

@@ -1,13 +1,26 @@
-"""Which levels are played when. A curriculum by performance has the same methods and uses what `report` tells it."""
+"""Which levels are played when: by a schedule, or by how well the agent does."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from trilith.support.config import check_least
+
+Kind = Literal["schedule", "performance"]
+WINDOW = 200
+"""Episodes of a group that count, its last ones, as in the paper. Ours: nor is a level judged before so many episodes of it."""
+LEAST = 20
+"""Episodes from which on a group counts by itself, ours."""
+SHARE = 5
+"""The evaluator makes at most one step for so many of the actors, ours."""
+RARE = "rare"
+"""The name of what is pooled of a level."""
 
 
 @dataclass(frozen=True)
@@ -15,61 +28,174 @@ class CurriculumConfig:
     """Which levels are played when."""
 
     steps: int = 10_000
-    """Learner steps over which levels are raised from the first to the last."""
+    """Learner steps over which a schedule raises the levels from the first to the last."""
     hardest_share: float = 0.5
     """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+    kind: Kind = "schedule"
+    """schedule: levels are raised with the steps of the learner. performance: a level is reached when those before it are passed,
+    which an evaluator that does not explore finds out; it makes up to a sixth of all steps that are played."""
+    pass_mark: float | None = None
+    """By performance, a level is passed with this share of the most there is to earn, in this share of the episodes. None: the
+    task's own, 0.5 for silhouette and covering_hard, 0.25 for connecting and covering, as in the paper."""
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)
         if not 0 <= self.hardest_share <= 1:
             raise ValueError(f"hardest_share {self.hardest_share}: must be from 0 to 1")
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind {self.kind!r} of a curriculum: must be {' or '.join(get_args(Kind))}")
+        if self.pass_mark is not None and not 0 <= self.pass_mark <= 1:
+            raise ValueError(f"pass_mark {self.pass_mark}: must be from 0 to 1")
 
 
-class Curriculum(Protocol):
-    """What the learner asks of a curriculum."""
+class Assessed(NamedTuple):
+    """What came of an episode that the evaluator played."""
 
-    def levels(self, step: int) -> tuple[float, ...]:
-        """Probability of each level at a learner step."""
-        ...
-
-    def report(self, level: int, reward: float, best: float) -> None:
-        """An episode of a level was played, with this return of at most `best`."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps, as JSON."""
-        ...
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Takes back what `state` gave."""
-        ...
+    level: int
+    """Number of its level in the curriculum."""
+    group: str
+    """The kind of its scene, see `Task.group`."""
+    reward: float
+    best: float
+    """The most there was to earn."""
+    steps: int
 
 
-class Schedule:
-    """Levels raised one by one, evenly over the first `steps` learner steps, as in the paper; a schedule needs no reports.
+class Curriculum(ABC):
+    """Levels are reached one after another.
 
-    Episodes come from the task's own mix of the levels reached so far, but a share of them from the highest of these.
+    Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten;
+    but a share of them, `hardest_share`, from the highest of these.
     """
 
     def __init__(self, task: str, config: CurriculumConfig) -> None:
         from trilith.world.tasks import get_task  # options are shown without the engine
 
-        self.mix = get_task(task).mix
-        self.steps, self.hardest_share = config.steps, config.hardest_share
+        self.task, self.config = get_task(task), config
+        self.last = len(self.task.levels) - 1
+        """Number of the last level."""
+
+    @abstractmethod
+    def top(self, step: int) -> int:
+        """Number of the highest level reached at a learner step."""
 
     def levels(self, step: int) -> tuple[float, ...]:
-        count = len(self.mix)
-        top = min(count * step // self.steps, count - 1) if self.steps else count - 1
-        weights = np.where(np.arange(count) <= top, self.mix, 0.0)
-        weights *= (1 - self.hardest_share) / weights.sum()
-        weights[top] += self.hardest_share
+        """Probability of each level at a learner step."""
+        return self._up_to(self.top(step))
+
+    def final(self) -> tuple[float, ...]:
+        """Probability of each level once all are reached."""
+        return self._up_to(self.last)
+
+    def _up_to(self, top: int) -> tuple[float, ...]:
+        weights = np.where(np.arange(self.last + 1) <= top, self.task.mix, 0.0)
+        if not weights.any():  # a mix may leave levels out
+            weights[top] = 1.0
+        weights *= (1 - self.config.hardest_share) / weights.sum()
+        weights[top] += self.config.hardest_share
         return tuple(float(w) for w in weights / weights.sum())
 
-    def report(self, level: int, reward: float, best: float) -> None:
-        pass
+    def due(self, actor_steps: int, episodes: int) -> bool:
+        """Whether the evaluator should play so many episodes now, after so many steps of the actors."""
+        return False
 
-    def state(self) -> dict[str, Any]:
+    def report(self, episodes: Iterable[Assessed]) -> bool:
+        """Takes what the evaluator played; returns whether the highest level is passed by that."""
+        return False
+
+    def figures(self) -> dict[str, float]:
+        """For the log."""
         return {}
 
-    def load(self, state: dict[str, Any]) -> None:
-        pass
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, as JSON."""
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises ValueError or KeyError if it is of another curriculum."""
+        if state:
+            raise ValueError("it has another curriculum")
+
+
+class Schedule(Curriculum):
+    """Levels raised one by one, evenly over the first `steps` learner steps, as the paper does for DQN."""
+
+    def top(self, step: int) -> int:
+        steps = self.config.steps
+        return min((self.last + 1) * step // steps, self.last) if steps else self.last
+
+
+class Performance(Curriculum):
+    """A level is reached when the one before is passed, as the paper does for RS0 (§F, dynamic curriculum).
+
+    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring, and nothing is learnt from
+    it. An episode is good with at least `pass_mark` of the most there was to earn in it. A group of scenes (`Task.group`: as many
+    targets and obstacles, as high) passes if at least `pass_mark` of its last 200 episodes were good. A level is passed when all
+    groups of it and of those below it pass. Passed levels stay passed, and are played on.
+
+    The paper does not say what happens to groups that hardly ever occur, and one of them would hold up a run for ever. Ours:
+    - a group counts from 20 episodes on; those with fewer are pooled, level by level, and so is whether they pass;
+    - groups are kept level by level, so that a level of a task whose groups are those of the level before has to be passed too;
+    - a level is judged from 200 episodes of it on;
+    - the evaluator makes at most one step for five of the actors, and stops when the last level is passed.
+    """
+
+    def __init__(self, task: str, config: CurriculumConfig) -> None:
+        super().__init__(task, config)
+        self.mark = self.task.pass_mark if config.pass_mark is None else config.pass_mark
+        self.passed = 0
+        """Levels that are passed."""
+        self.steps = 0
+        """Those that the evaluator made."""
+        self.good: dict[tuple[int, str], deque[bool]] = {}
+        """Whether each of the last episodes was good, by level and group."""
+        # One scene of a level tells: in the paper's tasks all its scenes have the same limit.
+        scenes = {level: self.task.generate(np.random.default_rng(0), level) for level in self.task.levels}
+        self._limits = [self.task.max_steps(scene, level) for level, scene in scenes.items()]
+
+    def top(self, step: int) -> int:
+        return min(self.passed, self.last)
+
+    def due(self, actor_steps: int, episodes: int) -> bool:
+        if self.passed > self.last:
+            return False
+        longest = episodes * max(self._limits[: self.passed + 1])
+        return SHARE * (self.steps + longest) <= actor_steps
+
+    def report(self, episodes: Iterable[Assessed]) -> bool:
+        for each in episodes:
+            self.steps += each.steps
+            self.good.setdefault((each.level, each.group), deque(maxlen=WINDOW)).append(each.reward >= self.mark * each.best)
+        if self.passed > self.last or not self._judged() or not all(self.groups().values()):
+            return False
+        self.passed += 1
+        return True
+
+    def _judged(self) -> bool:
+        """Whether enough is known of the highest level; one that is never played needs no episodes."""
+        known = sum(len(good) for (level, _), good in self.good.items() if level == self.passed)
+        return known >= WINDOW or self._up_to(self.passed)[self.passed] == 0
+
+    def groups(self) -> dict[tuple[int, str], bool]:
+        """The groups that count now, by level and name, and whether each passes."""
+        counted: dict[tuple[int, str], list[bool]] = {}
+        for (level, group), good in self.good.items():
+            counted.setdefault((level, group if len(good) >= LEAST else RARE), []).extend(good)
+        return {name: sum(good) >= self.mark * len(good) for name, good in counted.items() if len(good) >= LEAST}
+
+    def figures(self) -> dict[str, float]:
+        passing = list(self.groups().values())
+        share = sum(passing) / len(passing) if passing else 0.0
+        return {"levels_passed": self.passed, "groups_passed": share, "assessed_steps": self.steps}
+
+    def state(self) -> dict[str, Any]:
+        good = [[level, group, "".join("01"[each] for each in kept)] for (level, group), kept in self.good.items()]
+        return {"passed": self.passed, "steps": self.steps, "good": good}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.passed, self.steps = state["passed"], state["steps"]
+        self.good = {(level, group): deque((each == "1" for each in kept), maxlen=WINDOW) for level, group, kept in state["good"]}
+
+
+CURRICULA: dict[Kind, type[Curriculum]] = {"schedule": Schedule, "performance": Performance}
+"""By their `kind`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,26 +21,45 @@ _NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_
 
 def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
     """Points (x, mean reward) of a run's evaluations, on the hardest level and on all. Raises ValueError if there are none."""
-    path = run / "log.jsonl"
-    if not path.exists():
-        raise ValueError(f"{run} is not a run: there is no {path.name} in it")
     points: dict[str, list[tuple[float, float]]] = {"hardest": [], "all": []}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            entry: dict[str, Any] = json.loads(line)
-            if entry["kind"] == "valid":
-                hardest, every = ((float(entry[across]), float(entry[level])) for level in points)
-                points["hardest"].append(hardest)
-                points["all"].append(every)
-        except (ValueError, TypeError, KeyError):  # half a line: the machine stopped while it was written
-            continue
+    for entry in _entries(run, "valid"):
+        with suppress(ValueError, TypeError, KeyError):
+            hardest, every = ((float(entry[across]), float(entry[level])) for level in points)
+            points["hardest"].append(hardest)
+            points["all"].append(every)
     if not points["hardest"]:
         raise ValueError(f"{run} has not been evaluated yet")
     return points
 
 
+def passes(run: Path, across: Across = "minutes") -> list[tuple[float, int]]:
+    """(x, level) of each level that a run with a curriculum by performance has passed, as its log first tells it."""
+    found: list[tuple[float, int]] = []
+    for entry in _entries(run, "train"):
+        with suppress(ValueError, TypeError, KeyError):
+            found += [(float(entry[across]), level) for level in range(len(found), int(entry["levels_passed"]))]
+    return found
+
+
+def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
+    """The lines of a kind in the log of a run. Raises ValueError if there is no log."""
+    path = run / "log.jsonl"
+    if not path.exists():
+        raise ValueError(f"{run} is not a run: there is no {path.name} in it")
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError, TypeError, KeyError):  # half a line: the machine stopped while it was written
+            entry = json.loads(line)
+            if entry["kind"] == kind:
+                found.append(entry)
+    return found
+
+
 def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
-    """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture."""
+    """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture.
+
+    A dotted line marks where a curriculum by performance passed a level, with its number.
+    """
     if not runs:
         raise ValueError("no runs to plot")
     check_png(out)
@@ -49,7 +69,10 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
     for axis, level in zip(axes, ("hardest", "all"), strict=True):
         for run, points in curves.items():
             xs, ys = zip(*points[level], strict=True)
-            axis.plot(xs, ys, marker=".", label=str(run.relative_to(common)) if len(runs) > 1 else run.name)
+            [line] = axis.plot(xs, ys, marker=".", label=str(run.relative_to(common)) if len(runs) > 1 else run.name)
+            for x, passed in passes(run, across):
+                axis.axvline(x, color=line.get_color(), linestyle=":", linewidth=1)
+                axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=line.get_color())
         axis.set_title(f"validation scenes, {level}")
         axis.set_xlabel(_NAMES[across])
         axis.grid(alpha=0.3)

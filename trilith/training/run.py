@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections import deque
@@ -26,9 +25,9 @@ from trilith.support.config import to_json
 from trilith.support.files import folder_lock, make_folder, write_json
 from trilith.support.processes import limit_threads
 from trilith.training import checkpoint
-from trilith.training.actor import DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
+from trilith.training.actor import AssessRequest, DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
 from trilith.training.config import CONFIG, TrainConfig, run_config
-from trilith.training.curriculum import Curriculum, Schedule
+from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.local import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
 
@@ -112,7 +111,7 @@ class Run:
         limit_threads(config.threads)
         self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
-        self.curriculum: Curriculum = Schedule(config.task, config.curriculum)
+        self.curriculum: Curriculum = CURRICULA[config.curriculum.kind](config.task, config.curriculum)
         self.planned = has_planner(config.task)
         """Whether there can be demonstrations."""
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
@@ -133,6 +132,8 @@ class Run:
         """Running means of what the learner says of its steps."""
         self._validations: dict[int, _Validation] = {}
         """Those under way, by the learner step that they were due at."""
+        self._assessing = False
+        """Whether the evaluator of the curriculum is at work."""
         self.stopped = False
         """Whether it was told to stop before its time."""
 
@@ -203,20 +204,25 @@ class Run:
         self.seconds = time.monotonic() - started
 
     def _next_request(self, wanted: bool) -> Request | None:
-        """To play validation scenes if it is time for it, demonstrations if the learner wants some, or episodes if they are `wanted`."""
+        """To play validation scenes or to assess if it is time for it, demonstrations if the learner wants some, or episodes if they
+        are `wanted`."""
         config, step = self.config, self.learner.steps
         due = step - step % config.evaluate_every
         if config.evaluate_scenes and due > self.validated:
             return self._validation(due)
+        assess = not self._assessing and self.curriculum.due(self.actor_steps, config.episodes)
         show = self.planned and self.learner.wants_demonstrations(self.demonstrations, idle=not wanted and config.actors > 0)
-        if not (wanted or show):
+        if not (wanted or show or assess):
             return None
         self.requests += 1
         seed = (config.seed, self.requests)
+        if assess:
+            self._assessing = True
+            return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit)
         if show:
             self.demonstrations += DEMONSTRATIONS
-            hardest = self.curriculum.levels(sys.maxsize)  # what is demonstrated need not be easy
-            return DemonstrateRequest(seed, DEMONSTRATIONS, hardest, config.forfeit)
+            # What is demonstrated need not be easy.
+            return DemonstrateRequest(seed, DEMONSTRATIONS, self.curriculum.final(), config.forfeit)
         return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
@@ -241,10 +247,16 @@ class Run:
             self._tell_deaths(actors, log)
 
     def _take(self, result: Result, log: Log) -> None:
-        """Remembers episodes, or what a validation gave."""
+        """Remembers episodes, or what a validation or an assessment gave."""
         if isinstance(result.request, ValidateRequest):
             if validation := self._validations.pop(result.request.step, None):
                 self._validated(result.request.step, validation, result.rewards, log)
+            return
+        if isinstance(result.request, AssessRequest):
+            self._assessing = False
+            level = self.curriculum.top(self.learner.steps)
+            if self.curriculum.report(result.assessed):
+                log.say(f"step {self.learner.steps}: level {level} is passed")
             return
         if isinstance(result.request, DemonstrateRequest):
             self.demonstrated += result.request.episodes
@@ -254,7 +266,6 @@ class Run:
                 continue
             reward = float(episode.steps["reward"].sum())
             self.actor_steps += len(episode.steps)
-            self.curriculum.report(episode.level, reward, episode.best)
             self.recent.append(reward)
 
     def _tell_deaths(self, actors: Actors, log: Log) -> None:
@@ -298,8 +309,7 @@ class Run:
 
     def _log(self, log: Log, rates: list[float]) -> None:
         config, step = self.config, self.learner.steps
-        levels = self.curriculum.levels(step)
-        top = max(i for i, p in enumerate(levels) if p > 0)
+        top, assessed = self.curriculum.top(step), self.curriculum.figures()
         reward = float(np.mean(self.recent)) if self.recent else 0.0
         log.write(
             "train",
@@ -311,6 +321,7 @@ class Run:
                 "reward": reward,
                 "learner_steps_per_second": rates[0],
                 "actor_steps_per_second": rates[1],
+                **assessed,
                 **self.figures,
             },
         )
@@ -323,8 +334,9 @@ class Run:
         if not step and (waiting := self.learner.waits_for()):
             log.show(f"{config.task} · {waiting} · {eta}")
             return
+        passed = f" ({assessed['groups_passed']:.0%} of groups passed)" if assessed else ""
         log.show(
-            f"{config.task} step {step} · level {top} · reward {reward:.2f} · "
+            f"{config.task} step {step} · level {top}{passed} · reward {reward:.2f} · "
             f"loss {self.figures.get('loss', 0.0):.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
         )
 

@@ -183,3 +183,12 @@ def test_the_mean_number_of_targets_is_the_papers():
     assert error < 0.2
     assert measured == pytest.approx(4.5, abs=error)
     assert mean_of("connecting", "all", lambda scene: np.count_nonzero(scene.role == Role.TARGET), n=200) == (3.0, 0.0)
+
+
+@each_task
+def test_scenes_of_a_level_fall_into_few_groups_that_files_can_name(task):
+    for level in task.levels:
+        groups = [task.group(task.generate(np.random.default_rng(seed), level)) for seed in SEEDS]
+        assert groups == json.loads(json.dumps(groups))
+        assert len({tuple(group) for group in groups}) == 1, "all scenes are described by the same names"
+        assert len({json.dumps(group) for group in groups}) < len(SEEDS)

@@ -71,6 +71,7 @@ class Connecting(Task):
     mix = uniform(levels)
     generalisation = ("mixed_height_targets", "additional_layer")
     sticky_cost = 0.0
+    pass_mark = 0.25
 
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
         row = _LEVELS[level]

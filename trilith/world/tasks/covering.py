@@ -67,6 +67,7 @@ class Covering(_Shelter):
     levels = (0, 1, 2)
     mix = uniform(levels)
     sticky_cost = 2.0
+    pass_mark = 0.25
     obstacle_width = (0.7, 2.8)
     layer_step = 2
 

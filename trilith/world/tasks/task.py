@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from trilith.world.scene import SLOTS, Scene
+from trilith.world.scene import SLOTS, Role, Scene
 
 Level = int | str
 """A curriculum level by number, or a generalisation level by name."""
@@ -95,6 +95,9 @@ class Task(ABC):
     """What a sticky block costs."""
     keeps_supply: ClassVar[bool] = True
     """Whether a used block stays available."""
+    pass_mark: ClassVar[float] = 0.5
+    """In a curriculum by performance, the share of the most there is to earn that a good episode has, and the share of episodes
+    that must be good for a level to be passed."""
     grid: ClassVar[tuple[int, int]] = (8, 64)
     """Heights and widths of the discrete absolute action space that the paper found best."""
 
@@ -109,6 +112,18 @@ class Task(ABC):
     @abstractmethod
     def best(self, scene: Scene) -> float:
         """The most there is to earn in this scene; no builder can have more, and some scenes not as much."""
+
+    def group(self, scene: Scene) -> dict[str, int | str]:
+        """What kind of scene it is before the first placement: in a curriculum by performance, each kind has to be mastered by itself.
+
+        As in the paper: how many targets and obstacles there are, and the layer of the highest of each (−1: there is none).
+        """
+        found: dict[str, int | str] = {}
+        for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
+            heights = scene.pose[scene.rows(role), 1]
+            found[f"{name}s"] = len(heights)
+            found[f"highest_{name}"] = round((float(heights.max()) - layer_y(0)) / SPACING) if len(heights) else -1
+        return found
 
     def progress(self, scene: Scene) -> Progress:
         """What to mark in a picture of the scene; nothing, unless a task says otherwise."""
