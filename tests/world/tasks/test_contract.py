@@ -9,7 +9,7 @@ import pytest
 from worlds import digest, in_another_process, played, shared_area
 
 from trilith.world.episode import start
-from trilith.world.scene import FLOOR, Role, Scene
+from trilith.world.scene import FLOOR, Role, Scene, fresh_scene
 from trilith.world.tasks import TASKS, get_task
 
 SEEDS = range(40)
@@ -192,3 +192,10 @@ def test_scenes_of_a_level_fall_into_few_groups_that_files_can_name(task):
         assert groups == json.loads(json.dumps(groups))
         assert len({tuple(group) for group in groups}) == 1, "all scenes are described by the same names"
         assert len({json.dumps(group) for group in groups}) < len(SEEDS)
+
+
+def test_a_group_counts_targets_and_obstacles_and_names_the_layer_of_the_highest():
+    low, high = (0.0, 0.35, 0.7, 0.7), (3.0, 0.35 + 2 * 0.70, 0.7, 0.35)
+    group = get_task("silhouette").group
+    assert group(fresh_scene([low, low, high], [high])) == {"targets": 3, "highest_target": 2, "obstacles": 1, "highest_obstacle": 2}
+    assert group(fresh_scene([], [low])) == {"targets": 0, "highest_target": -1, "obstacles": 1, "highest_obstacle": 0}
