@@ -11,7 +11,6 @@ Everything is measured in one process in one run, so read the ratios; the machin
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from time import process_time as clock
 from typing import Any
@@ -19,8 +18,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pyb2d3
+import tyro
 from rich.console import Console
 from rich.table import Table
+from tyro.conf import Positional
 
 from trilith.builders import Planner
 from trilith.evaluation.frozen import frozen
@@ -220,9 +221,8 @@ def measure(task: str, count: int) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Prints the table."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+def main(count: Positional[int] = 2000) -> None:
+    """Prints the table of so many steps in each task."""
     table = Table(title=f"hardest levels, {count} steps each, one core")
     for column in (
         "task",
@@ -236,4 +236,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)

@@ -9,7 +9,9 @@ or two, whatever it then does. Then how long 10,000 hardest Covering Hard episod
 from __future__ import annotations
 
 import os
-import sys
+
+import tyro
+from tyro.conf import Positional
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # with one worker as with two
 
@@ -39,10 +41,8 @@ def seconds(evaluation: Evaluation, workers: int) -> tuple[float, float]:
         return first, clock() - begin - first
 
 
-def main() -> None:
-    """Prints the table."""
-    agent = sys.argv[1] if len(sys.argv) > 1 else WHOLE.agent
-    scenes = int(sys.argv[2]) if len(sys.argv) > 2 else 4000
+def main(agent: Positional[str] = WHOLE.agent, scenes: Positional[int] = 4000) -> None:
+    """Prints the table of an agent on so many scenes of each task."""
     columns = ("task (hardest)", "1 worker: episodes/s", "2 workers", "ratio", "s to start 1 worker", "2 workers")
     table = Table(*columns, title=f"{agent}, {scenes} scenes, best of 2")
     for task in TASKS:
@@ -62,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)

@@ -14,14 +14,15 @@ It prints what three constants are chosen by: `SPACING` in tasks/task.py, `CONTA
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyb2d3
+import tyro
 from rich.console import Console
 from rich.table import Table
+from tyro.conf import Positional
 
 from trilith.builders import Planner, ScriptedBuilder
 from trilith.evaluation.frozen import frozen
@@ -163,9 +164,8 @@ def rules(count: int) -> Table:
     return table
 
 
-def main() -> None:
-    """Prints the tables."""
-    scenes, placements = (int(sys.argv[k]) if len(sys.argv) > k else usual for k, usual in ((1, 200), (2, 300)))
+def main(scenes: Positional[int] = 200, placements: Positional[int] = 300) -> None:
+    """Prints the tables of so many silhouettes and so many placements."""
     console = Console(width=140)
     console.print(towers())
     console.print(silhouettes(scenes))
@@ -173,4 +173,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)

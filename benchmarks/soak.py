@@ -7,13 +7,14 @@ if a state is not finite.
 from __future__ import annotations
 
 import resource
-import sys
 from collections import Counter
 
 import numpy as np
+import tyro
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from tyro.conf import Positional
 
 from trilith.agents.chance import LegalAgent
 from trilith.world.actions import CODECS
@@ -37,9 +38,8 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def main() -> None:
-    """Runs the episodes and prints the table."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+def main(count: Positional[int] = 10_000) -> None:
+    """Runs so many episodes and prints the table."""
     rng = np.random.default_rng(0)
     spaces = [*CODECS, "legal"]
     reasons: dict[str, Counter[str]] = {space: Counter() for space in spaces}
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)

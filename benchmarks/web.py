@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import tyro
+from tyro.conf import Positional
 
 from trilith.agents.chance import LegalAgent
 from trilith.web.browser import chromium, find_chromium
@@ -134,9 +136,8 @@ def latency(port: int) -> bool:
     return bool(middle < 100)
 
 
-def main() -> None:
-    """Measures both."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+def main(seconds: Positional[float] = 60.0) -> None:
+    """Measures both, the second for so many seconds."""
     with server() as port:
         quick = latency(port)
         steady = load(port, seconds)
@@ -145,4 +146,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)

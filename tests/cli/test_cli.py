@@ -9,15 +9,17 @@ from pathlib import Path
 import imageio.v3 as iio
 import numpy as np
 import pytest
-from shell import ENVIRONMENT, refused, trilith
+from shell import ENVIRONMENT, interrupt, launch, refused, trilith, until
 
 import trilith as trilith_package
 from trilith.agents.chance import LegalAgent
 from trilith.agents.registry import ZOO
 from trilith.cli import main as cli
+from trilith.cli.demo import learned
 from trilith.evaluation import frozen
 from trilith.evaluation.play import play
 from trilith.render.pictures import picture
+from trilith.support.console import Progress
 from trilith.support.files import write_json
 from trilith.training.config import TrainConfig
 from trilith.world.episode import start
@@ -280,7 +282,8 @@ BAD = {
     "report nowhere": "nowhere is not a folder with results",
     "report folder": "folder has no result of trilith evaluate",
     "report .": "cut.json is not JSON",
-    "tower": "Unrecognized options: tower",
+    "tower": "there is no command 'tower': choose tasks, agents, ",
+    "tower --help": "there is no command 'tower': choose tasks, agents, ",
     "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, report, train, plot, scenes}",
 }
 
@@ -356,3 +359,86 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         environment = {**ENVIRONMENT, "PYTHONUNBUFFERED": buffered}
         result = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60)
         assert result.stderr == ""
+
+
+@pytest.mark.parametrize("redirection", [">&-", "| head -1", "2>&-", "<&-"])
+def test_closed_streams_are_no_error(redirection):
+    for line in ("tasks", "--help") if redirection == ">&-" else ("tasks",):
+        command = f"set -o pipefail; {sys.executable} -m trilith.cli {line} {redirection}"
+        result = subprocess.run(["bash", "-c", command], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        assert result.stderr == ""
+        assert result.returncode in ((0, 1) if "head" in redirection else (0,))
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_every_benchmark_explains_itself(path):
+    result = subprocess.run([sys.executable, path, "--help"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("usage:")
+    assert len(result.stdout.splitlines()) > 5, "what it measures is said as well"
+
+
+def test_a_demonstration_that_is_stopped_says_what_it_leaves_behind_and_leaves_nothing_empty(tmp_path):
+    for early in (True, False):
+        out = tmp_path / ("early" if early else "late")
+        process = launch("demo", "--agents", "scripted", "--scenes", 1 if not early else 400, "--out", out, cwd=tmp_path)
+        until(lambda out=out, early=early: out.exists() if early else any(out.glob("[!.]*.gif")), "the demonstration")
+        code, _, said = interrupt(process)
+        assert code == 130
+        written = sorted(out.glob("*.gif")) if out.exists() else []
+        last = said.splitlines()[-1]
+        if early:
+            assert last == "stopped: nothing was written"
+            assert not out.exists()
+        else:
+            assert last.startswith("stopped: what was written is kept: ")
+            assert all(str(path) in last for path in written)
+            assert all(path.stat().st_size > 0 for path in written)
+        assert not list(tmp_path.rglob(".*"))
+
+
+def test_progress_of_a_demonstration_is_steady_also_in_a_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Progress, "pause", 0.0)
+    run("demo", "--agents", "legal", "scripted", "--scenes", 2, "--out", tmp_path / "demo")
+    lines = re.findall(r"^building: (\d+)%, (\d+) s left, ", capsys.readouterr().err, re.MULTILINE)
+    shares = [int(share) for share, _ in lines]
+    assert len(shares) > 3 * len(TASKS), "not only where an agent has ended"
+    assert shares == sorted(shares)
+    assert lines[-1] == ("100", "0")
+
+
+def test_a_demonstration_says_how_an_agent_has_learned():
+    assert learned("fast", "fast", 2).startswith("fast: a network that learned, in 56 to 90 minutes a task, ")
+    assert learned("fast + search", "fast", 2).startswith("fast + search: the same network, which now tries 2 placements")
+    assert learned("planner", "planner", 2) == ""
+
+
+def cells(lines: str, bar: str) -> dict[str, list[str]]:
+    """The rows of tables: first cell, and the others."""
+    rows = [[cell.strip(" *") for cell in line.strip().strip(bar).split(bar)] for line in lines.splitlines() if line.startswith(bar)]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_the_most_there_is_to_earn_is_one_figure_in_readme_and_list_and_no_agent_has_more(capsys):
+    run("tasks")
+    listed = cells(capsys.readouterr().out, "│")
+    figures = cells((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8"), "|")
+    [most] = [row for name, row in figures.items() if name.startswith("most there is to earn in the first 1,000")]
+    [fewer] = [row for name, row in figures.items() if name.startswith("… and in the first 500")]
+    assert most == [listed[task][at] for task in TASKS for at in (2, 3)]
+    bounds = [max(float(a), float(b)) for a, b in zip(most, fewer, strict=True)]
+    agents = [row for name, row in figures.items() if name.startswith("`") and len(row) == len(bounds)]
+    assert len(agents) > 4
+    for row in agents:
+        assert all(not cell or float(cell.replace("−", "-")) <= bound for cell, bound in zip(row, bounds, strict=True))
+
+
+def test_the_figures_of_shipped_agents_are_the_same_on_their_cards_and_in_the_docs():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "docs").glob("*.md"))
+    rows = cells(pages, "|")
+    for weights in (ZOO / "fast").glob("*.json"):
+        card = json.loads(weights.read_text())
+        found = rows[f"{TASKS[weights.stem].title} (ships)"]
+        hardest = {each["budget"]: f"{each['reward']:.2f} ± {each['interval']:.2f}" for each in card["test"] if each["level"] == "hardest"}
+        minutes = f"{card['cost']['kept']:.0f} of {card['cost']['minutes']:.0f}"
+        assert found == [str(card["cost"]["processes"]), found[1], minutes, f"{card['learner_steps']:,}", hardest[0], hardest[10]]

@@ -9,10 +9,10 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
-from trilith.render.pictures import FPS, HOLD, contact_sheet, episode_frames, film, picture, save_png
+from trilith.render.pictures import FPS, HOLD, contact_sheet, episode_frames, film, legend_picture, picture, save_png
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.observe.image import render
-from trilith.world.scene import Placement, Scene, fresh_scene, place
+from trilith.world.scene import PLACE_X, Placement, Scene, fresh_scene, place
 
 HELD = round(HOLD * FPS)
 
@@ -33,9 +33,10 @@ def episode() -> Recording:
 
 
 def test_a_picture_shows_what_the_render_shows():
-    drawn, plain = picture(stack(), 256), render(stack(), 256)
-    assert drawn.shape == (256, 256, 3)
+    drawn, plain = picture(stack(), 304), render(stack(), 256)
+    assert drawn.shape == (304, 304, 3)
     assert drawn.dtype == np.uint8
+    drawn = drawn[-256:, 24:-24]  # 16 pixels a metre in both, the render from -8 to 8 and up to 13
     # Lighter inside, darker along the edge, yet nowhere another colour.
     empty = (plain == 1).all(axis=-1)
     assert (drawn[empty] > 250).all(axis=-1).mean() > 0.99
@@ -46,15 +47,32 @@ def test_a_picture_shows_what_the_render_shows():
 def test_edges_are_smooth_and_stacked_blocks_have_a_line_between_them():
     scene = stack()
     down = picture(scene, 640)[:, 320].astype(int)
-    seam = round((13 - 0.7) * 40)
-    middle_of_lower, middle_of_upper = round((13 - 0.35) * 40), round((13 - 1.05) * 40)
-    assert down[seam].sum() < 0.8 * down[middle_of_lower].sum()
+    seam, middle_of_lower, middle_of_upper = (round((16 - y) * 640 / 19) for y in (0.7, 0.35, 1.05))
+    assert down[seam - 1 : seam + 2].sum(axis=1).min() < 0.8 * down[middle_of_lower].sum()
     assert down[middle_of_upper].tolist() == [64, 217, 255], "sticky blocks are light blue"
     tilted = place(fresh_scene([], []), Placement(6, 0, 6, False), keep=True)
     pose = tilted.pose.copy()
     pose[-1, 2] = 0.1
     grey = picture(Scene(pose, *(getattr(tilted, f) for f in ("size", "velocity", "role", "sticky", "contact", "glue", "glue_frame"))), 200)
     assert len(np.unique(grey[..., 0])) > 8
+
+
+@pytest.mark.parametrize("x", PLACE_X)
+def test_a_block_at_either_end_is_not_cut_off(x):
+    drawn = picture(place(fresh_scene([], []), Placement(6, x, 3.0), keep=True), 380)
+    across = drawn[round((16 - 3.0) * 20), :, 0] < 255
+    assert across.sum() == pytest.approx(3.5 * 20, abs=2)
+
+
+def test_a_legend_explains_every_colour_in_as_many_lines_as_it_needs():
+    pictures, captions = [solid((255, 255, 255))], ["nothing"]
+    plain, explained = (contact_sheet(pictures, captions, 1, legend=legend) for legend in (False, True))
+    assert np.array_equal(explained[: len(plain)], plain)
+    narrow, wide = legend_picture(200, 12), legend_picture(2000, 12)
+    assert len(narrow) > len(wide)
+    for colour in ((64, 64, 255), (64, 217, 255), (255, 64, 64)):
+        for each in (narrow, wide):
+            assert (each == colour).all(axis=-1).sum() > 50
 
 
 @pytest.mark.parametrize("pixels", [1, 31, 100])
@@ -195,7 +213,8 @@ def test_an_episode_is_shown_in_real_time(tmp_path: Path):
 def test_a_glue_point_shows_once_the_block_has_landed():
     recording = episode()
     frames = list(episode_frames(recording.start, recording.replay(record=True), 320))
-    grey = [((frame[-320:] == 128).all(axis=-1)).sum() for frame in frames]
+    grey = np.array([((frame[-320:] == 128).all(axis=-1)).sum() for frame in frames])
+    grey -= grey[0]  # an edge of the floor may be as grey
     assert grey[HELD] == 0, "still in the air"
     assert grey[-1] > 0
     assert all(b >= a - 4 for a, b in pairwise(grey)), "glue stays"

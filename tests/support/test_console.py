@@ -21,5 +21,5 @@ def test_in_a_terminal_progress_is_a_bar(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     with console.Progress("legal, covering", 100, done=20) as progress:
         progress.add(30, "reward 1.000")
-    assert "50/100" in (shown := capsys.readouterr().err)
+    assert "50 of 100" in (shown := capsys.readouterr().err)
     assert "reward 1.000" in shown

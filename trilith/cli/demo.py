@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trilith.support.console import Progress, show, table_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from trilith.agents.base import Agent
+    from trilith.world.episode import State
+    from trilith.world.scene import Placement
 
 SHOWN = ("legal", "scripted", "planner", "fast")
 """Agents of the demonstration."""
@@ -31,14 +40,30 @@ class Demo:
 
     def run(self) -> None:
         """Prints the table and writes the pictures."""
-        from trilith.agents.registry import AGENTS, available, learning, load, short_names, trained_for
-        from trilith.evaluation.frozen import SIZES, frozen, generator
-        from trilith.evaluation.play import play
-        from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
+        from trilith.support.files import make_folder
+        from trilith.support.processes import limit_threads
+
+        limit_threads(1)  # networks are small: more threads, on a busy machine, wait for each other ten times as long as they compute
+        begun = not self.out.exists()
+        loaded = self._load()
+        make_folder(self.out)
+        written: list[Path] = []
+        try:
+            self._build(loaded, written)
+        except KeyboardInterrupt:
+            kept = ", ".join(map(str, written))
+            print(f"stopped: {f'what was written is kept: {kept}' if kept else 'nothing was written'}", file=sys.stderr)
+            raise SystemExit(130) from None
+        finally:
+            if begun and not any(self.out.iterdir()):
+                self.out.rmdir()
+
+    def _load(self) -> dict[str, tuple[str, Agent]]:
+        """By its label: the name of each agent, and the agent. Raises ValueError for what cannot be shown."""
+        from trilith.agents.registry import AGENTS, available, learning, load, missing, short_names
+        from trilith.evaluation.frozen import SIZES
         from trilith.search.agent import Valuer
         from trilith.search.config import SearchConfig
-        from trilith.support.files import make_folder
-        from trilith.world.tasks import TASKS
 
         if not 1 <= self.scenes <= SIZES["test"]:
             raise ValueError(f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
@@ -48,7 +73,7 @@ class Demo:
         if agents is None:
             agents = tuple(name for name in SHOWN if name in available())
             if not learning():
-                print('trained agents need the extra "learn": pip install -e ".[learn]" in the clone', file=sys.stderr)
+                print(missing("trained agents"), file=sys.stderr)
         labels = short_names({Path(name) for name in agents})
         loaded = {labels[Path(name)]: (name, load(name)) for name in agents}
         for label, (name, agent) in list(loaded.items()):
@@ -56,37 +81,94 @@ class Demo:
                 loaded[f"{label} + search"] = name, load(name, SearchConfig(self.budget))
         if not loaded:
             raise ValueError("no agents: name at least one")
-        make_folder(self.out)
+        return loaded
+
+    def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
+        """Lets them build, and notes every file as it is written."""
+        from trilith.agents.registry import trained_for
+        from trilith.evaluation.frozen import frozen, generator
+        from trilith.evaluation.play import play
+        from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
+        from trilith.world.tasks import TASKS
+
+        starts = {name: [frozen(name, "hardest", "test", index) for index in range(self.scenes)] for name in TASKS}
+        able = {task: [label for label, (name, _) in loaded.items() if trained_for(name, task)] for task in TASKS}
+        print("getting ready: agents are loaded and, once after an installation, compiled", file=sys.stderr, flush=True)
+        for name, first in starts.items():
+            for label in able[name]:
+                loaded[label][1].act(first[:1], [generator("trilith demo", name, label)])
+        work = {(name, label): self._seconds(label, first[0]) for name, first in starts.items() for label in able[name]}
+        films = {name: 0.2 * first[0].max_steps for name, first in starts.items() if able[name]}
         table = table_of("task (hardest level)", *loaded, "most to earn")
         pictures, captions = [], []
-        with Progress("building", len(TASKS) * len(loaded)) as progress:
+        with Progress("building", sum(work.values()) + sum(films.values()), share=True) as progress:
             for task in TASKS.values():
-                starts = [frozen(task.name, "hardest", "test", index) for index in range(self.scenes)]
                 played, means = {}, {}
-                for label, (name, agent) in loaded.items():
-                    if trained_for(name, task.name):
-                        rngs = [generator("trilith agent", 0, f"{task.name}/hardest", index) for index in range(self.scenes)]
-                        played[label] = play(agent, starts, rngs)
-                        means[label] = sum(end.total for _, end in played[label]) / self.scenes
-                    progress.add(1, f"{task.name}, {label}: reward {means[label]:.2f}" if label in means else "")
-                most = sum(task.best(state.scene) for state in starts) / self.scenes
+                for label in able[task.name]:
+                    rngs = [generator("trilith agent", 0, f"{task.name}/hardest", index) for index in range(self.scenes)]
+                    share = work[task.name, label] / starts[task.name][0].max_steps
+                    before, what = progress.done, f"{task.title}, {label}"
+                    watched = _Watched(loaded[label][1], lambda share=share, what=what: progress.add(share, what))  # type: ignore[misc]
+                    played[label] = play(watched, starts[task.name], rngs)
+                    means[label] = sum(end.total for _, end in played[label]) / self.scenes
+                    progress.add(before + work[task.name, label] - progress.done, f"{what}: reward {means[label]:.2f}")
+                most = sum(task.best(state.scene) for state in starts[task.name]) / self.scenes
                 table.add_row(task.title, *(f"{means[label]:.2f}" if label in means else "–" for label in loaded), f"{most:.2f}")
-                last = played[[*played][-1]] if played else []
                 for label in loaded:  # the sheet shows the first scene, nothing chosen
-                    end = played[label][0][1] if label in played else starts[0]
+                    end = played[label][0][1] if label in played else starts[task.name][0]
                     pictures.append(without_sky(picture(end.scene, 400)))
                     why = _caption(task.title, label, end.total, task.best(end.scene), end.ended)
                     captions.append(why if label in played else f"{task.title} · {label}\nnot trained for this task")
-                if last:
-                    recording = last[0][0]
-                    film(episode_frames(recording.start, recording.replay(record=True), 400), self.out / f"{task.name}.gif")
-        save_png(contact_sheet(pictures, captions, len(loaded)), self.out / "sheet.png")
+                if played:
+                    recording, path = played[[*played][-1]][0][0], self.out / f"{task.name}.gif"
+                    film(episode_frames(recording.start, recording.replay(record=True), 400), path)
+                    written.append(path)
+                    progress.add(films[task.name], str(path))
+        save_png(contact_sheet(pictures, captions, len(loaded), legend=True), self.out / "sheet.png")
         show(table)
         print(f"Mean reward over {self.scenes} scenes of each task's hardest level.")
+        for label, (name, _) in loaded.items():
+            if said := learned(label, name, self.budget):
+                print(said)
         print(f"What was built in the first of them: {self.out / 'sheet.png'}")
-        print("Films: " + ", ".join(str(path) for task in TASKS if (path := self.out / f"{task}.gif").exists()))
+        print(f"Films: {', '.join(map(str, written))}")
+
+    def _seconds(self, label: str, first: State) -> float:
+        """About how long an agent needs for its scenes on one core: a search as long as it has steps, a plan as it has scenes."""
+        if label.endswith(" + search"):
+            return 1e-3 * self.budget * first.max_steps * self.scenes
+        return (0.3 if label == "planner" else 0.03) * self.scenes
+
+
+class _Watched:
+    """An agent, and something to do whenever it has acted."""
+
+    def __init__(self, agent: Agent, acted: Callable[[], None]) -> None:
+        self._agent, self._acted = agent, acted
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """What the agent does."""
+        placements = self._agent.act(states, rngs)
+        self._acted()
+        return placements
 
 
 def _caption(task: str, agent: str, total: float, most: float, reason: str | None) -> str:
-    why = (reason or "not ended").replace("_", " ")
-    return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {why}"
+    return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {(reason or 'not ended').replace('_', ' ')}"
+
+
+def learned(label: str, name: str, budget: int) -> str:
+    """In a sentence: how an agent that comes with the package has learned, or what it does more when it searches; "" for any other."""
+    from trilith.agents.registry import shipped
+    from trilith.support.files import read_json
+
+    cards = [read_json(weights.with_suffix(".json")) for weights in shipped(name).values()]
+    if not cards:
+        return ""
+    if label.endswith(" + search"):
+        return f"{label}: the same network, which now tries {budget} placements in the simulator before each one it makes."
+    minutes = [card["cost"]["minutes"] for card in cards]
+    return (
+        f"{label}: a network that learned, in {min(minutes):.0f} to {max(minutes):.0f} minutes a task, what each placement is worth, "
+        "from the planner's demonstrations and its own play; it was told no rule."
+    )

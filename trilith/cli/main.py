@@ -41,7 +41,9 @@ COMMANDS = {
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown recipe or run."""
+    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown command, recipe or run."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        raise ValueError(f"there is no command {arguments[0]!r}: choose {', '.join(COMMANDS)}")
     # The recipe, or the run to go on with, gives the defaults of all other options of a training, so it has to be known first.
     config: TrainConfig[Any] = TrainConfig()
     for argument, following in pairwise([*arguments, ""]):
@@ -62,8 +64,11 @@ def _parse(arguments: Sequence[str]) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Bad input gets one line on standard error and exit code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed, as by >&-: there is nobody to tell anything
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as this runs
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does
     arguments = sys.argv[1:] if arguments is None else arguments
     if [*arguments] == ["--version"]:

@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 from trilith.support.files import atomic_write, check_png
 from trilith.world.episode import State, Step
 from trilith.world.observe.image import (
+    BLOCK_COLOUR,
+    CONNECTING_COLOUR,
     GLUE_COLOUR,
     GLUE_RADIUS,
+    OBSTACLE_COLOUR,
+    SILHOUETTE_COLOUR,
+    STICKY_COLOUR,
     Window,
     blend,
     colours,
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
 Picture = NDArray[np.uint8]
 """(height, width, 3): red, green, blue, 0 to 255."""
 
+SHOWN = (-9.5, 9.5, -3.0, 16.0)
+"""What a picture shows: left, right, bottom, top. Wider than an observation, where the longest block at an end is cut off."""
 PIXELS = 640
 SUPERSAMPLE = 3
 """A pixel of a picture is the mean of this many by this many, which makes edges smooth."""
@@ -48,6 +55,15 @@ LIGHTEN, DARKEN = 0.25, 0.45
 """How far the paper's colours are moved to white inside an object and to black along its outline, which pure blue would hide."""
 INK = (40, 44, 52)
 """Colour of text."""
+LEGEND = {
+    "block; below the floor: still available": BLOCK_COLOUR,
+    "sticky block": STICKY_COLOUR,
+    "where it bonded": GLUE_COLOUR,
+    "obstacle: do not touch": OBSTACLE_COLOUR,
+    "target to fill": SILHOUETTE_COLOUR,
+    "target to reach": CONNECTING_COLOUR,
+}
+"""What a legend explains, and the colour it has there."""
 
 FPS = 25
 """Frames a second of a film: two physics steps each."""
@@ -62,12 +78,11 @@ BONDED = 0.05
 def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
     """(pixels, pixels, 3): the scene with smooth edges and a thin darker line around every object, to tell stacked blocks apart."""
     fine = pixels * SUPERSAMPLE
-    outer = [shrink(window, SUPERSAMPLE) for window in rectangles(scene.pose, scene.size, fine, SUPERSAMPLE)]
-    inner = [shrink(window, SUPERSAMPLE) for window in rectangles(scene.pose, scene.size - 2 * OUTLINE, fine, SUPERSAMPLE)]
-    fill = colours(scene)
-    line = fill * np.float32(1 - DARKEN)
-    line[:, 3] = 1
-    fill[:, :3] += LIGHTEN * (1 - fill[:, :3])
+    scale, pose = _SCALE, scene.pose.copy()
+    pose[:, :2] = _shown(pose[:, :2])
+    outer = [shrink(window, SUPERSAMPLE) for window in rectangles(pose, scene.size * scale, fine, SUPERSAMPLE)]
+    inner = [shrink(window, SUPERSAMPLE) for window in rectangles(pose, (scene.size - 2 * OUTLINE) * scale, fine, SUPERSAMPLE)]
+    fill, line = _shades(colours(scene))
     below, above = draw_order(scene)
     canvas = np.ones((pixels, pixels, 3), dtype=np.float32)
 
@@ -77,7 +92,7 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
             blend(canvas, _ring(outer[row], inner[row]), line[row])
 
     draw(below)
-    for disc in discs(glue_points(scene), GLUE_RADIUS, fine, SUPERSAMPLE):
+    for disc in discs(_shown(glue_points(scene)), GLUE_RADIUS * scale, fine, SUPERSAMPLE):
         blend(canvas, shrink(disc, SUPERSAMPLE), np.array(GLUE_COLOUR, dtype=np.float32))
     draw(above)
     canvas *= 255
@@ -96,7 +111,7 @@ def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]]
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
-    left, right, bottom, top = VIEW
+    left, right, bottom, top = SHOWN
     figure = Figure(figsize=(8, 5.2), layout="constrained")
     panel = figure.subplots()
     panel.imshow(picture(scene, 800), extent=(left, right, bottom, top))
@@ -120,12 +135,15 @@ def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]]
 
 def without_sky(picture: Picture) -> Picture:
     """The lower part of a picture: what lies above y = 7 is left out, which no task asks to build."""
-    _, _, bottom, top = VIEW
+    _, _, bottom, top = SHOWN
     return picture[round((top - 7) / (top - bottom) * len(picture)) :]
 
 
-def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int) -> Picture:
-    """(height, width, 3): pictures of one size in rows of `columns`, each below its caption, which may have several lines."""
+def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int, legend: bool = False) -> Picture:
+    """(height, width, 3): pictures of one size in rows of `columns`, each below its caption, which may have several lines.
+
+    With `legend`, colours are explained below all.
+    """
     if not pictures or len(pictures) != len(captions) or columns < 1:
         raise ValueError(
             f"{len(pictures)} pictures, {len(captions)} captions, {columns} columns: "
@@ -147,7 +165,29 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
         framed = sheet[top + head - 1 : top + head + height + 1, left - 1 : left + width + 1]
         framed[:] = 215  # a thin grey frame, since pictures are as white as the paper
         framed[1:-1, 1:-1] = each
-    return sheet
+    return np.concatenate([sheet, legend_picture(sheet.shape[1], size)]) if legend else sheet
+
+
+def legend_picture(width: int, size: int) -> Picture:
+    """(height, width, 3): what the colours of a picture mean, in letters `size` pixels high, in as many lines as it needs."""
+    from PIL import Image, ImageDraw
+
+    lengths = {name: 3 * size + round(_font(size).getlength(name)) for name in LEGEND}
+    lines: list[list[str]] = [[]]
+    for name in LEGEND:
+        if lines[-1] and sum(lengths[each] for each in [*lines[-1], name]) > width - size:
+            lines.append([])
+        lines[-1].append(name)
+    page = Image.new("RGB", (width, round((2 * len(lines) + 0.5) * size)), "white")
+    draw = ImageDraw.Draw(page)
+    for number, line in enumerate(lines):
+        x, y = size, round((2 * number + 1) * size)
+        for name in line:
+            fill, edge = (_on_white(each) for each in _shades(np.array(LEGEND[name], dtype=np.float32)[None]))
+            draw.rectangle((x, y - size // 2, x + size, y + size // 2), fill=fill, outline=edge)
+            draw.text((x + round(1.4 * size), y), name, INK, _font(size), anchor="lm")
+            x += lengths[name]
+    return np.asarray(page)
 
 
 def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) -> Iterator[Picture]:
@@ -237,6 +277,28 @@ def save_png(array: Picture, path: str | Path) -> None:
 
     with atomic_write(path) as aside:
         Image.fromarray(array).save(aside)
+
+
+_SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
+
+
+def _shown(points: Floats) -> Floats:
+    """(N, 2): where points (N, 2) have to be in an observation, which the rasteriser draws, to be in their place in a picture."""
+    middle = np.array([(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]])
+    return (points - middle) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
+
+
+def _shades(colour: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """(N, 4) each: of the paper's colours (N, 4), what objects are filled with, and the lines around them."""
+    fill, line = colour.copy(), colour * np.float32(1 - DARKEN)
+    line[:, 3] = 1
+    fill[:, :3] += LIGHTEN * (1 - fill[:, :3])
+    return fill, line
+
+
+def _on_white(colour: NDArray[np.float32]) -> tuple[int, ...]:
+    """A colour (1, 4) as it looks on white: red, green, blue, 0 to 255."""
+    return tuple(int(255 * (1 + (part - 1) * colour[0, 3]) + 0.5) for part in colour[0, :3].tolist())
 
 
 def _ring(outer: Window, inner: Window) -> Window:

@@ -30,15 +30,18 @@ def show(table: Table) -> None:
 
 
 class Progress:
-    """How far the work is, on standard error: a moving bar in a terminal, elsewhere a line now and then."""
+    """How far the work is, on standard error: a moving bar in a terminal, elsewhere a line now and then.
+
+    What is counted is either things, such as episodes, or, with `share`, work that is not counted in things: then its share is told.
+    """
 
     pause = 10.0
     """Seconds between lines."""
 
-    def __init__(self, name: str, total: int, done: int = 0) -> None:
+    def __init__(self, name: str, total: float, done: float = 0, *, share: bool = False) -> None:
         from rich.console import Console
 
-        self.name, self.total, self.done = name, total, done
+        self.name, self.total, self.done, self.share = name, total, done, share
         self._before, self._begin, self._told = done, time.monotonic(), time.monotonic()
         console = Console(stderr=True)
         self._bar = _bar(console) if console.is_terminal else None
@@ -57,37 +60,28 @@ class Progress:
         if self._bar:
             self._bar.stop()
 
-    def add(self, count: int, status: str) -> None:
-        """So many more are done."""
+    def add(self, count: float, status: str) -> None:
+        """So much more is done."""
         self.done += count
         now = time.monotonic()
         if self._bar:
-            self._bar.update(self._row, completed=self.done, status=status)
+            self._bar.update(self._row, completed=self.done, status=f"{self._how_far(now)}, {status}")
         elif now - self._told >= self.pause:
             self._told = now
-            speed = (self.done - self._before) / max(now - self._begin, 1e-9)
-            left = (self.total - self.done) / speed
-            print(f"{self.name}: {self.done} of {self.total}, {speed:.1f}/s, {left:.0f} s left, {status}", file=sys.stderr, flush=True)
+            print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
+
+    def _how_far(self, now: float) -> str:
+        """What is done, and how long the rest takes if it is as fast as all of it so far: an estimate that does not jump."""
+        speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
+        left = f"{(self.total - self.done) / speed:.0f} s left"
+        if self.share:
+            return f"{self.done / self.total:.0%}, {left}"
+        return f"{self.done:.0f} of {self.total:.0f}, {speed:.1f}/s, {left}"
 
 
 def _bar(console: Any) -> Any:
-    """A bar with counts, speed, time left and a status."""
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+    """A bar with a status."""
+    from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as RichProgress
-    from rich.text import Text
 
-    class Speed(ProgressColumn):
-        """Steps a second."""
-
-        def render(self, task: Any) -> Text:
-            return Text(f"{task.speed:.1f}/s" if task.speed else "")
-
-    return RichProgress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Speed(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[status]}"),
-        console=console,
-    )
+    return RichProgress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"), console=console)
