@@ -1,9 +1,11 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own virtual environment first.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check
+PYTHONS ?= $(foreach version,3.11 3.12 3.13,$(shell python$(version) -c 'print("python$(version)")' 2>/dev/null))
 
-.PHONY: demo test pictures clean
+.PHONY: demo test test-all lock licences audit wheel pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/trilith demo --out demo
@@ -14,6 +16,32 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/pytest
 
+# The tests on every Python found here of those that are supported; each has an environment of its own.
+test-all:
+	@test -n "$(PYTHONS)" || { echo "no Python 3.11, 3.12 or 3.13 found: name them, as in make test-all PYTHONS=/opt/python3.12/bin/python"; exit 2; }
+	@for python in $(PYTHONS); do \
+	  name=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  echo "== $$python"; $(MAKE) test PYTHON=$$python VENV=$$name || exit 1; \
+	done
+
+# What the environments are made of, fixed with hashes: run it after a change of the dependencies in pyproject.toml.
+lock: $(VENV)/.created
+	$(PIP) install --quiet uv
+	requirements/lock.sh $(BIN)/uv
+
+# Licences of what is installed.
+licences: $(VENV)/.test
+	$(BIN)/python requirements/licences.py
+
+# Known vulnerabilities of what is locked; asks a database over the network.
+audit: $(VENV)/.created
+	$(PIP) install --quiet pip-audit
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/test.txt
+
+# The package as it is installed from elsewhere, in dist/.
+wheel: $(VENV)/.created
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+
 # The pictures of the README.
 pictures: $(VENV)/.demo
 	$(BIN)/python docs/pictures.py
@@ -22,14 +50,16 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# What is installed follows pyproject.toml: a change there installs again.
-$(VENV)/.demo: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[learn]"
+# What is installed is what is locked; torch, whose CPU and GPU builds have different hashes, is fixed by its version.
+$(VENV)/.demo: $(VENV)/.created pyproject.toml requirements/demo.txt
+	$(PIP) install --quiet --require-hashes --requirement requirements/demo.txt
+	$(PIP) install --quiet --editable ".[learn]"
 	touch $@
 
-$(VENV)/.test: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[learn,web,dev]"
+$(VENV)/.test: $(VENV)/.created pyproject.toml requirements/test.txt
+	$(PIP) install --quiet --require-hashes --requirement requirements/test.txt
+	$(PIP) install --quiet --editable ".[learn,web,dev]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo report build *.egg-info
+	rm -rf $(VENV) .venv-3.* demo report build dist *.egg-info

@@ -279,12 +279,18 @@ BAD = {
     "train --resume episode.json": "cannot read episode.json/config.json",
     "train --agent.net.heads 3": "width 64: must be a multiple of heads, 3",
     "train --agent.discount 2": "discount 2.0: must be from 0 to 1",
+    "compare legal --task covering": "Missing value for argument 'agents'. Expected 2 values.",
+    "compare legal legal --task covering": "legal twice: name two agents, or give one two --budgets",
+    "compare legal wizard --task covering": "there is no agent 'wizard'",
+    "compare legal random --task covering --out x.jpg": "picture 'x.jpg': its name must end in .png",
+    "compare legal random --task covering --scenes 0": "0 scenes: a test set has 1 to 10000",
+    "compare legal scripted --task covering --budgets 0 5": "the agent 'scripted' does not value actions",
     "report nowhere": "nowhere is not a folder with results",
     "report folder": "folder has no result of trilith evaluate",
     "report .": "cut.json is not JSON",
     "tower": "there is no command 'tower': choose tasks, agents, ",
     "tower --help": "there is no command 'tower': choose tasks, agents, ",
-    "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, report, train, plot, scenes}",
+    "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, compare, report, train, plot, scenes}",
 }
 
 

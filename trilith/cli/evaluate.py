@@ -89,6 +89,21 @@ class Evaluate:
 
     def run(self) -> None:
         """Runs what is left to do, writes the result and prints it."""
+        for run in self.runs():  # what any of them cannot do has been told by now
+            result = self.measure(run)
+            show(_result_table(result))
+            if self.worst:
+                table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")
+                for episode in result["worst"][: self.worst]:
+                    table.add_row(
+                        str(episode["index"]), str(episode["start"]["level"]), f"{episode['reward']:.2f}",
+                        f"{episode['most']:.2f}", episode["reason"], str(len(episode["placements"])),
+                    )  # fmt: skip
+                show(table)
+            print(run.out)
+
+    def runs(self) -> list[Run]:
+        """What is to be measured, and where the results go. Raises ValueError for what cannot be."""
         from trilith.evaluation.evaluate import Evaluation, Run
         from trilith.evaluation.frozen import is_guarded
 
@@ -110,10 +125,10 @@ class Evaluate:
         if not is_guarded(self.task):
             note = "compare only results with the same checksum"
             print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
-        for run in runs:  # what any of them cannot do has been told by now
-            self._one(run)
+        return runs
 
-    def _one(self, run: Run) -> None:
+    def measure(self, run: Run) -> dict[str, Any]:
+        """Runs what is left to do of one and writes its result."""
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
@@ -135,17 +150,7 @@ class Evaluate:
                     raise SystemExit(130) from None
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
-        result = run.finish()
-        show(_result_table(result))
-        if self.worst:
-            table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")
-            for episode in result["worst"][: self.worst]:
-                table.add_row(
-                    str(episode["index"]), str(episode["start"]["level"]), f"{episode['reward']:.2f}",
-                    f"{episode['most']:.2f}", episode["reason"], str(len(episode["placements"])),
-                )  # fmt: skip
-            show(table)
-        print(run.out)
+        return run.finish()
 
 
 @dataclass

@@ -16,6 +16,7 @@ import tyro
 from tyro.conf import subcommand
 
 from trilith import __version__
+from trilith.cli.compare import Compare
 from trilith.cli.demo import Demo
 from trilith.cli.evaluate import Evaluate, Report
 from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
@@ -33,6 +34,7 @@ COMMANDS = {
     "demo": Demo,
     "web": Web,
     "evaluate": Evaluate,
+    "compare": Compare,
     "report": Report,
     "train": Train,
     "plot": Plot,

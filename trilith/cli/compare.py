@@ -1,0 +1,74 @@
+"""Two agents on the same scenes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trilith.cli.evaluate import Evaluate, SearchOptions
+from trilith.support.console import show, table_of
+
+
+@dataclass
+class Compare:
+    """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command goes on where it was.
+
+    Example: trilith compare fast planner --task covering_hard --scenes 200
+
+    Example: trilith compare fast fast --task covering --scenes 100 --budgets 0 10
+    """
+
+    agents: Positional[Annotated[tuple[str, str], arg(metavar="AGENT AGENT")]]
+    """Two agents, each a name, a run's folder, a file of weights or my_module:MyAgent, as `trilith evaluate` takes them."""
+    task: str
+    """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
+    level: str = "hardest"
+    """A level's number or name, "hardest", or "all" for the training mix."""
+    split: str = "test"
+    """The scenes: "test" (10,000, for figures) or "valid" (1,000, to watch a training by)."""
+    scenes: int = 200
+    """How many of them, from the first."""
+    workers: int = 2
+    """Processes; the result does not depend on it."""
+    forfeit: bool = False
+    """Touching an obstacle takes back all that was earned, as the paper says."""
+    budgets: tuple[int, int] = (0, 0)
+    """Simulations a decision of each."""
+    search: SearchOptions = field(default_factory=SearchOptions)
+    shown: int = 5
+    """Scenes to draw: those in which the two differ most; 0: none."""
+    out: Path = Path("compare.png")
+    """Where the picture goes."""
+
+    def run(self) -> None:
+        """Measures what is not measured yet, compares, and draws."""
+        from trilith.evaluation.compare import compare, draw_differences
+        from trilith.support.config import check_least
+        from trilith.support.files import check_png
+
+        check_least(self, shown=0)
+        check_png(self.out)
+        named = [*zip(self.agents, self.budgets, strict=True)]
+        labels = [f"{agent} ({budget} simulations)" if budget else agent for agent, budget in named]
+        if labels[0] == labels[1]:
+            raise ValueError(f"{labels[0]} twice: name two agents, or give one two --budgets")
+        common = (self.task, self.level, self.split, self.scenes, self.workers)
+        each = [Evaluate(agent, *common, forfeit=self.forfeit, budget=str(budget), search=self.search) for agent, budget in named]
+        runs = [run for one in each for run in one.runs()]
+        first, second = (one.measure(run)["rewards"] for one, run in zip(each, runs, strict=True))
+        found = compare(first, second, self.shown)
+
+        table = table_of(f"{self.task}, level {self.level}, {self.scenes} {self.split} scenes", *labels)
+        interval = f" ± {found.interval:.3f}" if found.interval is not None else ""
+        table.add_row("mean reward", *(f"{reward:.3f}" for reward in found.rewards))
+        table.add_row("scenes with more than the other", *(f"{count} ({count / found.scenes:.0%})" for count in (found.won, found.lost)))
+        for index in found.largest:
+            table.add_row(f"  scene {index}", f"{first[index]:.2f}", f"{second[index]:.2f}")
+        show(table)
+        print(f"{labels[0]} earns {found.difference:+.3f}{interval} (95 % interval) compared with {labels[1]}, scene by scene.")
+        if found.largest:
+            draw_differences(labels, runs, found.largest, self.out)
+            print(f"The largest differences: {self.out}")

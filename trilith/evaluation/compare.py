@@ -1,0 +1,86 @@
+"""Two agents on the same frozen scenes: the paired difference of their rewards, with its interval.
+
+Scenes differ much more than agents do, so that the difference scene by scene says far more than two means beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trilith.agents.base import Agent
+from trilith.evaluation.evaluate import Run, recording_of, run_group
+from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
+from trilith.world.episode import Recording, State
+
+SAME = 1e-9
+"""Rewards that differ by less are equal."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of the same scenes, the first agent's reward minus the second's."""
+
+    scenes: int
+    rewards: tuple[float, float]
+    """Mean reward of each."""
+    difference: float
+    interval: float | None
+    """Half of the 95 % interval of the mean difference; None of a single scene."""
+    won: int
+    """Scenes in which the first agent has more."""
+    lost: int
+    largest: tuple[int, ...]
+    """Scenes in which they differ most, largest difference first; none in which they do not differ."""
+
+    @property
+    def same(self) -> int:
+        """Scenes in which both have as much."""
+        return self.scenes - self.won - self.lost
+
+
+def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> Comparison:
+    """Compares the rewards of two agents in the same scenes, in the same order."""
+    rewards = np.array([first, second])
+    difference = rewards[0] - rewards[1]
+    n = len(difference)
+    order = np.argsort(-np.abs(difference), kind="stable")[:shown]
+    return Comparison(
+        n,
+        (float(rewards[0].mean()), float(rewards[1].mean())),
+        float(difference.mean()),
+        1.96 * float(difference.std(ddof=1)) / n**0.5 if n > 1 else None,
+        int((difference > SAME).sum()),
+        int((difference < -SAME).sum()),
+        tuple(int(k) for k in order if abs(difference[k]) > SAME),
+    )
+
+
+def ends(run: Run, indices: Sequence[int]) -> list[State]:
+    """What was built in some of the scenes. Where a result was there already, the groups that they are in are played once more."""
+    evaluation = run.evaluation
+    found = {each["index"]: each for each in run.episodes()}
+    agent: Agent | None = None
+    for group in evaluation.groups():
+        if set(group) & set(indices) - found.keys():
+            agent = agent or evaluation.load()
+            found |= {each["index"]: each for each in run_group(agent, evaluation, group)}
+    states = []
+    for index in indices:
+        recording = Recording.from_json(recording_of(evaluation, found[index]))
+        *_, last = recording.replay()
+        states.append(last.state)
+    return states
+
+
+def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:
+    """Writes a sheet of scenes and what each of two agents built there: a row each, the first agent on the left."""
+    pictures, captions = [], []
+    for index, *pair in zip(indices, *(ends(run, indices) for run in runs), strict=True):
+        for label, end in zip(labels, pair, strict=True):
+            pictures.append(without_sky(picture(end.scene, 400)))
+            captions.append(f"scene {index} · {label}\n{end.total:.2f} · {(end.ended or 'not ended').replace('_', ' ')}")
+    save_png(contact_sheet(pictures, captions, 2, legend=True), path)
