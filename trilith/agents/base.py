@@ -101,7 +101,8 @@ class Learner(Protocol):
         ...
 
     def owed(self) -> float:
-        """Learner steps that could be made now with what was added; below 1 it waits for more."""
+        """Learner steps that could be made now with what was added; below 1 it waits for more. Infinitely many: learner and actors run
+        freely, neither waits for the other."""
         ...
 
     def waits_for(self) -> str:

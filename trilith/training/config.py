@@ -34,6 +34,13 @@ class TrainConfig(Generic[C]):
     actors: int = 1
     """Actor processes beside the learner: with one fewer than there are cores all are busy. 0 plays in the learner's own process,
     deterministically."""
+    cluster: str | None = None
+    """Where actors run: on a Ray cluster that is started here for them (local), that runs on this machine (auto), or that this machine
+    belongs to (its address, as 10.0.0.1:6379). Unless given, they are processes of this machine. See docs/cluster.md."""
+    actor_cpus: float = 1.0
+    """On a cluster: CPUs that an actor takes, such as 0.5."""
+    learner_gpus: float = 0.0
+    """On a cluster: GPUs of this machine that are kept for the learner."""
     seed: int = 0
     """Of everything random."""
     seeds: int = 1
@@ -61,7 +68,13 @@ class TrainConfig(Generic[C]):
 
     def __post_init__(self) -> None:
         check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
-        check_least(self, minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0)
+        check_least(self, minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0, learner_gpus=0)
+        if not 0 < self.actor_cpus < float("inf"):
+            raise ValueError(f"actor_cpus {self.actor_cpus}: must be above 0")
+        if self.learner_gpus and self.device == "cpu":
+            raise ValueError(f"learner_gpus {self.learner_gpus:g}: the learner uses them with --device cuda, not cpu")
+        if self.cluster and not self.actors:
+            raise ValueError("cluster: it runs actors, and there are none with --actors 0")
 
     @property
     def algorithm(self) -> str:

@@ -21,6 +21,7 @@ from trilith.agents.base import Weights
 from trilith.agents.card import save_weights
 from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
+from trilith.support.cluster import Cluster
 from trilith.support.config import to_json
 from trilith.support.files import folder_lock, make_folder, write_json
 from trilith.support.processes import limit_threads
@@ -30,14 +31,16 @@ from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.local import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
+from trilith.training.pace import AHEAD, Pace
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
-AHEAD = 200
-"""Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
 DEMONSTRATIONS = 2
 """Episodes of one request for demonstrations: they take as long as some fifty of a network's."""
-FREE: dict[str, Any] = {"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0}
+FREE: dict[str, Any] = {
+    **{"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
+    **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0},
+}
 """Fields of a config that may change when a run goes on, with any values."""
 
 
@@ -109,6 +112,10 @@ class Run:
         if config.evaluate_scenes > SIZES["valid"]:
             raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
         limit_threads(config.threads)
+        self.cluster: Cluster | None = None
+        if config.cluster and config.learner_gpus:  # before the learner looks for them
+            self.cluster = Cluster(config.cluster)
+            self.cluster.reserve_gpus(config.learner_gpus)
         self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
         self.curriculum: Curriculum = CURRICULA[config.curriculum.kind](config.task, config.curriculum)
@@ -134,6 +141,9 @@ class Run:
         """Those under way, by the learner step that they were due at."""
         self._assessing = False
         """Whether the evaluator of the curriculum is at work."""
+        self.pace = Pace(AHEAD if config.actors else 1)
+        self._weights: tuple[int, Weights] = (-1, {})
+        """What actors were last given, and at which learner step."""
         self.stopped = False
         """Whether it was told to stop before its time."""
 
@@ -142,16 +152,17 @@ class Run:
     def go(self, screen: bool = True) -> dict[str, Any]:
         """Runs until the time or the steps are over, or Ctrl-C; saves; returns the last evaluation."""
         config = self.config
+        actors = self._start_actors()
         stop = threading.Event()
         main = threading.current_thread() is threading.main_thread()
         before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
-        actors: Actors = Processes(self.spec, config.actors) if config.actors else Inline(self.spec)
         try:
             with Log(config.out, screen) as log:
                 if not self.planned and self.learner.wants_demonstrations(0, idle=True):
                     log.say(f"there is no planner for {config.task}: training without demonstrations")
                 if config.actors:
-                    log.say(f"starting {config.actors} actor processes; the first start after an update compiles for some seconds")
+                    where = f"actors on {len(self.cluster.nodes)} nodes of the cluster" if self.cluster else "actor processes"
+                    log.say(f"starting {config.actors} {where}; the first start after an update compiles for some seconds")
 
                 self._loop(actors, log, stop)
                 if not self.learner.steps and not stop.is_set():
@@ -168,16 +179,40 @@ class Run:
             raise ValueError(f"{why}; the last checkpoint is as it was") from None
         finally:
             actors.close()
+            if self.cluster:
+                self.cluster.close()
             for each, handler in before.items():
                 signal.signal(each, handler)
         return self.last_valid
+
+    def _start_actors(self) -> Actors:
+        config = self.config
+        if not config.actors:
+            return Inline(self.spec)
+        if not config.cluster:
+            return Processes(self.spec, config.actors)
+        from trilith.training.ray import RayActors
+
+        self.cluster = self.cluster or Cluster(config.cluster)
+        try:
+            return RayActors(self.cluster, self.spec, config.actors, config.actor_cpus)
+        except BaseException:
+            self.cluster.close()
+            raise
+
+    def _send(self, actors: Actors, request: Request) -> None:
+        """Sends a request with the weights of now. Those of one learner step are one and the same object, which a cluster sends once."""
+        if self._weights[0] != self.learner.steps:
+            self._weights = (self.learner.steps, self.learner.policy.weights())
+        if isinstance(request, PlayRequest):
+            self.pace.sent(request.seed[1], self.learner.steps)
+        actors.send(request, self._weights[1])
 
     def _loop(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         config, learner = self.config, self.learner
         started = time.monotonic() - self.seconds
         saved = logged = time.monotonic()
         counted = (logged, learner.steps, self.actor_steps)
-        ahead = AHEAD if config.actors else 1
         while not stop.is_set():
             now = time.monotonic()
             self.seconds = now - started
@@ -186,8 +221,8 @@ class Run:
             if config.steps is not None and learner.steps >= config.steps:
                 break
             owed = learner.owed()
-            while actors.idle() and (request := self._next_request(owed < ahead)):
-                actors.send(request, learner.policy.weights())
+            while actors.idle() and (request := self._next_request(self.pace.wants(owed))):
+                self._send(actors, request)
             if owed >= 1:
                 for name, value in learner.step(self.rng).items():
                     self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
@@ -239,7 +274,7 @@ class Run:
         request: Request | None = self._validation(self.learner.steps)
         while self._validations and not stop.is_set():
             if request and actors.idle():
-                actors.send(request, self.learner.policy.weights())
+                self._send(actors, request)
                 request = None
             for result in actors.receive(timeout=0.2):
                 if isinstance(result.request, ValidateRequest):
@@ -260,6 +295,7 @@ class Run:
             return
         if isinstance(result.request, DemonstrateRequest):
             self.demonstrated += result.request.episodes
+        owed = self.learner.owed()
         for episode in result.episodes:
             self.learner.add(episode)
             if episode.demonstrated:
@@ -267,6 +303,8 @@ class Run:
             reward = float(episode.steps["reward"].sum())
             self.actor_steps += len(episode.steps)
             self.recent.append(reward)
+        if isinstance(result.request, PlayRequest):
+            self.pace.taken(result.request.seed[1], self.learner.steps, self.learner.owed() - owed)
 
     def _tell_deaths(self, actors: Actors, log: Log) -> None:
         """Tells which actors died since it was last told."""
