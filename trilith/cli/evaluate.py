@@ -73,6 +73,9 @@ class Evaluate:
     """How many of them, from the first."""
     workers: int = 2
     """Processes; the result does not depend on it."""
+    cluster: str | None = None
+    """Run the workers on a Ray cluster: one that is started here for it (local), that runs on this machine (auto), or that this machine
+    belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
     seed: int = 0
     """Of the agent's own randomness."""
     forfeit: bool = False
@@ -140,7 +143,7 @@ class Evaluate:
             by = f", budget {budget}" if budget else ""
             with Progress(f"{self.agent}, {self.task}{by}", self.scenes, before) as progress:
                 try:
-                    for episodes in run.run(self.workers):
+                    for episodes in run.run(self.workers, self.cluster):
                         rewards += [episode["reward"] for episode in episodes]
                         progress.add(len(episodes), f"reward {sum(rewards) / len(rewards):.3f}")
                 except KeyboardInterrupt:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import multiprocessing
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from io import FileIO
 from itertools import islice
 from multiprocessing.connection import Connection, wait
@@ -26,10 +28,12 @@ from typing import Any
 import numpy as np
 
 from trilith.agents.base import Agent
-from trilith.agents.registry import check_builds, fingerprint, load
+from trilith.agents.card import weights_file
+from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
+from trilith.support.cluster import Cluster, Pool, Work
 from trilith.support.files import atomic_write, make_folder, read_json, told, write_json
 from trilith.support.processes import limit_threads, start_deaf
 from trilith.world.episode import REASONS, forfeits
@@ -206,8 +210,8 @@ class Run:
                 if [episode["index"] for episode in episodes] == groups[number]:
                     self.done[number] = episodes
 
-    def run(self, workers: int) -> Iterator[list[dict[str, Any]]]:
-        """Runs the groups that are not done, in so many processes, and yields the episodes of each as it ends.
+    def run(self, workers: int, cluster: str | None = None) -> Iterator[list[dict[str, Any]]]:
+        """Runs the groups that are not done, in so many processes here or on a `cluster`, and yields the episodes of each as it ends.
 
         Raises OSError in one line if a worker dies or the disk is full; what is done is then kept.
         """
@@ -220,7 +224,8 @@ class Run:
         with atomic_write(self.journal) as aside:
             aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
         with FileIO(self.journal, "a") as journal:
-            for number, episodes in _spread(self.evaluation, todo, workers):
+            spread = _spread_on(cluster, self.evaluation, todo, workers) if cluster else _spread(self.evaluation, todo, workers)
+            for number, episodes in spread:
                 self.done[number] = episodes
                 line = _line([number, episodes])
                 with told(self.journal):
@@ -261,17 +266,19 @@ def evaluate(
     seed: int = 0,
     forfeit: bool = False,
     workers: int = 1,
+    cluster: str | None = None,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Measures an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
 
     `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent; `budget` are simulations before each placement.
+    The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
     With `out`, the result is kept in that file, and a measurement that was stopped goes on.
     """
     evaluation = Evaluation(agent, task, level, split, scenes, seed, forfeit, SearchConfig(budget))
     with TemporaryDirectory() as folder:
         run = Run(evaluation, Path(out) if out else Path(folder) / "result.json")
-        for _ in run.run(workers):
+        for _ in run.run(workers, cluster):
             pass
         return run.finish()
 
@@ -321,6 +328,47 @@ def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[t
             process.kill()  # they hold nothing that could be lost
         for process in crew.values():
             process.join()
+
+
+def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """As `_spread`, with workers on a cluster."""
+    if workers < 1:
+        raise ValueError(f"{workers} workers: must be 1 or more")
+    if not jobs:
+        return
+    path = Path(evaluation.agent)
+    files = {}
+    if not shipped(evaluation.agent) and path.exists():  # the machines need not share a disk
+        weights = weights_file(path)
+        files = {each.name: each.read_bytes() for each in (weights, weights.with_suffix(".json"))}
+    cluster = Cluster(address)
+    try:
+        pool = Pool(cluster, partial(_make_work, evaluation, files), min(workers, len(jobs)), cpus=1)
+        try:
+            waiting, left = iter(jobs), len(jobs)
+            while left:
+                for job in islice(waiting, pool.idle()):
+                    pool.send(job)
+                for answer in pool.receive(timeout=1.0):
+                    left -= 1
+                    yield answer.result
+                for note in pool.notes:
+                    print(note, file=sys.stderr)
+                pool.notes.clear()
+        finally:
+            pool.close()
+    finally:
+        cluster.close()
+
+
+def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
+    """What a worker on a cluster does: as `_work`. The `files` are the agent's, if it is not found by its name anywhere."""
+    with TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        weights = [str(Path(folder) / name) for name in files if not name.endswith(".json")]
+        agent = replace(evaluation, agent=weights[0]).load() if weights else evaluation.load()
+    return lambda job, _: (job[0], run_group(agent, evaluation, job[1]))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import hashlib
 import logging
 import os
 import pickle
+import secrets
 import shutil
 import signal
 import socket
@@ -92,6 +93,7 @@ class Cluster:
         self.address = address
         self._folder: str | None = None
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(int(CONNECT_SECONDS)))  # a second each
         if address == "local":
             _keep_to_loopback()
         import ray
@@ -115,6 +117,8 @@ class Cluster:
             self._folder = tempfile.mkdtemp(prefix="trilith-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)  # socket names are short
             options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_temp_dir": self._folder}
             options |= {"num_cpus": os.cpu_count(), "object_store_memory": STORE_BYTES}
+        # It prints long accounts of every death between our lines, even with log_to_driver=False; ours are in `Pool.notes`.
+        self.ray._private.worker.print_to_stdstream = lambda *_, **__: None
         try:
             with _own_signals(), _quiet():
                 self.ray.init(**options)
@@ -137,15 +141,18 @@ class Cluster:
                 found = ray.get(ref, timeout=max(until - time.monotonic(), 0.1))
             except ray.exceptions.GetTimeoutError:
                 raise ValueError(f"node {nodes[node]} of the cluster starts no process within {PROBE_SECONDS:.0f} s") from None
-            except ray.exceptions.RayError as error:
-                raise ValueError(f"node {nodes[node]} of the cluster cannot be used: {_first_sentence(error)}") from None
+            except ray.exceptions.RayError:  # it has vanished meanwhile, or did before, and that is not known yet
+                del nodes[node]
+                continue
             if found != package_version():
                 raise ValueError(_other_version(nodes[node], found))
+        if not nodes:
+            raise ValueError(f"no node of the cluster {self.address} can be used")
         return nodes
 
     def check_room(self, count: int, cpus: float) -> None:
         """Raises ValueError if so many workers of so many CPUs do not fit on the nodes, however little else they do."""
-        sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["Alive"]]
+        sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["NodeID"] in self.nodes]
         room = sum(int(size / cpus + 1e-9) for size in sizes)
         if room < count:
             there = f"{sum(sizes):g} CPUs on {len(sizes)} node{'s' if len(sizes) > 1 else ''}"
@@ -379,7 +386,7 @@ class Pool:
         self._again[:0] = orphans
         begun = worker.hello is None
         self.notes.append(f"{self._name(worker)} {why}" + ("; another one starts" if begun else ""))
-        if orphans and "node" not in why:  # a node takes with it whatever ran there
+        if orphans:
             job = self._jobs[orphans[0]]
             job.deaths += 1
             if job.deaths > MAX_DEATHS:
@@ -514,6 +521,8 @@ def _check_address(address: str) -> None:
 def _keep_to_loopback() -> None:
     """Ray listens on all interfaces of a Linux machine unless it is told, as elsewhere by default, that it has no others to serve."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    if "RAY_AUTH_MODE" not in os.environ:  # other users of this machine stay out; by default Ray writes a token to the home folder
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
     if "ray" in sys.modules:  # too late for the variable
         sys.modules["ray"]._private.ray_constants.ENABLE_RAY_CLUSTER = False
 
@@ -533,12 +542,18 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops what Ray prints while it connects: what is wrong is in its errors too."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        from contextlib import redirect_stderr, redirect_stdout
-
-        with redirect_stdout(nowhere), redirect_stderr(nowhere):
-            yield
+    """Drops what Ray prints while it connects, from Python or below: what is wrong is in its errors too."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _other_version(node: str, found: str) -> str:
@@ -555,7 +570,7 @@ def _first_sentence(error: BaseException) -> str:
 def _death(error: BaseException) -> str:
     """How a worker died, from Ray's error."""
     text = " ".join(str(error).split())
-    if "node" in text and ("node has died" in text or "node is dead" in text or "node was" in text or "Node" in text):
+    if "node has died" in text or "node is dead" in text:
         return "died with its node"
-    detail = text.partition("Worker exit detail:")[2].strip()
-    return f"died ({detail[:160]})" if detail else f"died ({type(error).__name__})"
+    detail = text.partition("Worker exit detail:")[2].strip().partition(". ")[0]
+    return f"was lost ({detail or type(error).__name__})"
