@@ -101,8 +101,7 @@ class Learner(Protocol):
         ...
 
     def owed(self) -> float:
-        """Learner steps that could be made now with what was added; below 1 it waits for more. Infinitely many: learner and actors run
-        freely, neither waits for the other."""
+        """Learner steps that could be made now with what was added; below 1 it waits for more."""
         ...
 
     def waits_for(self) -> str:

@@ -74,7 +74,7 @@ class TrainConfig(Generic[C]):
         if self.learner_gpus and self.device == "cpu":
             raise ValueError(f"learner_gpus {self.learner_gpus:g}: the learner uses them with --device cuda, not cpu")
         if self.cluster and not self.actors:
-            raise ValueError("cluster: it runs actors, and there are none with --actors 0")
+            raise ValueError("cluster: it runs actors, and there are none with --actors 0: choose some, or --cluster None")
 
     @property
     def algorithm(self) -> str:

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from math import inf
-
 AHEAD = 200
 """Learner steps' worth of episodes that actors may be ahead by, so that neither side waits for single messages."""
 RATE = 0.1
-"""Share of a new result in the running means."""
+"""Share of a new value in the running means."""
 
 
 class Pace:
     """Says whether to ask for more episodes, so that both sides work and the ratio of their steps holds (paper §D.1).
 
     Episodes that are under way will be owed as well, so they count: with a hundred actors they are many times what the learner has
-    at hand. But it goes on meanwhile, and what it will have used up when they arrive may be asked for on top. Both are known from
-    earlier requests: `worth`, the learner steps that a result allowed, and `drawn`, those made while it was under way. If the
-    learner waits for actors, `drawn` comes to what is under way, so that always more is asked for, until all actors are busy.
+    at hand. But it goes on meanwhile, and what it can use up until a request is answered may be asked for on top. All of it is
+    known from what came before: what a result is worth in learner steps, how long a request takes, and how long a learner step.
 
-    A learner to which infinitely many steps are owed runs freely, and so do the actors (§F.4): they get as many requests as they take.
+    Where episodes allow no more steps than there are anyway, as with a learner that runs freely (§F.4), actors get as many requests
+    as they take; so they do before the first learner step.
     """
 
-    def __init__(self, ahead: int) -> None:
-        self.ahead = ahead
-        self.worth = 0.0
-        self.drawn = 0.0
-        self._under_way: dict[int, int] = {}
-        """Learner step that each request under way was sent at, by its number."""
+    def __init__(self) -> None:
+        self._worth = self._latency = self._step = 0.0
+        """Running means: learner steps that a result allows, seconds that it takes, seconds of a learner step."""
+        self._under_way: dict[int, float] = {}
+        """When each request under way was sent, by its number."""
 
     def wants(self, owed: float) -> bool:
         """Whether to ask for more episodes, with so many learner steps owed now."""
-        return owed == inf or owed + self.worth * len(self._under_way) < self.ahead + self.drawn
+        return not self._step or owed + self._worth * len(self._under_way) < AHEAD + self._latency / self._step
 
-    def sent(self, number: int, step: int) -> None:
-        """Request `number` was sent at a learner step."""
-        self._under_way[number] = step
+    def sent(self, number: int, now: float) -> None:
+        """Request `number` was sent."""
+        self._under_way[number] = now
 
-    def taken(self, number: int, step: int, gain: float) -> None:
-        """It was answered at a learner step, and what came allows `gain` more of them."""
-        drawn = step - self._under_way.pop(number, step)
-        self.drawn += RATE * (drawn - self.drawn)
-        if 0 <= gain < inf:
-            self.worth += RATE * (gain - self.worth)
+    def taken(self, number: int, now: float, gain: float) -> None:
+        """It was answered, and what came allows `gain` more learner steps."""
+        latency = now - self._under_way.pop(number, now)
+        self._latency += (RATE if self._latency else 1.0) * (latency - self._latency)
+        self._worth += RATE * (max(gain, 0.0) - self._worth)
+
+    def stepped(self, seconds: float) -> None:
+        """A learner step took so long."""
+        self._step += (RATE if self._step else 1.0) * (seconds - self._step)

@@ -31,7 +31,7 @@ from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.local import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
-from trilith.training.pace import AHEAD, Pace
+from trilith.training.pace import Pace
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
@@ -141,7 +141,7 @@ class Run:
         """Those under way, by the learner step that they were due at."""
         self._assessing = False
         """Whether the evaluator of the curriculum is at work."""
-        self.pace = Pace(AHEAD if config.actors else 1)
+        self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
         """What actors were last given, and at which learner step."""
         self.stopped = False
@@ -161,7 +161,7 @@ class Run:
                 if not self.planned and self.learner.wants_demonstrations(0, idle=True):
                     log.say(f"there is no planner for {config.task}: training without demonstrations")
                 if config.actors:
-                    where = f"actors on {len(self.cluster.nodes)} nodes of the cluster" if self.cluster else "actor processes"
+                    where = f"actors on the cluster {config.cluster}" if self.cluster else "actor processes"
                     log.say(f"starting {config.actors} {where}; the first start after an update compiles for some seconds")
 
                 self._loop(actors, log, stop)
@@ -205,7 +205,7 @@ class Run:
         if self._weights[0] != self.learner.steps:
             self._weights = (self.learner.steps, self.learner.policy.weights())
         if isinstance(request, PlayRequest):
-            self.pace.sent(request.seed[1], self.learner.steps)
+            self.pace.sent(request.seed[1], time.monotonic())
         actors.send(request, self._weights[1])
 
     def _loop(self, actors: Actors, log: Log, stop: threading.Event) -> None:
@@ -221,11 +221,12 @@ class Run:
             if config.steps is not None and learner.steps >= config.steps:
                 break
             owed = learner.owed()
-            while actors.idle() and (request := self._next_request(self.pace.wants(owed))):
+            while actors.idle() and (request := self._next_request(self.pace.wants(owed) if config.actors else owed < 1)):
                 self._send(actors, request)
             if owed >= 1:
                 for name, value in learner.step(self.rng).items():
                     self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
+                self.pace.stepped(time.monotonic() - now)
             for result in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
                 self._take(result, log)
             self._tell_deaths(actors, log)
@@ -304,7 +305,7 @@ class Run:
             self.actor_steps += len(episode.steps)
             self.recent.append(reward)
         if isinstance(result.request, PlayRequest):
-            self.pace.taken(result.request.seed[1], self.learner.steps, self.learner.owed() - owed)
+            self.pace.taken(result.request.seed[1], time.monotonic(), self.learner.owed() - owed)
 
     def _tell_deaths(self, actors: Actors, log: Log) -> None:
         """Tells which actors died since it was last told."""
