@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import sys
 import time
@@ -19,6 +20,7 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 from web_client import HOST, JSON, Client
 
 from trilith.agents.chance import LegalAgent
+from trilith.agents.registry import ZOO
 from trilith.support.files import write_json
 from trilith.web import work
 from trilith.web.guard import Guard
@@ -93,6 +95,49 @@ def test_frames_show_the_fall_of_what_moves_and_end_where_it_rests(client: Clien
     assert heights[:10] == sorted(heights[:10], reverse=True)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_block_put_down_exactly_at_rest_has_no_film_and_is_no_error(client: Client, task: str) -> None:
+    [first] = begin(client, task, 0)
+    [slot, y] = [0, 0.35]
+    for x in (-7.4, -6.5, 6.5, 7.4):
+        state, height = first["state"], y
+        for _ in range(6):  # the block at rest, then let go just where it rests
+            answer = client.post("step", {"state": state, "placement": [slot, x, height, False]})
+            assert answer.status == 200, answer.body
+            after = json.loads(answer.json()["state"])
+            height = after["scene"]["pose"][-1 if len(after["scene"]["pose"]) > len(json.loads(state)["scene"]["pose"]) else slot][1]
+    settled = type("Settled", (), {"frames": np.zeros((2, 9, 3))})
+    assert pack_frames(settled) is None  # type: ignore[arg-type]
+
+
+def test_where_an_obstacle_was_hit_score_and_total_agree(client: Client) -> None:
+    hits = 0
+    for seed in range(30):
+        state, rng, total = start("silhouette", 7, np.random.default_rng(seed)), np.random.default_rng(seed), 0.0
+        while not state.ended:
+            [placed] = LegalAgent().act([state], [rng])
+            assert placed is not None
+            answer = json.loads(work.place(state, placed, False))
+            state = step(state, placed).state
+            total = state.total
+        if state.ended == "obstacle_hit":
+            hits += 1
+            assert answer["view"]["score"] - answer["view"]["cost"] == pytest.approx(total)
+    assert hits >= 5
+
+
+def test_ideas_are_where_a_block_can_be_and_none_is_another_s_twin(client: Client) -> None:
+    for task in ("silhouette", "connecting", "covering_hard"):
+        for seed in range(3):
+            [first] = begin(client, task, "hardest", seed)
+            for agent in ("fast", "legal", "planner"):
+                found = client.post("ideas", {"state": first["state"], "agent": agent, "count": 12}).json()["ideas"]
+                places = [tuple(idea["placement"]) for idea in found]
+                assert places
+                assert all(abs(x) <= 7.5 and 0 <= y <= 15 for _, x, y, _ in places)
+                assert agent == "planner" or len(set(places)) == len(places)
+
+
 def test_a_very_long_fall_is_sent_in_fewer_frames() -> None:
     frames = np.zeros((1001, 9, 3))
     frames[:, 8, 0] = np.arange(1001) * 0.01
@@ -151,10 +196,20 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
     runs = [tmp_path / "a" / "best", tmp_path / "b" / "best"]
     for run in runs:
         run.mkdir(parents=True)
+        for suffix in (".json", ".safetensors"):
+            shutil.copy(ZOO / "fast" / f"silhouette{suffix}", run / f"last{suffix}")
     one, two = map(str, runs)
-    assert create_app(agents=["planner", one]).state.site.agents["best"] == (one, 0)
-    assert list(create_app(agents=[one, two], budget=0).state.site.agents)[-2:] == [one, two]
-    assert create_app(agents=[one], budget=7).state.site.agents["best + search"] == (one, 7)
+    assert create_app(agents=["planner", one]).state.site.roster.specs["best"] == (one, 0)
+    assert list(create_app(agents=[one, two], budget=0).state.site.roster.specs)[-2:] == [one, two]
+    roster = create_app(agents=[one], budget=7).state.site.roster
+    assert roster.specs["best + search"] == (one, 7)
+    assert "best" in roster.about["silhouette"]
+    assert "best" not in roster.about["covering"]
+    with pytest.raises(ValueError, match="was not trained for covering"):
+        roster.find("best", "covering")
+    (runs[0] / "last.json").unlink()
+    with pytest.raises(ValueError, match=r"last\.json"):
+        create_app(agents=[one])
     with pytest.raises(ValueError, match="no agent 'nobody'"):
         create_app(agents=["nobody"])
 

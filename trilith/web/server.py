@@ -27,10 +27,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import trilith.web.wire as wire
-from trilith.agents.registry import available, shipped
 from trilith.web.guard import LOOPBACK, Guard
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
+from trilith.web.roster import Roster
 from trilith.world.actions import CLEARANCE, OFFSETS
+from trilith.world.episode import State
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.world.tasks import TASKS, Task, get_task
@@ -58,10 +59,7 @@ Handler = Callable[[Request, dict[str, Any]], Awaitable[bytes]]
 
 
 class Site:
-    """What the handlers share: the two lanes of workers, the tasks and agents on offer, and the file that was opened.
-
-    The page calls an agent by its name, and a run by the last part of its path, or by all of it where two would be alike.
-    """
+    """What the handlers share: the two lanes of workers, the tasks and agents on offer, and the file that was opened."""
 
     def __init__(
         self,
@@ -74,17 +72,7 @@ class Site:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=tuple(self.tasks))
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=tuple(self.tasks))
-        known = available()
-        for name in agents:
-            if name not in known and not Path(name).exists():
-                raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
-        agents = [name for name in agents if name not in known]
-        labels = [Path(name).resolve().name for name in agents]
-        short = len({*known, *labels}) == len(known) + len(agents)
-        found = {name: name for name in known} | dict(zip(labels if short else agents, agents, strict=True))
-        self.agents = {label: (name, 0) for label, name in found.items()}
-        if budget:
-            self.agents |= {f"{label} + search": (name, budget) for label, name in found.items() if name in agents or shipped(name)}
+        self.roster = Roster(agents, budget, self.tasks)
         self.opened = opened
 
     @asynccontextmanager
@@ -106,20 +94,11 @@ class Site:
         self.physics.start()
         self.thinking.start()
 
-    def agent(self, name: Any) -> tuple[str, int]:
-        """What `load` calls the agent of a name, and its budget to search.
-
-        Only names on offer are looked up, so a client can name no path.
-        """
-        if not isinstance(name, str) or name not in self.agents:
-            raise ValueError(f"there is no agent of that name: choose {', '.join(self.agents)}")
-        return self.agents[name]
-
     def about(self) -> dict[str, Any]:
         """What the page needs to know before it asks for a scene."""
         return {
-            "tasks": [_describe(task) for task in self.tasks.values()],
-            "agents": list(self.agents),
+            "tasks": [{**_describe(task), "agents": self.roster.about[task.name]} for task in self.tasks.values()],
+            "agents": list(self.roster.specs),
             "roles": {role.name.lower(): int(role) for role in Role},
             "slots": SLOTS,
             "place_x": PLACE_X,
@@ -149,14 +128,24 @@ class Site:
         wire.fields(data, ("state", "agent"), ("seed", "forfeit"))
         seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
         forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
-        return await self.thinking.run("act", _going_on(data["state"]), self.agent(data["agent"]), seed, forfeit)
+        state = _going_on(data["state"])
+        return await self.thinking.run("act", state, self.roster.find(data["agent"], state.task), seed, forfeit)
 
     async def ideas(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and an agent; what it thinks."""
         wire.fields(data, ("state", "agent"), ("seed", "count"))
         seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
         count = wire.integer(data.get("count", 5), "count", 1, MAX_IDEAS)
-        return await self.thinking.run("ideas", _going_on(data["state"]), self.agent(data["agent"]), seed, count)
+        state = _going_on(data["state"])
+        return await self.thinking.run("ideas", state, self.roster.find(data["agent"], state.task), seed, count)
+
+    async def values(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A state, an agent and a slot; what the agent expects of that block in every place it considers."""
+        wire.fields(data, ("state", "agent", "slot"), ("seed",))
+        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
+        slot = wire.integer(data["slot"], "slot", 0, SLOTS - 1)
+        state = _going_on(data["state"])
+        return await self.thinking.run("values", state, self.roster.find(data["agent"], state.task), seed, slot)
 
     async def replay(self, request: Request, data: dict[str, Any]) -> bytes:
         """A recorded episode; all its states and falls."""
@@ -207,6 +196,7 @@ def create_app(
         "step": (site.step, wire.MAX_BODY, "application/json"),
         "act": (site.act, wire.MAX_BODY, "application/json"),
         "ideas": (site.ideas, wire.MAX_BODY, "application/json"),
+        "values": (site.values, wire.MAX_BODY, "application/json"),
         "replay": (site.replay, wire.MAX_BODY, "application/json"),
         "film": (site.film, wire.MAX_BODY, "image/gif"),
         "open": (site.open, wire.MAX_FILE, "application/json"),
@@ -315,7 +305,7 @@ def _static_routes() -> list[Route]:
     return [route("/", files["index.html"].read_bytes(), TYPES[".html"]), *routes]
 
 
-def _going_on(text: Any) -> Any:
+def _going_on(text: Any) -> State:
     state = wire.state(text)
     if state.ended:
         raise ValueError(f"this episode has ended ({state.ended})")
@@ -395,9 +385,11 @@ def run(
 
 
 @contextmanager
-def background(path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS) -> Iterator[str]:
+def background(
+    path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS, tasks: Sequence[str] = ()
+) -> Iterator[str]:
     """The address of a page served from a thread while the block runs, once it can answer: for tests and screenshots."""
-    app = create_app("127.0.0.1", path, agents, workers)
+    app = create_app("127.0.0.1", path, agents, workers, tasks=tasks)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from trilith.world.episode import Recording, State, Step, physics_from_json, placement_from_json
 from trilith.world.physics import TIME_STEP, Settled
-from trilith.world.scene import Placement
+from trilith.world.scene import Placement, Scene
 from trilith.world.tasks import Level, get_task, known_tasks
 
 MAX_BODY = 256 * 1024
@@ -205,9 +205,12 @@ def dumps(data: Any) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
-def moment(state: State) -> dict[str, Any]:
-    """A state for the page: its text, and what is worth showing of it that only the rules can tell."""
-    rules, scene = state.rules, state.scene
+def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
+    """A state for the page: its text, and what is worth showing of it that only the rules can tell.
+
+    `counted` is the scene that was scored last, if that is not the state's own.
+    """
+    rules, scene = state.rules, state.scene if counted is None else counted
     progress = rules.progress(scene)
     return {
         "state": dumps(state.to_json()),
@@ -222,10 +225,10 @@ def moment(state: State) -> dict[str, Any]:
     }
 
 
-def stepped(step: Step, placed: Placement | None, frames: bool = True) -> dict[str, Any]:
-    """What a placement led to, for the page."""
+def stepped(before: State, step: Step, placed: Placement | None, frames: bool = True) -> dict[str, Any]:
+    """What a placement led to, for the page. Where an obstacle was hit nothing new is earned: what counts is as it was before."""
     return {
-        **moment(step.state),
+        **moment(step.state, before.scene if step.state.ended == "obstacle_hit" else None),
         "placement": None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)],
         "reward": round(float(step.reward), 6),
         "frames": pack_frames(step.settled) if frames and step.settled is not None else None,
@@ -241,7 +244,9 @@ def pack_frames(settled: Settled) -> dict[str, Any] | None:
     moving = np.flatnonzero(np.ptp(film, axis=0).max(axis=1) > STILL / 4)
     film = film[:, moving]
     busy = np.flatnonzero((np.abs(film - settled.frames[-1, moving]) > STILL).any(axis=(1, 2)))
-    film = film[: busy[-1] + 2] if len(busy) else film[:0]
+    if not len(busy):
+        return None
+    film = film[: busy[-1] + 2]
     return {
         "dt": round(TIME_STEP * stride, 6),
         "rows": moving.tolist(),

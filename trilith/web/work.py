@@ -14,15 +14,13 @@ from trilith.agents.base import Agent
 from trilith.agents.chance import LegalAgent
 from trilith.agents.registry import load
 from trilith.search.config import SearchConfig
-from trilith.web.ideas import think
+from trilith.web.ideas import think, value_map
+from trilith.web.roster import Spec
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement
 from trilith.world.tasks import Level
 
 FILM_PIXELS = 400
-
-Spec = tuple[str, int]
-"""An agent: what `load` calls it, and how many simulations it makes before a decision."""
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
@@ -75,7 +73,7 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
         if state.ended:
             raise ValueError(f"placement {number} comes after the end of the episode ({state.ended})")
         after = step(state, placed, recording.forfeit, record=frames)
-        moments.append(wire.stepped(after, placed, frames))
+        moments.append(wire.stepped(state, after, placed, frames))
         state = after.state
     return _encode({"moments": moments})
 
@@ -87,7 +85,7 @@ def open_file(text: str) -> bytes:
 
 def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
     """One placement."""
-    return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
+    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
 
 
 def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
@@ -95,7 +93,7 @@ def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
     [placed] = _agent(spec, forfeit).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
-    return _encode(wire.stepped(step(state, placed, forfeit, record=True), placed))
+    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
 
 
 def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
@@ -116,6 +114,12 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
             ],
         }
     )
+
+
+def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
+    """What an agent expects of a block in every place it considers, as x, y, value; none of an agent that keeps no values."""
+    places = value_map(_agent(spec), state, _generator(seed, state), slot)
+    return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
 def film(recording: Recording) -> bytes:
@@ -141,5 +145,6 @@ JOBS: dict[str, Callable[..., bytes]] = {
     "place": place,
     "act": act,
     "ideas": ideas,
+    "values": values,
 }
 """Every job by its name."""

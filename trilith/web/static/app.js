@@ -6,11 +6,14 @@ import { Comparison } from "./compare.js";
 import { Episode } from "./episode.js";
 import { Figures } from "./figures.js";
 import { Files } from "./files.js";
+import { Guide } from "./guide.js";
 import { wireKeys } from "./keys.js";
 import * as link from "./link.js";
+import { hear, landed } from "./speak.js";
 import { Panel, Stage } from "./stage.js";
 import { Thinker } from "./think.js";
 import { describe } from "./tip.js";
+import { ValueMap } from "./values.js";
 import { RECORDED, Watcher } from "./watch.js";
 import { levelName } from "./words.js";
 
@@ -32,6 +35,8 @@ class App {
     this.build = new Builder(this);
     this.files = new Files(this);
     this.figures = new Figures(this);
+    this.values = new ValueMap(this);
+    this.guide = new Guide(this);
     this.stage.content = (panel, moving) => this.overlay(panel, moving);
     this.wire();
     wireKeys(this);
@@ -50,7 +55,8 @@ class App {
     if (this.compare.active) return { show };
     const { ghost, hover } = this.build;
     const ideas = ghost || moving ? null : this.think.shown;
-    return { show, ghost, ideas, lit: this.think.lit, hover: moving ? null : hover, sticky: this.sticky, keys: true };
+    const values = moving ? null : this.values.shown;
+    return { show, ghost, ideas, plan: this.think.plan, values, lit: this.think.lit, hint: this.guide.hint, hover: moving ? null : hover, sticky: this.sticky, keys: true };
   }
 
   wire() {
@@ -64,6 +70,7 @@ class App {
     $("task").addEventListener("change", () => { this.fillLevels($("task").value); go(); });
     $("level").addEventListener("change", go);
     $("seed").addEventListener("change", go);
+    $("next-level").addEventListener("click", () => this.attempt(() => this.load(this.nextLevel())));
     $("next").addEventListener("click", () => this.nextScene());
     $("random").addEventListener("click", () => this.randomScene());
     $("restart").addEventListener("click", () => this.jump(0));
@@ -92,7 +99,7 @@ class App {
     $("theme").addEventListener("click", () => this.toggleTheme());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.stage.recolour());
     addEventListener("hashchange", () => {
-      if (this.panel && location.hash.slice(1) !== link.encode(this.episode)) this.attempt(() => this.fromAddress());
+      if (this.panel && location.hash.slice(1) !== link.encode(this.episode)) this.goToAddress();
     });
   }
 
@@ -110,12 +117,53 @@ class App {
     return Number.isFinite(value) ? Math.min(Math.max(value, 0), 4294967295) : 0;
   }
 
-  /** Shows the scene of the address, or the first one where it says nothing. */
+  /** The same scene one level further; null after the last, and for an episode from a file. */
+  nextLevel() {
+    const { origin } = this.episode;
+    if (!origin) return null;
+    const { levels } = this.tasks.get(origin.task), next = levels[levels.indexOf(origin.level) + 1];
+    return next === undefined ? null : { ...origin, level: next };
+  }
+
+  /** The agents that can build in a task; one that cannot is not left chosen. */
+  offerAgents(task) {
+    const { agents } = this.tasks.get(task);
+    for (const [id, favourite] of [["agent", "planner"], ["rival", "scripted"]]) {
+      for (const option of $(id).options) option.disabled = option.value !== RECORDED && !(option.value in agents);
+      if ($(id).selectedOptions[0]?.disabled ?? true) $(id).value = favourite in agents ? favourite : Object.keys(agents)[0];
+    }
+  }
+
+  /** After Back, Forward or a change of the address: a moment of the episode that is shown, or else another scene. */
+  goToAddress() {
+    const { episode } = this, hash = location.hash.slice(1);
+    const index = episode.moments.findIndex((_, i) => link.encode(episode, i) === hash);
+    if (index < 0 || !episode.origin) return this.attempt(() => this.fromAddress());
+    if (this.compare.active) this.compare.close();
+    return this.jump(index);
+  }
+
+  /** Shows the scene of the address, or the first one where it says nothing; what is wrong with it is told. */
   async fromAddress() {
-    const wanted = link.decode(location.hash);
+    let wanted = { task: null, level: null, seed: null, placements: [] }, problem = null;
+    try {
+      wanted = link.decode(location.hash);
+    } catch (error) {
+      problem = error.message;
+    }
     const task = this.tasks.has(wanted.task) ? wanted.task : FIRST.task;
-    const level = this.tasks.get(task).levels.includes(wanted.level) ? wanted.level : wanted.task === task ? 0 : FIRST.level;
-    await this.load({ task, level, seed: wanted.seed ?? FIRST.seed }, wanted.placements);
+    if (wanted.task !== null && wanted.task !== task) problem = `The link names a task that is not here: ${wanted.task.slice(0, 40)}`;
+    const known = this.tasks.get(task).levels.includes(wanted.level);
+    if (problem === null && wanted.level !== null && !known) problem = `The link names a level that ${task} does not have: ${String(wanted.level).slice(0, 40)}`;
+    const origin = { task, level: known ? wanted.level : wanted.task === task ? 0 : FIRST.level, seed: wanted.seed ?? FIRST.seed };
+    try {
+      await this.load(origin, problem === null ? wanted.placements : []);
+    } catch (error) {
+      if (problem !== null || !wanted.placements.length) throw error;
+      problem = `The link cannot be followed: ${error.message}`;
+      await this.load(origin);
+    }
+    if (problem !== null) this.say(`${problem}${problem.endsWith(".") ? "" : "."} This is another scene.`, "bad");
   }
 
   /** A scene by its task, level and seed, with placements made in it. */
@@ -152,6 +200,8 @@ class App {
     this.fillLevels(task);
     $("level").value = String(level);
     $("seed").value = episode.origin?.seed ?? "";
+    this.offerAgents(task);
+    this.values.offer();
     this.figures.describe(this.tasks.get(task));
     this.update();
   }
@@ -215,7 +265,9 @@ class App {
     const { panel } = this, rest = this.stage.show(panel, moment.frames, this.speed);
     this.update();
     await rest;
-    if (this.panel === panel && this.episode.now === moment) this.update();
+    if (this.panel !== panel || this.episode.now !== moment) return;
+    this.update();
+    hear(landed(this.about, this.episode.moments[this.episode.cursor - 1], moment));
   }
 
   /** Goes to a moment of the episode: undo and redo, as far as one likes. */
@@ -233,9 +285,19 @@ class App {
     if (!this.panel) return;
     this.figures.update();
     const hash = link.encode(this.episode);
-    if (location.hash.slice(1) !== hash) history.replaceState(null, "", hash ? `#${hash}` : location.pathname);
+    if (location.hash.slice(1) !== hash) {
+      // So that Back leads to what was seen before, not off the page; all that an agent builds in one go is one step of that.
+      const { run } = this.watch, again = this.arrived === undefined || run?.told;
+      history[again ? "replaceState" : "pushState"](null, "", hash ? `#${hash}` : location.pathname);
+      if (run) run.told = true;
+    }
+    this.arrived = true;
     if (this.build.hover != null) this.build.look(null);
     if (!this.watch.playing && !this.panel.fall) this.think.refresh();
+    if (!this.panel.fall) {
+      this.values.offer();
+      this.values.refresh();
+    }
     this.stage.invalidate();
   }
 
@@ -289,7 +351,8 @@ async function main() {
   } catch { /* as above */ }
   const app = new App(await api.about());
   window.trilith = app; // for the console, and for whoever drives the page
-  await app.attempt(() => app.fromAddress());
+  if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.guide.start());
+  else await app.attempt(() => app.fromAddress());
   if (!app.panel) await app.attempt(() => app.load(FIRST));
   if (app.about.opened && !location.hash.includes("build=")) await app.attempt(async () => app.files.offer(await api.opened()));
   document.body.dataset.ready = "true";

@@ -3,6 +3,7 @@
 import { clamp, inside, landing, objection, snapped } from "./geometry.js";
 
 const NUDGE = 0.35, FINE = 0.05; // metres an arrow moves a block
+const RESTING = 0.001; // metres above the floor at which a block that is dragged into it is held
 const FINGER = 46; // pixels that a block is lifted above a finger, which would hide it
 const round = (value) => Math.round(value * 1000) / 1000; // a link with millimetres is short enough
 
@@ -82,19 +83,26 @@ export class Builder {
 
   take(slot, x, y) {
     this.ghost = { slot, sticky: this.app.sticky };
+    this.app.values.choose(slot);
     this.moveTo(x, y);
   }
 
-  /** Moves the ghost to where a block would spawn: within bounds, snapped if wanted; below the floor it is back on its shelf. */
+  /**
+   * Moves the ghost to where a block would spawn: within bounds, on the floor rather than in it, snapped if wanted; far below
+   * the floor it is back on its shelf.
+   */
   moveTo(x, y) {
     const { app, ghost } = this, { about } = app, { state } = app.episode;
     [ghost.rawX, ghost.rawY] = [x, y];
     ghost.home = y < -1;
-    let place = [round(clamp(x, about.place_x)), round(clamp(y, about.place_y))];
+    const floor = state.scene.size[ghost.slot][1] / 2 + RESTING;
+    let place = [round(clamp(x, about.place_x)), round(Math.max(clamp(y, about.place_y), floor))];
     if (app.snap && !ghost.home) place = snapped(about, state, ghost.slot, ...place);
     [ghost.x, ghost.y] = ghost.home ? [x, y] : place;
     ghost.objection = ghost.home ? null : objection(about, state, ghost.slot, ghost.x, ghost.y);
-    ghost.landing = ghost.home ? y : landing(about, state, ghost.slot, ghost.x, ghost.y);
+    const below = ghost.home ? { top: y, obstacle: false } : landing(about, state, ghost.slot, ghost.x, ghost.y);
+    ghost.landing = below.top;
+    ghost.warning = below.obstacle ? "It would fall onto an obstacle." : null;
     ghost.sticky = app.sticky;
     app.stage.invalidate();
   }
@@ -141,6 +149,7 @@ export class Builder {
       const { about } = app;
       this.moveTo(clamp(this.ghost.rawX + dx * far, about.place_x), clamp(this.ghost.rawY + dy * far, about.place_y));
       if (this.ghost.objection) app.say(this.ghost.objection, "bad");
+      else if (this.ghost.warning) app.say(this.ghost.warning, "bad");
       else app.say(`At ${this.ghost.x.toFixed(2)}, ${this.ghost.y.toFixed(2)}.`);
     } else if (event.key === "Enter") this.drop();
     else if (event.key === "Escape") this.cancel();

@@ -2,7 +2,7 @@
 
 import { signed } from "./paint.js";
 import { Panel } from "./stage.js";
-import { REASONS } from "./words.js";
+import { reason } from "./words.js";
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -93,7 +93,7 @@ export class Comparison {
 
   title({ agent, episode }) {
     const { state, now } = episode, won = state.ended === "complete";
-    const end = state.ended ? ` · ${REASONS[state.ended].short}` : "";
+    const end = state.ended ? ` · ${reason(state.ended).short}` : "";
     return { name: agent, line: `reward ${signed(state.total)} · step ${state.steps} of ${now.view.max_steps}${end}`, won };
   }
 

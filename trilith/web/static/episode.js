@@ -16,7 +16,10 @@ export class Episode {
   get seed() { return this.origin?.seed ?? 0; }
   get canUndo() { return this.cursor > 0; }
   get canRedo() { return this.cursor < this.moments.length - 1; }
-  get placements() { return this.moments.slice(1, this.cursor + 1).map((moment) => moment.placement); }
+  get placements() { return this.upTo(this.cursor); }
+
+  /** The placements that led to a moment. */
+  upTo(cursor) { return this.moments.slice(1, cursor + 1).map((moment) => moment.placement); }
 
   push(moment) {
     this.moments.length = this.cursor + 1;

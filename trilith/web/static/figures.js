@@ -2,14 +2,27 @@
 
 import { signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
-import { REASONS } from "./words.js";
+import { sceneWords } from "./speak.js";
+import { reason } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const HINT = "Drag a block from below the floor into the scene, or press 1 to 7.";
 
 /** What a step earned, or how it ended if it earned nothing. */
-const label = ({ state, reward }) => (state.ended && !reward ? REASONS[state.ended].short : signed(reward));
+const label = ({ state, reward }) => (state.ended && !reward ? reason(state.ended).short : signed(reward));
 const tone = ({ reward }) => (reward > 0 ? "good" : reward < 0 ? "bad" : "");
+
+/** Makes a button work or not. Where it has the focus and no longer works, the scene gets the focus, not nobody. */
+function enable(id, on) {
+  if (!on && document.activeElement === $(id)) $("canvas").focus({ preventScroll: true });
+  $(id).disabled = !on;
+}
+
+/** Shows a button or not, with the same care. */
+function reveal(id, on) {
+  if (!on && document.activeElement === $(id)) $("canvas").focus({ preventScroll: true });
+  $(id).hidden = !on;
+}
 
 export class Figures {
   constructor(app) {
@@ -44,22 +57,26 @@ export class Figures {
     const playing = compare.active ? compare.playing : watch.playing;
     $("play").textContent = playing ? "Pause" : "Play";
     $("take").textContent = watch.taken ? "Hand back" : "Take over";
-    $("take").disabled = compare.active || !(watch.playing || watch.taken) || (watch.taken && Boolean(episode.ended));
-    $("step").disabled = playing || (compare.active ? compare.ended : app.agent === RECORDED ? !episode.canRedo : Boolean(episode.ended));
-    $("undo").disabled = compare.active || !episode.canUndo;
-    $("redo").disabled = compare.active || !episode.canRedo;
-    $("restart").disabled = compare.active || !episode.canUndo;
+    enable("take", !compare.active && (watch.playing || watch.taken) && !(watch.taken && episode.ended));
+    enable("step", !playing && !(compare.active ? compare.ended : app.agent === RECORDED ? !episode.canRedo : episode.ended));
+    enable("undo", !compare.active && episode.canUndo);
+    enable("redo", !compare.active && episode.canRedo);
+    enable("restart", !compare.active && episode.canUndo);
+    reveal("next-level", !compare.active && state.ended === "complete" && app.nextLevel() !== null);
+    $("scene-words").textContent = sceneWords(app.about, app.tasks.get(state.task), shown);
+    $("agent-about").textContent = app.tasks.get(state.task).agents[app.agent] ?? "";
+    app.guide.update(shown);
     $("compare").textContent = compare.active ? "Close" : "Compare";
     $("compare").classList.toggle("primary", compare.active);
     $("board").classList.toggle("two", compare.active);
-    for (const id of ["save", "film"]) $(id).disabled = compare.active || !episode.canUndo;
+    for (const id of ["save", "film"]) enable(id, !compare.active && episode.canUndo);
     document.body.dataset.playing = String(playing);
   }
 
   status(shown) {
     const { app } = this, { state } = shown, { ended } = state;
     if (app.compare.active) app.say("The same scene, built by both agents.");
-    else if (ended) app.say(`${REASONS[ended].long} Total reward ${state.total ? signed(state.total) : "0"}.`, REASONS[ended].good ? "good" : "bad");
+    else if (ended) app.say(`${reason(ended).long} Total reward ${state.total ? signed(state.total) : "0"}.`, reason(ended).good ? "good" : "bad");
     else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agent} is building.`);
     else if (app.watch.taken && shown.by !== "you") app.say("Your turn: drag a block, then hand back.");
     else if (shown.reward) app.say(`${signed(shown.reward)} for this block.`, shown.reward > 0 ? "good" : "bad");
@@ -86,6 +103,7 @@ export class Figures {
       }));
       return;
     }
+    const held = $("timeline").contains(document.activeElement);
     $("timeline").replaceChildren(...episode.moments.map((moment, i) => {
       const item = document.createElement("li"), button = document.createElement("button");
       button.type = "button";
@@ -100,5 +118,6 @@ export class Figures {
       item.append(button);
       return item;
     }));
+    if (held) $("timeline").querySelector("[aria-current]")?.focus({ preventScroll: true });
   }
 }

@@ -48,18 +48,19 @@ export class Files {
 
   saveJson() {
     this.give(new Blob([this.app.episode.recording(this.app.about.physics), "\n"], { type: "application/json" }), this.name(".json"));
-    this.app.say("Saved: it can be opened here again, and by trilith replay.");
+    this.app.say("Saved: Open… shows it again, as does trilith web with the name of the file.");
   }
 
   async saveFilm() {
     const button = document.getElementById("film"), name = this.name(".gif");
-    button.disabled = true;
+    if (button.getAttribute("aria-busy") === "true") return; // not disabled: that would take the focus away
+    button.setAttribute("aria-busy", "true");
     this.app.say("Making the film …");
     await this.app.attempt(async () => {
       this.give(await this.app.api.film(this.app.episode.recording(this.app.about.physics)), name);
       this.app.say("Saved the film.");
     });
-    button.disabled = false;
+    button.removeAttribute("aria-busy");
   }
 
   give(blob, name) {

@@ -52,9 +52,22 @@ export function snapPlaces(about, state, slot) {
   return places;
 }
 
-/** The offered place nearest to (x, y), a legal one if any is within reach; (x, y) itself if there is none near. */
-export function snapped(about, state, slot, x, y, reach = 1.5) {
-  let best = [x, y], least = reach * reach;
+/**
+ * Where a block let go at (x, y) was probably meant to be: onto a target of its size if one is near, since a hand is less steady
+ * than the rules are strict; otherwise the nearest legal place that agents choose from; (x, y) itself if there is none near.
+ */
+export function snapped(about, state, slot, x, y, reach = 1.5, near = 0.6) {
+  const { scene } = state, { roles } = about;
+  let best = null, least = near * near;
+  scene.role.forEach((role, row) => {
+    if (role !== roles.target || Math.abs(scene.size[row][0] - scene.size[slot][0]) > 1e-3) return;
+    const place = [clamp(scene.pose[row][0], about.place_x), clamp(scene.pose[row][1] + about.clearance, about.place_y)];
+    const away = (place[0] - x) ** 2 + (place[1] - y) ** 2;
+    if (away < least && objection(about, state, slot, ...place) === null) [best, least] = [place, away];
+  });
+  if (best) return best;
+  best = [x, y];
+  least = reach * reach;
   for (const place of snapPlaces(about, state, slot)) {
     const away = (place[0] - x) ** 2 + (place[1] - y) ** 2;
     if (away < least && objection(about, state, slot, ...place) === null) [best, least] = [place, away];
@@ -68,16 +81,16 @@ export function inside(px, py, [x, y, angle], [w, h]) {
   return Math.abs(dx * c + dy * s) <= w / 2 && Math.abs(dy * c - dx * s) <= h / 2;
 }
 
-/** How far below an upright block the first solid thing is: where its shadow falls. */
+/** How high the first solid thing below an upright block is, where its shadow falls, and whether that is an obstacle. */
 export function landing(about, state, slot, x, y) {
   const { scene } = state, { roles } = about, half = scene.size[slot][0] / 2;
-  let top = 0;
+  let top = 0, obstacle = false;
   scene.role.forEach((role, row) => {
     if (role !== roles.block && role !== roles.obstacle) return;
     const [ox, oy, angle] = scene.pose[row], [w, h] = scene.size[row];
     const c = Math.abs(Math.cos(angle)), s = Math.abs(Math.sin(angle));
     const high = oy + (w * s + h * c) / 2;
-    if (Math.abs(x - ox) < half + (w * c + h * s) / 2 && high < y && high > top) top = high;
+    if (Math.abs(x - ox) < half + (w * c + h * s) / 2 && high < y && high > top) [top, obstacle] = [high, role === roles.obstacle];
   });
-  return top;
+  return { top, obstacle };
 }

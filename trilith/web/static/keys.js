@@ -1,5 +1,7 @@
 // Everything that can be done with a mouse can be done with keys.
 
+import { hear } from "./speak.js";
+
 const $ = (id) => document.getElementById(id);
 
 export function wireKeys(app) {
@@ -9,9 +11,10 @@ export function wireKeys(app) {
     if (app.compare.active) return;
     const n = app.episode.state.scene.role.length, { hover } = app.build;
     app.build.look(hover == null ? (by > 0 ? 0 : n - 1) : (hover + by + n) % n);
+    hear(document.getElementById("tip").textContent.replaceAll("\n", ", "));
   };
   const actions = {
-    s: press("sticky"), g: press("snap"), i: press("ideas"), c: press("contacts"), p: press("play"), ".": press("step"), t: press("take"),
+    s: press("sticky"), g: press("snap"), i: press("ideas"), v: press("values"), k: () => app.stage.skip(), c: press("contacts"), p: press("play"), ".": press("step"), t: press("take"),
     n: press("next"), r: press("random"), z: undo, y: redo, o: look(1), O: look(-1), "?": press("help"),
     Escape: () => { app.build.look(null); $("rules-box").open = false; },
   };

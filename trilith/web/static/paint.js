@@ -2,7 +2,7 @@
 
 const BOTTOM = -2.75, WIDTH = 16.2; // metres that are always seen: the supply below the floor, and the scene's full width
 const COLOURS = ["sky", "shelf", "grid", "floor", "block", "block-line", "sticky", "sticky-line", "obstacle", "obstacle-line",
-  "target", "target-line", "done", "good", "bad", "idea", "ink", "muted", "glue", "contact", "covered", "surface"];
+  "target", "target-line", "done", "good", "bad", "idea", "ink", "muted", "glue", "contact", "covered", "surface", "block-ink", "warn", "accent"];
 
 /** The colours of the style sheet, by name. */
 export function readTheme() {
@@ -172,7 +172,7 @@ export function paint(ctx, view, theme, about, content) {
     } else if (each === roles.available) {
       const taken = content.ghost?.slot === row;
       block(ctx, view, theme, poses[row], size[row], content.sticky, taken ? 0.35 : 1);
-      if (content.keys) text(ctx, view, String(row + 1), poses[row][0], poses[row][1], theme.surface, 0.3);
+      if (content.keys) text(ctx, view, String(row + 1), poses[row][0], poses[row][1], theme["block-ink"], 0.3);
     }
   });
 
@@ -204,6 +204,16 @@ export function paint(ctx, view, theme, about, content) {
       if (!moving) dot(ctx, view, x + lx * c - ly * s, y + lx * s + ly * c, 5, theme.glue, theme["sticky-line"]);
     });
   }
+  if (moment.state.ended === "obstacle_hit" && !moving) { // which two touched
+    for (const [a, b] of scene.contact.filter((pair) => pair.some((row) => role[row] === roles.obstacle))) {
+      for (const row of [a, b]) box(ctx, view, poses[row], size[row], null, theme.bad, { thick: 0.1 });
+      ring(ctx, view, ...between(poses, size, a, b), Math.max(0.4 * view.scale, 12), theme.bad);
+    }
+  }
+  for (const row of content.hint ?? []) {
+    if (row < role.length) box(ctx, view, poses[row], size[row].map((side) => side + 0.24), null, theme.accent, { thick: 0.09 });
+  }
+  if (content.values) paintValues(ctx, view, theme, content.values);
   if (content.hover != null && content.hover < role.length) {
     box(ctx, view, poses[content.hover], size[content.hover], null, theme.ink, { thick: 0.06 });
   }
@@ -221,6 +231,30 @@ function block(ctx, view, theme, pose, size, sticky, alpha) {
   ctx.restore();
 }
 
+function ring(ctx, view, x, y, radius, colour) {
+  ctx.beginPath();
+  ctx.arc(view.x(x), view.y(y), radius, 0, 7);
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 3;
+  ctx.stroke();
+}
+
+/** From blue for the lowest value to yellow for the highest. */
+export const heat = (t) => `hsl(${250 - 200 * t} 85% ${38 + 22 * t}%)`;
+
+/** What an agent expects of a block, as a dot in each place; the best one has a ring. */
+function paintValues(ctx, view, theme, places) {
+  const values = places.map(([, , value]) => value), low = Math.min(...values), high = Math.max(...values);
+  const order = places.map((_, i) => i).sort((a, b) => values[a] - values[b]); // the best on top
+  const radius = Math.max(0.09 * view.scale, 2.5);
+  for (const i of order) dot(ctx, view, places[i][0], places[i][1], radius, heat(high > low ? (values[i] - low) / (high - low) : 1));
+  const best = places[order.at(-1)];
+  if (best) {
+    ring(ctx, view, best[0], best[1], 2 * radius, theme.ink);
+    text(ctx, view, signed(best[2]), best[0], best[1] + 0.45, theme.ink, 0.3, { halo: theme.surface });
+  }
+}
+
 function tick(ctx, view, theme, [x, y]) {
   const r = Math.max(0.13 * view.scale, 5);
   dot(ctx, view, x, y, r, theme.good);
@@ -234,7 +268,7 @@ function tick(ctx, view, theme, [x, y]) {
   ctx.stroke();
 }
 
-function paintIdeas(ctx, view, theme, { ideas, lit, moment }) {
+function paintIdeas(ctx, view, theme, { ideas, lit, moment, plan }) {
   if (!ideas) return;
   const { size } = moment.state.scene;
   const order = ideas.map((_, i) => i).reverse(); // the best on top
@@ -258,12 +292,12 @@ function paintIdeas(ctx, view, theme, { ideas, lit, moment }) {
     const x = placement[1], y = placement[2]; // values that would cover each other: the better one stays
     if (taken.some(([tx, ty]) => Math.abs(tx - x) * view.scale < 44 && Math.abs(ty - y) * view.scale < 16)) return;
     taken.push([x, y]);
-    text(ctx, view, signed(value), x, y, theme.ink, 0.3, { halo: theme.surface });
+    text(ctx, view, plan ? String(i + 1) : signed(value), x, y, theme.ink, 0.3, { halo: theme.surface });
   });
 }
 
 function paintGhost(ctx, view, theme, size, ghost) {
-  const colour = ghost.objection ? theme.bad : theme.good, extent = size[ghost.slot];
+  const words = ghost.objection ?? ghost.warning, colour = ghost.objection ? theme.bad : ghost.warning ? theme.warn : theme.good, extent = size[ghost.slot];
   if (!ghost.objection) { // where it falls to
     const half = extent[0] / 2;
     ctx.save();
@@ -283,10 +317,10 @@ function paintGhost(ctx, view, theme, size, ghost) {
   box(ctx, view, pose, extent, colour, null, { alpha: 0.28 });
   box(ctx, view, pose, extent, null, colour, { thick: 0.07 });
   if (ghost.sticky) dots(ctx, view, pose, extent, colour);
-  if (ghost.objection) {
-    const width = ghost.objection.length * Math.max(0.3 * view.scale, 10) * 0.27 / view.scale; // keep the words inside the picture
+  if (words) {
+    const width = words.length * Math.max(0.3 * view.scale, 10) * 0.27 / view.scale; // keep the words inside the picture
     const room = Math.max(view.width / view.scale / 2 - width, 0);
     const x = Math.min(Math.max(ghost.x, -room), room), above = view.y(ghost.y + 0.75) > view.top + 12;
-    text(ctx, view, ghost.objection, x, ghost.y + (above ? 0.75 : -0.75), theme.bad, 0.3, { halo: theme.surface });
+    text(ctx, view, words, x, ghost.y + (above ? 0.75 : -0.75), colour, 0.3, { halo: theme.surface });
   }
 }

@@ -3,6 +3,7 @@
 import { paint, readTheme, View } from "./paint.js";
 
 const GAP = 2; // pixels between two panels
+const LONG = 2; // seconds of a fall from which on the page offers to skip it
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** A place on the canvas where an episode is shown. */
@@ -48,6 +49,8 @@ export class Stage {
     this.theme = readTheme();
     this.firstFrame = false;
     this.asked = 0;
+    this.skipper = document.getElementById("skip");
+    this.skipper.addEventListener("click", () => this.skip());
     new ResizeObserver(() => this.invalidate()).observe(canvas);
   }
 
@@ -63,8 +66,15 @@ export class Stage {
     this.invalidate();
     if (!frames || frames.poses.length < 2 || quiet.matches) return Promise.resolve();
     return new Promise((resolve) => {
-      panel.fall = { frames, speed, began: performance.now(), resolve };
+      const long = frames.poses.length * frames.dt / speed > LONG;
+      panel.fall = { frames, speed, began: performance.now(), resolve, long };
     });
+  }
+
+  /** Ends all falls at once. */
+  skip() {
+    this.panels.forEach((panel) => panel.settle());
+    this.invalidate();
   }
 
   /** Draws soon, once, however often it is called; goes on by itself while something falls. */
@@ -112,6 +122,11 @@ export class Stage {
       paint(context, view, this.theme, this.about, { moment: panel.episode.now, poses, moving, ...this.content(panel, moving) });
       if (panel.title) this.caption(view, panel.title());
     });
+    const long = this.panels.some((panel) => panel.fall?.long);
+    if (this.skipper.hidden === long) {
+      if (!long && document.activeElement === this.skipper) canvas.focus({ preventScroll: true });
+      this.skipper.hidden = !long;
+    }
     if (this.firstFrame) { // for whoever measures how long a release takes to be seen
       this.firstFrame = false;
       if (performance.getEntriesByName("trilith:release").length) performance.measure("trilith:first-frame", "trilith:release");

@@ -2,9 +2,9 @@
 
 import { signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
+import { kind } from "./words.js";
 
 const COUNT = 5;
-const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
 
 export class Thinker {
   constructor(app) {
@@ -12,6 +12,7 @@ export class Thinker {
     this.on = false;
     this.about = null; // the state that the ideas are about
     this.ideas = [];
+    this.plan = false; // whether the ideas are one plan, to be followed in its order
     this.lit = null;
     this.stop = null;
     this.list = document.getElementById("ideas-list");
@@ -57,7 +58,10 @@ export class Thinker {
       const { source, ideas } = await app.api.ideas(app.episode.now.text, app.agent, app.episode.seed, COUNT, stop.signal);
       if (this.about !== key) return;
       this.ideas = ideas;
-      if (source === "agent") this.say(`Values of ${app.agent}.`);
+      this.plan = source === "plan";
+      const earns = ideas.reduce((sum, { value }) => sum + value, 0);
+      if (source === "agent") this.say(`Values of ${app.agent}: what it expects from here to the end.`);
+      else if (this.plan) this.say(ideas.length ? `The plan of ${app.agent} from here, which earns ${signed(earns)}.` : `${app.agent} would stop here: it sees nothing more to gain.`);
       else this.say(`${app.agent} keeps no values: these are rewards of one placement ahead, by physics.`);
     } catch (error) {
       if (error.name !== "AbortError") this.say(error.message);
@@ -73,14 +77,14 @@ export class Thinker {
   show() {
     if (!this.on) this.say("");
     this.lit = null;
-    const { size } = this.app.episode.state.scene;
+    const { size } = this.app.episode.state.scene, held = this.list.contains(document.activeElement);
     this.list.replaceChildren(...this.ideas.map((idea, i) => {
       const item = document.createElement("li"), button = document.createElement("button");
       const [slot, x, y, sticky] = idea.placement;
       button.type = "button";
       button.title = "Place it";
       const what = document.createElement("span"), value = document.createElement("b");
-      what.textContent = `${KINDS[size[slot][0]] ?? "block"}${sticky ? ", sticky" : ""} at ${x.toFixed(2)}, ${y.toFixed(2)}`;
+      what.textContent = `${this.plan ? `${i + 1}. ` : ""}${kind(size[slot][0])}${sticky ? ", sticky" : ""} at ${x.toFixed(2)}, ${y.toFixed(2)}`;
       value.textContent = `${idea.chosen ? "its choice " : ""}${idea.value == null ? "" : signed(idea.value)}`;
       if (idea.visits != null) value.textContent += ` · ${idea.visits} visits`;
       button.append(what, value);
@@ -93,6 +97,7 @@ export class Thinker {
       item.append(button);
       return item;
     }));
+    if (held) (this.list.querySelector("button") ?? document.getElementById("canvas")).focus({ preventScroll: true });
     this.app.stage.invalidate();
   }
 }

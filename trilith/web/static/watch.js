@@ -21,15 +21,26 @@ export class Watcher {
       if (app.agent === RECORDED) app.jump(0);
       else app.replaceEpisode(app.episode.fresh());
     }
-    const run = this.run = {};
+    await this.during({}, async (run) => {
+      while (this.run === run && !this.finished()) await this.advance(run);
+    });
+  }
+
+  /** Does something as a run, and afterwards pauses; an error is told last, so that nothing is written over it. */
+  async during(run, work) {
+    const { app } = this;
+    this.run = run;
     this.taken = false;
     app.update();
+    let failed = null;
     try {
-      while (this.run === run && !this.finished()) await this.advance(run);
+      await work(run);
     } catch (error) {
-      if (this.run === run) app.fail(error);
+      failed = error;
     }
-    if (this.run === run) this.pause();
+    if (this.run !== run) return;
+    this.pause();
+    if (failed) app.fail(failed);
   }
 
   finished() {
@@ -93,15 +104,7 @@ export class Watcher {
       return;
     }
     if (this.finished()) return;
-    const run = this.run = { once: true };
-    this.taken = false;
-    this.app.update();
-    try {
-      await this.advance(run);
-    } catch (error) {
-      if (this.run === run) this.app.fail(error);
-    }
-    if (this.run === run) this.pause();
+    await this.during({ once: true }, (run) => this.advance(run));
   }
 
   /** A person builds on. What the agent was about to do is dropped. */

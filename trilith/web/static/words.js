@@ -11,6 +11,14 @@ export const REASONS = {
   bad_simulation: { short: "bad simulation", long: "The end: the simulation failed." },
 };
 
+/** Of a reason that this page does not know, its name. */
+export const reason = (name) => REASONS[name] ?? { short: name.replaceAll("_", " "), long: `The end: ${name.replaceAll("_", " ")}.` };
+
+const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
+
+/** What a block of a width is called. */
+export const kind = (width) => KINDS[width] ?? "block";
+
 const WORDS = {
   nine_targets: "nine targets", double_the_targets: "double the targets",
   mixed_height_targets: "mixed heights", additional_layer: "additional layer",

@@ -1,0 +1,132 @@
+"""Building by hand in a real browser: what helps a hand that is not as steady as the rules are strict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from visitor import Visitor, visit
+
+from trilith.world.episode import start
+from trilith.world.scene import Role
+
+TOWER = "task=silhouette&level=1&seed=2"
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "device_scale_factor": 2}
+
+
+@pytest.mark.parametrize("y", [0.3, 0.0, -0.5])
+def test_a_block_dragged_to_or_below_the_floor_rests_on_it(visitor: Visitor, y: float) -> None:
+    visitor.open(TOWER)
+    visitor.page.click("#snap")
+    visitor.drag(0, 6.5, y)
+    assert visitor.state()["steps"] == 1
+    assert visitor.state()["scene"]["pose"][-1][:2] == pytest.approx([6.5, 0.35], abs=0.02)
+
+
+def test_a_ghost_that_would_fall_onto_an_obstacle_is_amber_and_says_so(visitor: Visitor) -> None:
+    scene = start("silhouette", 7, np.random.default_rng(3)).scene
+    x, y = max(((x, y) for x, y, _ in scene.pose[scene.rows(Role.OBSTACLE)]), key=lambda at: at[1])
+    visitor.open("task=silhouette&level=7&seed=3")
+    visitor.page.click("#snap")
+    visitor.lift(0, float(x), float(y) + 2.5)
+    ghost = visitor.page.evaluate("() => trilith.build.ghost")
+    assert (ghost["objection"], ghost["warning"]) == (None, "It would fall onto an obstacle.")
+    r, g, b = visitor.page.evaluate(
+        """([x, y]) => {
+            const { stage } = trilith, view = stage.layout()[0], ratio = devicePixelRatio;
+            stage.draw(performance.now());
+            const [px, py] = [view.x(x - 0.35 + 0.035) * ratio, view.y(y) * ratio];
+            return [...stage.context.getImageData(Math.round(px), Math.round(py), 1, 1).data].slice(0, 3);
+        }""",
+        [ghost["x"], ghost["y"]],
+    )
+    assert r > g > b, "amber"
+    visitor.page.mouse.move(*visitor.point(7.4, 6.0))
+    assert visitor.page.evaluate("() => trilith.build.ghost.warning") is None
+    visitor.page.mouse.up()
+    visitor.rest()
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
+def test_aimed_with_a_hand_s_noise_of_three_pixels_a_placement_scores(browser: Any, site: str, options: dict[str, Any]) -> None:
+    """Targets on the floor, of all sizes, each aimed at with seeded noise and nothing else changed on the page."""
+    rng, scored = np.random.default_rng(0), 0
+    with visit(browser, site, **options) as visitor:
+        for seed in range(12):
+            visitor.open(f"task=silhouette&level=0&seed={seed}")
+            scene = visitor.state()["scene"]
+            row = scene["role"].index(Role.TARGET)
+            (x, y, _), (w, _) = scene["pose"][row], scene["size"][row]
+            slot = [width for width, _ in scene["size"][:7]].index(w)
+            visitor.lift(slot, x, y)
+            px, py = visitor.point(x, y)
+            dx, dy = rng.normal(0, 3, 2)
+            visitor.page.mouse.move(px + dx, py + dy)
+            visitor.page.mouse.up()
+            visitor.rest()
+            scored += visitor.text("#score") == "1"
+    assert scored >= 11
+
+
+def test_a_guide_leads_through_the_first_build_and_then_on_to_the_next_level(visitor: Visitor) -> None:
+    visitor.open()
+    assert visitor.page.is_visible("#guide")
+    for k in range(2):
+        slot, target = visitor.page.evaluate("() => trilith.guide.hint")
+        pose = visitor.state()["scene"]["pose"][target]
+        assert ("Drag the outlined", "+1: the target is filled")[k] in visitor.text("#guide-words")
+        visitor.drag(slot, pose[0] + 0.1, pose[1])
+    assert "both targets are filled" in visitor.text("#guide-words")
+    visitor.page.click("#next-level")
+    visitor.page.wait_for_function("() => trilith.episode.state.level === 2")
+    assert not visitor.page.is_visible("#guide")
+    assert not visitor.page.is_visible("#next-level")
+    visitor.page.click("#guide-start")
+    visitor.page.wait_for_selector("#guide:not([hidden])")
+    visitor.drag(0, -7.0, 5.0)
+    assert "Undo" in visitor.text("#guide-words")
+    visitor.page.click("#guide-end")
+    visitor.open()
+    assert not visitor.page.is_visible("#guide"), "whoever has closed it is not guided again"
+
+
+def test_every_agent_says_whether_and_how_it_learned(visitor: Visitor) -> None:
+    visitor.open(TOWER)
+    for agent in visitor.page.evaluate("() => Object.keys(trilith.about.tasks[0].agents)"):
+        visitor.page.select_option("#agent", agent)
+        words = visitor.text("#agent-about")
+        assert ("that learned this task by" if agent.startswith("fast") else "It has learned nothing.") in words
+    assert "planner showed it" in words
+    assert "tries 50 placements" in words
+
+
+def test_the_planner_s_ideas_are_its_plan(visitor: Visitor) -> None:
+    visitor.open("task=silhouette&level=3&seed=1")
+    visitor.page.select_option("#agent", "planner")
+    visitor.page.click("#ideas")
+    visitor.page.wait_for_selector("#ideas-list li")
+    assert visitor.text("#ideas-note") == "The plan of planner from here, which earns +4."
+    planned = visitor.page.evaluate("() => trilith.think.ideas.map(({ placement }) => placement)")
+    visitor.page.select_option("#speed", "16")
+    visitor.page.click("#ideas")
+    visitor.page.click("#play")
+    visitor.wait_for_end()
+    assert visitor.page.evaluate("() => trilith.episode.placements") == planned
+
+
+def test_an_agent_s_values_are_a_map_of_places_for_the_chosen_block(visitor: Visitor) -> None:
+    visitor.open(TOWER)
+    visitor.page.click("#values")
+    visitor.page.wait_for_selector("#values-note:not([hidden])")
+    visitor.page.wait_for_function("() => document.getElementById('values-note').textContent.includes('keeps no values')")
+    visitor.page.select_option("#agent", "fast")
+    visitor.page.wait_for_function("() => trilith.values.shown")
+    small = visitor.page.evaluate("() => trilith.values.shown")
+    visitor.page.keyboard.press("7")  # the large one, in the hand
+    visitor.page.wait_for_function("() => trilith.values.shown")
+    large = visitor.page.evaluate("() => trilith.values.shown")
+    assert small != large
+    assert all(abs(x) <= 7.5 and 0 <= y <= 15 for x, y, _ in small + large)
+    assert len({(x, y) for x, y, _ in small}) == len(small) > 20
+    assert "Blue" in visitor.text("#values-note")

@@ -1,0 +1,205 @@
+"""What the page tells, and to whom: errors that stay, links that are wrong, focus, history, screen readers, contrast."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from visitor import Visitor, visit
+
+from trilith.cli.main import COMMANDS
+from trilith.world.episode import start
+from trilith.world.scene import Role
+
+STATIC = Path(__file__).parents[2] / "trilith" / "web" / "static"
+TOWER = "task=silhouette&level=1&seed=2"
+
+
+def drop(visitor: Visitor, x: float = -6.5, y: float = 3.0) -> None:
+    visitor.page.evaluate("([x, y]) => trilith.place([0, x, y, false])", [x, y])
+    visitor.rest()
+
+
+@pytest.mark.parametrize("button", ["#play", "#step"])
+def test_an_error_while_an_agent_builds_is_not_written_over(browser: Any, site: str, button: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()  # not `visit`: the console tells of the connection that is cut
+    visitor = Visitor(page, site)
+    visitor.open(TOWER)
+    drop(visitor)
+    page.route("**/api/act", lambda route: route.abort())
+    page.click(button)
+    page.wait_for_function("() => !trilith.watch.playing && document.getElementById('status').dataset.tone === 'bad'")
+    page.wait_for_timeout(300)
+    assert visitor.text("#status") == "The server does not answer. Is it still running?"
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("task=castle&level=1&seed=2", "a task that is not here: castle"),
+        ("task=silhouette&level=99&seed=2", "a level that silhouette does not have: 99"),
+        ("task=silhouette&level=1&seed=many", "seed must be a whole number"),
+        ("task=silhouette&level=1&seed=99999999999", "seed must be a whole number"),
+        ("task=silhouette&level=1&seed=2&build=1,2", "a placement that cannot be read: 1,2"),
+        ("task=silhouette&level=1&seed=2&build=x;x", "cannot be followed: placement 2 comes after the end"),
+        ("tusk=silhouette", "a part that cannot be read: tusk=silhouette"),
+    ],
+)
+def test_a_bad_link_says_what_is_wrong_with_it_and_shows_something(browser: Any, site: str, address: str, words: str) -> None:
+    context = browser.new_context()
+    visitor = Visitor(context.new_page(), site)
+    visitor.open(address)
+    assert words in visitor.text("#status")
+    assert visitor.page.get_attribute("#status", "data-tone") == "bad"
+    assert visitor.state()["steps"] == 0
+    context.close()
+
+
+def test_an_agent_that_cannot_build_in_the_task_cannot_be_chosen(browser: Any) -> None:
+    pytest.importorskip("starlette")
+    from trilith.web.server import background
+
+    with background(workers=1, tasks=["own_task:Tower"]) as url, visit(browser, url) as visitor:
+        visitor.open("task=silhouette&level=1&seed=2")
+        visitor.page.select_option("#agent", "fast")
+        visitor.page.select_option("#task", "own_task:Tower")
+        visitor.page.wait_for_function("() => trilith.episode.state.task === 'own_task:Tower'")
+        disabled = visitor.page.eval_on_selector_all("#agent option:disabled", "all => all.map(({ value }) => value)")
+        assert {"fast", "fast + search", "planner"} <= set(disabled)
+        assert visitor.page.input_value("#agent") not in disabled
+        assert visitor.page.input_value("#rival") not in disabled
+
+
+def test_the_page_names_no_command_that_there_is_not() -> None:
+    named = {word for path in STATIC.glob("*.*") for word in re.findall(r"\btrilith ([a-z]+)", path.read_text())}
+    assert named <= set(COMMANDS)
+    assert "web" in named
+
+
+def test_after_an_obstacle_was_hit_score_and_total_agree_and_the_pair_is_marked(visitor: Visitor) -> None:
+    scene = start("silhouette", 7, np.random.default_rng(3)).scene
+    row = max(scene.rows(Role.OBSTACLE).tolist(), key=lambda row: scene.pose[row, 1])
+    visitor.open("task=silhouette&level=7&seed=3")
+    x, y = scene.pose[row, :2].tolist()
+    drop(visitor, x, y + 1.5)
+    assert visitor.state()["ended"] == "obstacle_hit"
+    assert (visitor.text("#score"), visitor.text("#total")) == ("0", "0")
+    red = visitor.page.evaluate(
+        """([x, y]) => {
+            const { stage } = trilith, view = stage.layout()[0], bad = stage.theme.bad, wide = Math.round(view.scale);
+            stage.draw(performance.now());
+            const [left, top] = [view.x(x) * devicePixelRatio - wide, view.y(y) * devicePixelRatio - wide];
+            const { data } = stage.context.getImageData(left, top, 2 * wide, 2 * wide);
+            const [r, g, b] = bad.match(/[0-9a-f]{2}/g).map((each) => parseInt(each, 16));
+            let count = 0;
+            for (let i = 0; i < data.length; i += 4) count += data[i] === r && data[i + 1] === g && data[i + 2] === b;
+            return count;
+        }""",
+        [x, y],
+    )
+    assert red > 30
+
+
+def test_a_long_line_of_an_idea_is_not_cut_off(visitor: Visitor) -> None:
+    visitor.open(TOWER)
+    visitor.page.select_option("#agent", "legal")
+    visitor.page.click("#ideas")
+    visitor.page.wait_for_selector("#ideas-list li")
+    visitor.page.evaluate(
+        """() => {
+            trilith.think.ideas[0] = { placement: [3, -5.25, 10.35, true], value: -3.25, visits: 150, line: [], chosen: true };
+            trilith.think.show();
+        }"""
+    )
+    button = visitor.page.query_selector("#ideas-list li button")
+    assert button is not None
+    inside = """(button) => {
+        const box = button.getBoundingClientRect(), side = document.querySelector(".side").getBoundingClientRect();
+        const within = ({ left, right }) => left >= box.left && right <= box.right + 0.5;
+        return box.right <= side.right && [...button.children].every((child) => within(child.getBoundingClientRect()));
+    }"""
+    assert "150 visits" in button.inner_text()
+    assert button.evaluate(inside)
+    assert button.evaluate(
+        "(button) => button.getBoundingClientRect().right <= document.querySelector('.side').getBoundingClientRect().right"
+    )
+
+
+def test_a_long_fall_can_be_skipped(visitor: Visitor) -> None:
+    visitor.open(TOWER)
+    visitor.page.select_option("#speed", "0.5")
+    for how in ("click", "key"):
+        visitor.page.evaluate("() => { trilith.place([0, -6.5, 14.5, false]); }")
+        visitor.page.wait_for_selector("#skip:not([hidden])")
+        if how == "click":
+            visitor.page.click("#skip")
+        else:
+            visitor.page.keyboard.press("k")
+        visitor.page.wait_for_function("() => !trilith.panel.fall", timeout=500)
+        visitor.page.wait_for_selector("#skip", state="hidden")
+        visitor.page.evaluate("() => trilith.jump(0)")
+
+
+def test_back_undoes_what_was_seen_and_does_not_leave_the_page(visitor: Visitor) -> None:
+    visitor.open("task=connecting&level=0&seed=3")
+    drop(visitor)
+    drop(visitor, 6.5)
+    visitor.page.select_option("#level", "1")
+    visitor.page.wait_for_function("() => trilith.episode.state.level === 1")
+    for level, steps in ((0, 2), (0, 1), (0, 0)):
+        visitor.page.go_back()
+        visitor.page.wait_for_function(
+            "([level, steps]) => trilith.episode.state.level === level && trilith.episode.state.steps === steps", arg=[level, steps]
+        )
+    visitor.page.go_forward()
+    visitor.page.wait_for_function("() => trilith.episode.state.steps === 1")
+
+
+def test_focus_stays_on_the_page_after_a_button_that_disables_itself(visitor: Visitor) -> None:
+    visitor.open("task=connecting&level=0&seed=3")
+    for button in ("#undo", "#restart", "#redo"):
+        if button != "#redo":
+            drop(visitor)
+        visitor.page.focus(button)
+        visitor.page.keyboard.press("Enter")
+        visitor.page.wait_for_timeout(150)
+        assert visitor.page.is_disabled(button)
+        assert visitor.page.evaluate("() => document.activeElement.id") == "canvas"
+    visitor.page.focus("#timeline li:first-child button")
+    visitor.page.keyboard.press("Enter")
+    assert visitor.page.evaluate("() => document.activeElement.textContent") == "start"
+
+
+def test_a_screen_reader_hears_the_scene_and_what_became_of_a_block(visitor: Visitor) -> None:
+    visitor.open(TOWER)
+    words = visitor.page.get_attribute("#canvas", "aria-describedby")
+    text = visitor.page.text_content(f"#{words}") or ""
+    assert "2 targets: " in text
+    assert "7 available blocks: 1 small" in text
+    drop(visitor)
+    assert "1 block: small at -6.50" in (visitor.page.text_content(f"#{words}") or "")
+    visitor.page.wait_for_function("() => document.getElementById('heard').textContent.startsWith('The small block came to rest at -6.50')")
+    assert visitor.page.get_attribute("#heard", "aria-live") == "polite"
+    visitor.page.keyboard.press("o")
+    assert "available block 0" in (visitor.page.text_content("#heard") or "")
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_numbers_on_blocks_can_be_read_in_light_and_dark() -> None:
+    themes = re.findall(r"color-scheme: (?:light|dark);\n(.*?)\n\}", (STATIC / "style.css").read_text(), re.DOTALL)
+    assert len(themes) == 3
+    for theme in themes:
+        colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", theme))
+        for block in ("block", "sticky"):
+            light, dark = sorted((_luminance(colours["block-ink"]), _luminance(colours[block])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (block, colours[block])

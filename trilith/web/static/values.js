@@ -1,0 +1,86 @@
+// The value map: what the chosen agent expects of a block, in every place it considers.
+
+import { signed } from "./paint.js";
+import { RECORDED } from "./watch.js";
+import { kind } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+
+export class ValueMap {
+  constructor(app) {
+    this.app = app;
+    this.places = null;
+    this.about = null; // agent, block and state that the places are about
+    this.stop = null;
+    $("values").addEventListener("change", () => this.refresh());
+    $("values-slot").addEventListener("change", () => this.refresh());
+  }
+
+  get on() { return $("values").checked; }
+
+  key() {
+    const { app } = this;
+    return `${app.agent}|${$("values-slot").value}|${app.episode.now.text}`;
+  }
+
+  /** The places to draw now: none while they are of another state, block or agent. */
+  get shown() { return this.on && this.about === this.key() ? this.places : null; }
+
+  /** The kinds of block that are left, each by its first slot. */
+  offer() {
+    const { scene } = this.app.episode.state, { roles, slots } = this.app.about, kinds = new Map();
+    for (let slot = 0; slot < slots; slot++) {
+      const name = kind(scene.size[slot][0]);
+      if (scene.role[slot] === roles.available && !kinds.has(name)) kinds.set(name, slot);
+    }
+    const before = kind(scene.size[Number($("values-slot").value)]?.[0]);
+    $("values-slot").replaceChildren(...[...kinds].map(([name, slot]) => new Option(name, slot)));
+    if (kinds.has(before)) $("values-slot").value = String(kinds.get(before));
+  }
+
+  /** The map of the block that was taken into the hand. */
+  choose(slot) {
+    const { scene } = this.app.episode.state;
+    const same = [...$("values-slot").options].find((option) => scene.size[Number(option.value)][0] === scene.size[slot][0]);
+    if (!same || same.selected) return;
+    same.selected = true;
+    this.refresh();
+  }
+
+  async refresh() {
+    const { app } = this, key = this.key();
+    if (!this.on || app.compare.active) {
+      this.stop?.abort();
+      this.about = null;
+      this.say("");
+    } else if (this.about !== key) {
+      this.stop?.abort();
+      this.about = key;
+      this.places = null;
+      this.say("");
+      if (!app.episode.ended && app.agent !== RECORDED && $("values-slot").value !== "") await this.ask(key);
+    }
+    app.stage.invalidate();
+  }
+
+  async ask(key) {
+    const { app } = this, stop = this.stop = new AbortController();
+    this.say(`${app.agent} is thinking …`);
+    try {
+      const places = await app.api.values(app.episode.now.text, app.agent, app.episode.seed, Number($("values-slot").value), stop.signal);
+      if (this.about !== key) return;
+      this.places = places?.length ? places : null;
+      const values = (places ?? []).map(([, , value]) => value);
+      if (!places) this.say(`${app.agent} keeps no values: choose an agent that has learned.`);
+      else if (!places.length) this.say("It considers no place for this block.");
+      else this.say(`Blue ${signed(Math.min(...values))} to yellow ${signed(Math.max(...values))}: what ${app.agent} expects to earn in all with this block there.`);
+    } catch (error) {
+      if (error.name !== "AbortError") this.say(error.message);
+    }
+  }
+
+  say(line) {
+    $("values-note").textContent = line;
+    $("values-note").hidden = !line;
+  }
+}
