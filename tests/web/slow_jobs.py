@@ -36,6 +36,12 @@ def _act(*arguments: Any) -> bytes:
     return _sleep(60.0)
 
 
+def _film(recording: Any, folder: str) -> bytes:
+    Path(folder).mkdir()
+    Path(folder, "half.gif").touch()
+    return _sleep(60.0)
+
+
 def _refuse() -> bytes:
     raise ValueError("no")
 
@@ -48,4 +54,4 @@ def _die() -> bytes:
     os._exit(3)
 
 
-JOBS = {"sleep": _sleep, "pid": _pid, "threads": _threads, "act": _act, "refuse": _refuse, "fail": _fail, "die": _die}
+JOBS = {"sleep": _sleep, "pid": _pid, "threads": _threads, "act": _act, "film": _film, "refuse": _refuse, "fail": _fail, "die": _die}

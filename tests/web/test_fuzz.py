@@ -34,6 +34,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "step": {"state": _text, "placement": [1, -6.5, 3.0, False]},
     "act": {"state": _text, "agent": "legal", "seed": 0},
     "ideas": {"state": _text, "agent": "legal", "seed": 0, "count": 2},
+    "values": {"state": _text, "agent": "legal", "seed": 0, "slot": 1},
     "replay": {"recording": _recording},
     "film": {"recording": _recording},
     "open": {"text": _recording},
@@ -153,7 +154,10 @@ NONSENSE = st.tuples(
         ),
     ),
     st.sampled_from(
-        [(HOST, JSON)] * 6 + [(HOST,), (JSON,), (("host", "evil.example"), JSON), (HOST, JSON, ("origin", "http://evil.example"))]
+        [(HOST, JSON)] * 8
+        + [(HOST,), (JSON,), (("host", "evil.example"), JSON), (HOST, JSON, ("origin", "http://evil.example"))]
+        + [(HOST, JSON, ("origin", "http://[")), (("host", "["), JSON), (HOST, JSON, ("cookie", "=;trilith-token=\x80;;"))]
+        + [(HOST, JSON, ("origin", "http://127.0.0.1:8000"), ("origin", "http://evil.example")), (HOST, JSON, ("authorization", "Bearer"))]
     ),
 )
 

@@ -44,8 +44,8 @@ class Client:
         self.thread.join()
         self.loop.close()
 
-    def get(self, path: str, *headers: tuple[str, str]) -> Answer:
-        return self.run(self.call("GET", path, b"", headers or (HOST,)))
+    def get(self, path: str, *headers: tuple[str, str], query: bytes = b"") -> Answer:
+        return self.run(self.call("GET", path, b"", headers or (HOST,), query))
 
     def post(self, name: str, body: Any, *headers: tuple[str, str]) -> Answer:
         return self.run(self.ask(name, body, *headers))
@@ -54,7 +54,7 @@ class Client:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.call("POST", f"/api/{name}", data, headers or (HOST, JSON))
 
-    async def call(self, method: str, path: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> Answer:
+    async def call(self, method: str, path: str, body: bytes, headers: tuple[tuple[str, str], ...], query: bytes = b"") -> Answer:
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -63,7 +63,7 @@ class Client:
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(errors="replace"),
-            "query_string": b"",
+            "query_string": query,
             "root_path": "",
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
             "client": ("127.0.0.1", 1),

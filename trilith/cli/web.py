@@ -18,7 +18,7 @@ class Web:
     path: Positional[Path | None] = None
     """A recorded episode or a result file to open."""
     host: str = "127.0.0.1"
-    """Address to listen on; others than this machine can reach the page only if this says so."""
+    """Address to listen on; beyond this machine only those can open the page who have the address with the token that is printed."""
     port: int = 8000
     """Port to listen on."""
     browser: bool = True

@@ -2,16 +2,21 @@
 
 The page listens on loopback, where any web site that is open in the same browser could reach it. So a request must name this
 machine in its Host header (a site that points its own name at 127.0.0.1 cannot), and must come from the page itself.
+
+Beyond loopback a request must also know the token of this server: as `?token=` in the address that the server prints, which is
+answered with a cookie, in that cookie, or as `Authorization: Bearer`.
 """
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import json
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -20,6 +25,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+COOKIE = "trilith-token"
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -44,13 +50,21 @@ HEADERS = [
 ]
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host.lower() in LOOPBACK or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class Guard:
     """Refuses what does not come from the page itself, and adds the headers above to every answer."""
 
-    def __init__(self, app: App, host: str) -> None:
-        self.app = app
+    def __init__(self, app: App, host: str, token: str | None = None) -> None:
+        self.app, self.token = app, token
         self.names = {*LOOPBACK, host.lower()}
-        self.any_address = host not in LOOPBACK
+        self.any_address = not is_loopback(host)
         if self.any_address:
             self.names.add(socket.gethostname().lower())
 
@@ -65,22 +79,56 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        problem = self.problem(scope)
+        status, problem, more = 403, self.problem(scope), []
+        if problem is None and self.token is not None:
+            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+            if scope["path"] == "/" and self._is_token(given):  # a cookie from now on, and an address without the token in it
+                status, problem = 303, ""
+                more = [(b"location", b"/"), (b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Lax; Path=/".encode())]
+            elif not self._knows_token(scope):
+                status, problem = 401, "this page asks for its token: open the address that trilith web printed when it started"
         if problem is None:
             await self.app(scope, receive, answer)
             return
-        await answer({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json")]})
-        await answer({"type": "http.response.body", "body": json.dumps({"error": problem}).encode()})
+        plain = not scope["path"].startswith("/api/")
+        kind = b"text/plain; charset=utf-8" if plain else b"application/json"
+        body = f"{problem}\n" if plain else json.dumps({"error": problem})
+        await answer({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *more]})
+        await answer({"type": "http.response.body", "body": body.encode()})
+
+    def _is_token(self, given: str) -> bool:
+        """In a time that says nothing about how much of it is right."""
+        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+    def _knows_token(self, scope: Scope) -> bool:
+        for name, value in scope["headers"]:
+            text = value.decode("latin-1")
+            if name == b"authorization" and text.startswith("Bearer ") and self._is_token(text[len("Bearer ") :]):
+                return True
+            if name == b"cookie":
+                try:
+                    morsel = SimpleCookie(text).get(COOKIE)
+                except CookieError:
+                    continue
+                if morsel is not None and self._is_token(morsel.value):
+                    return True
+        return False
 
     def problem(self, scope: Scope) -> str | None:
         """Why the request is refused, None if it is not."""
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        names = [name for name, _ in scope["headers"]]
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
-        if len(hosts) != 1 or not self._is_us(host):
+        if names.count(b"host") != 1 or not self._is_us(host):
             return "the Host header does not name this machine"
+        if any(names.count(name) > 1 for name in (b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest")):
+            return "a header that says where the request comes from is there twice"
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        try:
+            foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        except ValueError:
+            foreign = True
+        if foreign:
             return "requests from another site are refused"
         site = headers.get(b"sec-fetch-site", "none")
         if site not in ("same-origin", "none"):

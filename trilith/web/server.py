@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import secrets
+import shutil
 import socket
 import threading
 import time
@@ -16,6 +18,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
@@ -27,7 +30,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import trilith.web.wire as wire
-from trilith.web.guard import LOOPBACK, Guard
+from trilith.web.connections import Connection
+from trilith.web.guard import HEADERS, Guard, is_loopback
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
 from trilith.web.roster import Roster
 from trilith.world.actions import CLEARANCE, OFFSETS
@@ -55,7 +59,8 @@ MAX_PLACEMENTS = 64
 MAX_IDEAS = 12
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
-Handler = Callable[[Request, dict[str, Any]], Awaitable[bytes]]
+Handler = Callable[[Request, Any], Awaitable[bytes]]
+"""Given the request and what its JSON says."""
 
 
 class Site:
@@ -74,17 +79,23 @@ class Site:
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=tuple(self.tasks))
         self.roster = Roster(agents, budget, self.tasks)
         self.opened = opened
+        self.folder: Path | None = None
+        """Where films are made: a folder each."""
+        self._films: set[Path] = set()
+        """Those that somebody waits for."""
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Worker processes live as long as the server."""
-        starting = asyncio.ensure_future(self._start())
-        try:
-            yield
-        finally:
-            starting.cancel()
-            self.physics.stop()
-            self.thinking.stop()
+        with TemporaryDirectory(prefix="trilith-web-", ignore_cleanup_errors=True) as folder:
+            self.folder = Path(folder)
+            starting = asyncio.ensure_future(self._start())
+            try:
+                yield
+            finally:
+                starting.cancel()
+                self.physics.stop()
+                self.thinking.stop()
 
     async def _start(self) -> None:
         """One process first: what it has compiled, if anything has to be, the others find on disk."""
@@ -155,14 +166,24 @@ class Site:
     async def film(self, request: Request, data: dict[str, Any]) -> bytes:
         """A recorded episode; a GIF of it."""
         wire.fields(data, ("recording",))
-        return await self.thinking.run("film", wire.recording(data["recording"]))
+        recording = wire.recording(data["recording"])
+        assert self.folder is not None
+        for left in set(self.folder.iterdir()) - self._films:  # by a film that was stopped
+            shutil.rmtree(left, ignore_errors=True)
+        mine = self.folder / secrets.token_hex(8)
+        self._films.add(mine)
+        try:
+            return await self.thinking.run("film", recording, str(mine))
+        finally:
+            self._films.discard(mine)
+            shutil.rmtree(mine, ignore_errors=True)
 
-    async def open(self, request: Request, data: dict[str, Any]) -> bytes:
-        """The text of a file that the visitor chose; the episodes in it, each as its text and a note."""
-        wire.fields(data, ("text",))
-        if not isinstance(data["text"], str):
-            raise ValueError("text must be the text of a file")
-        return await self.physics.run("open", data["text"])
+    async def open(self, request: Request, body: bytes) -> bytes:
+        """The text of a file that the visitor chose; the episodes in it, each as its text and a note.
+
+        It may be large, so even the request is read by a worker, and not by one of those that people who build wait for.
+        """
+        return await self.thinking.run("open", body)
 
     async def opened_file(self, request: Request) -> Response:
         """The episodes of the file that the server was started with."""
@@ -177,8 +198,9 @@ def create_app(
     workers: int = WORKERS,
     budget: int = BUDGET,
     tasks: Sequence[str] = (),
+    token: str | None = None,
 ) -> Starlette:
-    """The application, with `workers` processes for physics and as many for agents.
+    """The application, with `workers` processes for physics and as many for agents; with a `token`, for those who know it only.
 
     Trained agents are offered as they are, and with `budget` simulations a decision unless that is 0. `tasks` are further ones
     to offer, as my_module:MyTask. Raises ValueError if the file at `path` holds no episode, or if there is no such agent or task.
@@ -199,26 +221,26 @@ def create_app(
         "values": (site.values, wire.MAX_BODY, "application/json"),
         "replay": (site.replay, wire.MAX_BODY, "application/json"),
         "film": (site.film, wire.MAX_BODY, "image/gif"),
-        "open": (site.open, wire.MAX_FILE, "application/json"),
     }
     routes = [
         Route("/api/about", get_about, methods=["GET"]),
         Route("/api/opened", site.opened_file, methods=["GET"]),
-        *(Route(f"/api/{name}", _endpoint(*each), methods=["POST"]) for name, each in posts.items()),
+        *(Route(f"/api/{name}", _endpoint(*each, wire.parse), methods=["POST"]) for name, each in posts.items()),
+        Route("/api/open", _endpoint(site.open, wire.MAX_FILE, "application/json", bytes), methods=["POST"]),
         *_static_routes(),
     ]
     app = Starlette(
         routes=routes,
         lifespan=site.lifespan,
-        middleware=[Middleware(Guard, host=host)],
+        middleware=[Middleware(Guard, host=host, token=token)],
         exception_handlers={HTTPException: _http_error, 500: _unexpected},
     )
     app.state.site = site
     return app
 
 
-def _endpoint(handler: Handler, limit: int, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    """A handler with everything around it that can go wrong, each with its status and one line."""
+def _endpoint(handler: Handler, limit: int, media_type: str, read: Callable[[bytes], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """A handler with everything around it that can go wrong, each with its status and one line. `read` makes a body what it takes."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
@@ -232,7 +254,7 @@ def _endpoint(handler: Handler, limit: int, media_type: str) -> Callable[[Reques
         if body is None:
             return _error(413, f"the request has more than {limit} bytes")
         try:
-            return Response(await _unless_gone(request, handler(request, wire.parse(body))), media_type=media_type)
+            return Response(await _unless_gone(request, handler(request, read(body))), media_type=media_type)
         except ValueError as error:
             return _error(400, str(error))
         except Busy:
@@ -288,7 +310,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    return _error(500, "this failed on the server")
+    response = _error(500, "this failed on the server")
+    response.raw_headers.extend(HEADERS)  # this answer alone does not pass the guard
+    return response
 
 
 def _static_routes() -> list[Route]:
@@ -354,13 +378,14 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _url(host: str, bound: socket.socket) -> str:
+def _url(host: str, bound: socket.socket, token: str | None = None) -> str:
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}/"
+    return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}/{f'?token={token}' if token else ''}"
 
 
 def _server(app: Starlette) -> uvicorn.Server:
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=256, timeout_graceful_shutdown=2))
+    options: dict[str, Any] = {"http": Connection, "access_log": False, "limit_concurrency": 256, "timeout_graceful_shutdown": 2}
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", **options))
 
 
 def run(
@@ -373,12 +398,14 @@ def run(
     tasks: Sequence[str] = (),
 ) -> None:
     """Serves the page until interrupted."""
-    app = create_app(host, path, agents, budget=budget, tasks=tasks)
+    token = None if is_loopback(host) else secrets.token_urlsafe(16)
+    app = create_app(host, path, agents, budget=budget, tasks=tasks, token=token)
     bound = _bind(host, port)
-    url = _url(host, bound)
+    url = _url(host, bound, token)
     print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
-    if host not in LOOPBACK:
-        print("anyone who can reach this machine can open it", flush=True)
+    if token is not None:
+        there = url if host not in ("0.0.0.0", "::") else _url(socket.gethostname(), bound, token)
+        print(f"from other machines: {there} (only with this token; what is sent is not encrypted)", flush=True)
     if open_browser:
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     _server(app).run(sockets=[bound])

@@ -7,6 +7,7 @@ as 0, and then the next state would no longer be the same bytes as the one the r
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _whole(text: str) -> int:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not np.isfinite(value):
+    if not math.isfinite(value):
         raise ValueError(f"{text[:16]} is not a finite number")
     return value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -78,8 +77,11 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
     return _encode({"moments": moments})
 
 
-def open_file(text: str) -> bytes:
-    """The episodes of a file, each as its text and a note."""
+def open_file(body: bytes) -> bytes:
+    """The episodes of a file, each as its text and a note; from the request that brought it, which may be large."""
+    text = wire.fields(wire.parse(body), ("text",))["text"]
+    if not isinstance(text, str):
+        raise ValueError("text must be the text of a file")
     return _encode({"recordings": wire.open_text(text)})
 
 
@@ -122,15 +124,17 @@ def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
-def film(recording: Recording) -> bytes:
-    """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is."""
+def film(recording: Recording, folder: str) -> bytes:
+    """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is.
+
+    `folder` is the server's to remove, since this process may be stopped at any time.
+    """
     from trilith.render.pictures import episode_frames
     from trilith.render.pictures import film as write_film
 
-    with TemporaryDirectory(prefix="trilith-") as folder:
-        path = Path(folder, "episode.gif")
-        write_film(episode_frames(recording.start, recording.replay(record=True), FILM_PIXELS), path)
-        return path.read_bytes()
+    path = Path(folder, "episode.gif")
+    write_film(episode_frames(recording.start, recording.replay(record=True), FILM_PIXELS), path)
+    return path.read_bytes()
 
 
 def _listed(placed: Placement | None) -> list[Any] | None:

@@ -1,0 +1,62 @@
+"""Connections that ask for nothing are not kept: they would lock everybody else out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS = 10.0
+"""Time to send the head of a request, from the connection or from its first byte on."""
+PER_CLIENT = 64
+"""Connections of one address at a time; a browser has about six."""
+IN_ALL = 200
+
+
+class Connection(H11Protocol):
+    """A connection whose request must come in time. Where there are too many, the one that has been idle longest makes room."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._watch()
+        address = self.client and self.client[0]
+        self._make_room(PER_CLIENT, lambda other: other.client is not None and other.client[0] == address)
+        self._make_room(IN_ALL, lambda other: True)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._cancel()
+
+    @property
+    def _idle(self) -> bool:
+        """Whether it has asked for nothing that is still to be answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch(self) -> None:
+        """Sets the time limit where the head of a request is awaited, and lifts it where it has arrived."""
+        if self.conn.their_state is not h11.IDLE:
+            self._cancel()
+        elif self._timer is None and (self.cycle is None or self.conn.trailing_data[0]):
+            self._timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _make_room(self, most: int, counts: Callable[[Connection], bool]) -> None:
+        open_ = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing() and counts(each)]
+        if len(open_) > most:
+            idle = [each for each in open_ if each._idle and each is not self]
+            min(idle, key=lambda each: each._since, default=self).transport.close()
