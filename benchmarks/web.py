@@ -128,7 +128,7 @@ def latency(port: int) -> bool:
             page.mouse.up()
             page.wait_for_function("(n) => performance.getEntriesByName('trilith:first-frame').length > n", arg=k)
             page.wait_for_function("() => !trilith.busy && !trilith.panel.fall")
-            if page.evaluate("() => trilith.world.episode.ended"):
+            if page.evaluate("() => trilith.episode.ended"):
                 page.evaluate("() => trilith.jump(0)")
         times = page.evaluate("() => performance.getEntriesByName('trilith:first-frame').map(({ duration }) => duration)")
     middle, high = np.percentile(times, [50, 95])

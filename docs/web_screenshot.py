@@ -9,12 +9,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trilith.web.browser import chromium
 from trilith.web.server import background
 from trilith.world.scene import Role
 
 TOWER = "task=silhouette&level=7&seed=1"
+HIT = "task=silhouette&level=7&seed=3&build=0,-0.75,5.35"
 SHELTER = "task=covering&level=2&seed=1"
+HAND = {"silhouette": "level=4&seed=5", "connecting": "level=2&seed=1", "covering": "level=1&seed=4"}
+FINGER = 46
+"""Pixels that the page holds a block above a finger."""
+WHERE = """([x, y]) => {
+    const box = trilith.stage.canvas.getBoundingClientRect(), view = trilith.stage.layout()[0];
+    return [box.left + view.x(x), box.top + view.y(y)];
+}"""
 CLOCK = "() => document.body.dataset.ready && !trilith.busy && !trilith.panel.fall"
 
 
@@ -46,17 +56,57 @@ class Photographer:
         self.page.check("#ideas")
         self.page.wait_for_selector("#ideas-list li")
 
+    def values(self, agent: str) -> None:
+        """Shows what an agent expects of the large block in every place."""
+        self.page.select_option("#agent", agent)
+        self.page.check("#values")
+        self.page.select_option("#values-slot", label="large")
+        self.page.wait_for_function("() => trilith.values.shown", timeout=60000)
+
     def drag(self, x: float, y: float) -> None:
         """Holds the first block that fits an unfilled target, without letting go."""
         scene = self.page.evaluate("() => trilith.episode.state.scene")
         slot = scene["role"].index(Role.AVAILABLE)
-        where = """([x, y]) => {
-            const box = trilith.stage.canvas.getBoundingClientRect(), view = trilith.stage.layout()[0];
-            return [box.left + view.x(x), box.top + view.y(y)];
-        }"""
-        self.page.mouse.move(*self.page.evaluate(where, scene["pose"][slot][:2]))
+        self.page.mouse.move(*self.page.evaluate(WHERE, scene["pose"][slot][:2]))
         self.page.mouse.down()
-        self.page.mouse.move(*self.page.evaluate(where, [x, y]))
+        self.page.mouse.move(*self.page.evaluate(WHERE, [x, y]))
+
+    def by_hand(self, address: str, rng: np.random.Generator, touch: bool) -> str:
+        """Builds a scene by dragging block after block, each aimed where the planner would put it with a hand's noise of 3 pixels.
+
+        Returns what it earned, and of how much.
+        """
+        self.open(address)
+        while not self.page.evaluate("() => trilith.episode.ended"):
+            moment = self.page.evaluate("() => trilith.api.act(trilith.episode.now.text, 'planner', 1, false)")
+            if moment["placement"] is None:
+                break
+            slot, x, y, sticky = moment["placement"]
+            self.page.set_checked("#sticky", sticky)
+            self.page.evaluate("() => scrollTo(0, 0)")
+            at = self.page.evaluate("(slot) => trilith.episode.state.scene.pose[slot].slice(0, 2)", slot)
+            (fx, fy), (tx, ty) = self.page.evaluate(WHERE, at), self.page.evaluate(WHERE, [x, y])
+            dx, dy = rng.normal(0, 3, 2)
+            if touch:
+                session = self.page.context.new_cdp_session(self.page)
+                for kind, points in (
+                    ("touchStart", [(fx, fy)]),
+                    ("touchMove", [((fx + tx) / 2, (fy + ty) / 2)]),
+                    ("touchMove", [(tx + dx, ty + dy + FINGER)]),
+                    ("touchEnd", []),
+                ):
+                    session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": a, "y": b} for a, b in points]})
+            else:
+                self.page.mouse.move(fx, fy)
+                self.page.mouse.down()
+                self.page.mouse.move(tx + dx, ty + dy)
+                self.page.mouse.up()
+            steps = self.page.evaluate("() => trilith.episode.cursor")
+            self.page.wait_for_timeout(150)
+            self.page.wait_for_function(CLOCK)
+            if self.page.evaluate("() => trilith.episode.cursor") == steps and self.page.inner_text("#status").startswith("Not there"):
+                break
+        return self.page.evaluate("() => `${trilith.episode.state.total} of ${trilith.episode.now.view.best}, ${trilith.episode.ended}`")
 
     def play(self) -> None:
         """Lets the agent build to the end."""
@@ -93,6 +143,7 @@ def main() -> None:
             there = Photographer(browser, url, color_scheme=scheme)
             there.open("")
             there.shoot(folder / f"start-{scheme}.png")
+            there.page.click("#guide-end")
             there.open(TOWER)
             there.build(4)
             there.ideas()
@@ -100,13 +151,28 @@ def main() -> None:
             there.drag(-3.0, 4.0)
             there.shoot(folder / f"drag-{scheme}.png")
             there.page.mouse.up()
+            there.open(TOWER)
+            there.build(2)
+            there.values("fast")
+            there.shoot(folder / f"values-{scheme}.png")
+            there.open(HIT)
+            there.shoot(folder / f"hit-{scheme}.png")
             there.open(SHELTER)
             there.play()
             there.page.check("#contacts")
             there.shoot(folder / f"shelter-{scheme}.png")
             there.compare()
             there.shoot(folder / f"compare-{scheme}.png")
-        there = Photographer(browser, url, viewport={"width": 360, "height": 740}, device_scale_factor=2)
+        phone = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
+        for kind, options in (("wide", {}), ("phone", phone)):
+            there = Photographer(browser, url, **options)
+            for task, scene in HAND.items():
+                print(f"{task} by hand, {kind}: {there.by_hand(f'task={task}&{scene}', np.random.default_rng(0), kind == 'phone')}")
+                there.shoot(folder / f"hand-{task}-{kind}.png")
+        there = Photographer(browser, url, **phone)
+        there.open("")
+        there.shoot(folder / "narrow-start.png", whole=True)
+        there.page.click("#guide-end")
         there.open(TOWER)
         there.build(4)
         there.ideas()

@@ -66,7 +66,8 @@ export class Guide {
     const next = this.next();
     if (!next) return "Press Undo and try once more.";
     const what = `the outlined ${kind(state.scene.size[next[0]][0])} block`;
-    if (state.steps === 0) return `Drag ${what} from below the floor onto the outlined target and let go. With keys: ${next[0] + 1}, the arrows, Enter.`;
+    const keys = matchMedia("(pointer: coarse)").matches ? "" : ` With keys: ${next[0] + 1}, the arrows, Enter.`;
+    if (state.steps === 0) return `Drag ${what} from below the floor onto the outlined target and let go.${keys}`;
     if (reward > 0) return `+1: the target is filled. Now ${what} onto the one above it.`;
     return `That one missed. Press Undo and drag ${what} onto the outlined target.`;
   }

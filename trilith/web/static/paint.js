@@ -290,7 +290,8 @@ function paintIdeas(ctx, view, theme, { ideas, lit, moment, plan }) {
   ideas.forEach(({ placement, value }, i) => {
     if (value == null || (lit != null && lit !== i)) return;
     const x = placement[1], y = placement[2]; // values that would cover each other: the better one stays
-    if (taken.some(([tx, ty]) => Math.abs(tx - x) * view.scale < 44 && Math.abs(ty - y) * view.scale < 16)) return;
+    const [wide, high] = plan ? [12, 10] : [44, 16]; // pixels: the number of a step is short
+    if (taken.some(([tx, ty]) => Math.abs(tx - x) * view.scale < wide && Math.abs(ty - y) * view.scale < high)) return;
     taken.push([x, y]);
     text(ctx, view, plan ? String(i + 1) : signed(value), x, y, theme.ink, 0.3, { halo: theme.surface });
   });
