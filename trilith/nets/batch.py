@@ -10,7 +10,7 @@ the offset the cell of the grid.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from trilith.world.actions import Discrete
 from trilith.world.actions import reference_rows as reference_rows
+from trilith.world.observe.image import glue_points
 from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, Task
 
@@ -36,30 +37,28 @@ Records = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How the states of one task are stored for one action space."""
+class SceneLayout:
+    """How the states of one task are stored, for any space of actions."""
 
     rows: int
     """Objects that a scene can have at most, available blocks not counted."""
-    codec: Discrete
-    stores_legal: bool
-    """Whether the mask of legal actions is part of a record."""
+    points: int = field(default=0, kw_only=True)
+    """Glue points that are kept of a scene, for pictures of it; the last are left out if it has more."""
 
     @staticmethod
-    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True) -> Layout:
-        """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
+    def rows_of(task: Task, beyond: bool = True) -> int:
+        """Room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
         levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
-        return Layout(most - SLOTS if task.keeps_supply else most, codec, stores_legal)
-
-    @cached_property
-    def offsets(self) -> int:
-        """Placements that an edge offers, sticky not counted; cells of the grid for absolute actions."""
-        return prod(self.codec.tail)
+        return most - SLOTS if task.keeps_supply else most
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """One record. Bits of matrices are packed; velocities are all but zero, so half precision is plenty."""
+        """One record."""
+        return np.dtype(self._columns())
+
+    def _columns(self) -> list[tuple[Any, ...]]:
+        """Of a record. Bits of matrices are packed; velocities are all but zero, so half precision is plenty."""
         n = self.rows
         square = (n * n + 7) // 8
         columns: list[tuple[Any, ...]] = [
@@ -73,18 +72,17 @@ class Layout:
             ("touch", "u1", (square,)),
             ("glue", "u1", (square,)),
         ]
-        if self.stores_legal:
-            columns.append(("legal", "u1", ((KINDS * n * self.offsets + 7) // 8,)))
-        return np.dtype(columns)
+        if self.points:
+            columns += [("glued", "u1"), ("points", "f4", (self.points, 2))]
+        return columns
 
-    def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None) -> Records:
-        """(B,) records of scenes; `legals` are their masks from the codec, needed if the layout stores them."""
+    def pack(self, scenes: Sequence[Scene]) -> Records:
+        """(B,) records of scenes."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         count, available, pose, size = records["count"], records["available"], records["pose"], records["size"]
         velocity, roles, sticky = records["velocity"], records["role"], records["sticky"]
         links = np.zeros((2, b, n, n), dtype=bool)
-        mask = np.zeros((b, KINDS, n, self.offsets), dtype=bool) if self.stores_legal else None
         for i, scene in enumerate(scenes):
             refs = reference_rows(scene)
             k = len(refs)
@@ -97,39 +95,37 @@ class Layout:
                 place[refs] = np.arange(k)
                 for link, pairs in zip(links, (scene.contact, scene.glue), strict=True):
                     link[i, place[pairs[:, 0]], place[pairs[:, 1]]] = True
-            if mask is not None:
-                assert legals is not None
-                free = legals[i][:, refs].reshape(SLOTS, k, -1)
-                for slot, kind in enumerate(KIND_OF_SLOT):
-                    mask[i, kind, :k] |= free[slot]
+            if self.points and len(scene.glue):
+                points = glue_points(scene)[: self.points]
+                records["glued"][i], records["points"][i, : len(points)] = len(points), points
         for name, link in zip(("touch", "glue"), links, strict=True):
             records[name] = np.packbits((link | link.swapaxes(1, 2)).reshape(b, -1), axis=1)
-        if mask is not None:
-            records["legal"] = np.packbits(mask.reshape(b, -1), axis=1)
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Batch:
         """The batch of records on a device, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
+        batch = self._unpack(records, mirror)
+        return batch if torch.device(device).type == "cpu" else batch.to(device)
+
+    def _unpack(self, records: Records, mirror: Bools | None) -> Batch:
+        """`unpack` in main memory."""
         b, n = len(records), self.rows
         count = records["count"].astype(np.int64)
         r = int(count.max())
         pose, velocity = records["pose"][:, :r].astype(np.float32), records["velocity"][:, :r].astype(np.float32)
-        legal = None
-        if self.stores_legal:
-            bits = np.unpackbits(records["legal"], axis=1, count=KINDS * n * self.offsets)
-            legal = bits.reshape(b, KINDS, n, self.offsets)[:, :, :r].astype(bool)
+        points = records["points"][:, : int(records["glued"].max())].astype(np.float32) if self.points else None
         if mirror is not None:
             sign = np.where(mirror, np.float32(-1), np.float32(1))[:, None, None]
             pose[:, :, 0::2] *= sign  # x and angle
             velocity[:, :, 0::2] *= sign
-            if legal is not None:
-                legal[mirror] = legal[mirror][..., self._mirrored_offsets]
+            if points is not None:
+                points[:, :, :1] *= sign
 
         def link(name: str) -> Tensor:
             bits = np.unpackbits(records[name], axis=1, count=n * n).reshape(b, n, n)[:, :r, :r]
             return torch.from_numpy(bits.astype(np.float32))
 
-        batch = Batch(
+        return Batch(
             present=torch.from_numpy(np.arange(r) < count[:, None]),
             available=torch.from_numpy(np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool)),
             pose=torch.from_numpy(pose),
@@ -139,9 +135,56 @@ class Layout:
             sticky=torch.from_numpy(records["sticky"][:, :r].astype(np.float32)),
             touch=link("touch"),
             glue=link("glue"),
-            legal=None if legal is None else torch.from_numpy(legal),
+            points=None if points is None else torch.from_numpy(points),
+            glued=None if points is None else torch.from_numpy(records["glued"].astype(np.int64)),
         )
-        return batch if torch.device(device).type == "cpu" else batch.to(device)
+
+
+@dataclass(frozen=True)
+class Layout(SceneLayout):
+    """How the states of one task are stored for one space of discrete actions, and what these are."""
+
+    codec: Discrete
+    stores_legal: bool
+    """Whether the mask of legal actions is part of a record."""
+
+    @staticmethod
+    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, points: int = 0) -> Layout:
+        """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
+        return Layout(SceneLayout.rows_of(task, beyond), codec, stores_legal, points=points)
+
+    @cached_property
+    def offsets(self) -> int:
+        """Placements that an edge offers, sticky not counted; cells of the grid for absolute actions."""
+        return prod(self.codec.tail)
+
+    def _columns(self) -> list[tuple[Any, ...]]:
+        legal = [("legal", "u1", ((KINDS * self.rows * self.offsets + 7) // 8,))] if self.stores_legal else []
+        return [*super()._columns(), *legal]
+
+    def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None) -> Records:
+        """(B,) records of scenes; `legals` are their masks from the codec, needed if the layout stores them."""
+        records = super().pack(scenes)
+        if self.stores_legal:
+            assert legals is not None
+            mask = np.zeros((len(scenes), KINDS, self.rows, self.offsets), dtype=bool)
+            for i, (scene, legal) in enumerate(zip(scenes, legals, strict=True)):
+                refs = reference_rows(scene)
+                free = legal[:, refs].reshape(SLOTS, len(refs), -1)
+                for slot, kind in enumerate(KIND_OF_SLOT):
+                    mask[i, kind, : len(refs)] |= free[slot]
+            records["legal"] = np.packbits(mask.reshape(len(scenes), -1), axis=1)
+        return records
+
+    def _unpack(self, records: Records, mirror: Bools | None) -> Batch:
+        batch = super()._unpack(records, mirror)
+        if not self.stores_legal:
+            return batch
+        bits = np.unpackbits(records["legal"], axis=1, count=KINDS * self.rows * self.offsets)
+        legal = bits.reshape(len(records), KINDS, self.rows, self.offsets)[:, :, : batch.present.shape[1]].astype(bool)
+        if mirror is not None:
+            legal[mirror] = legal[mirror][..., self._mirrored_offsets]
+        return replace(batch, legal=torch.from_numpy(legal))
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
@@ -195,8 +238,12 @@ class Batch:
     """(B, R, R), 0 or 1: whether each two objects touch."""
     glue: Tensor
     """(B, R, R), 0 or 1: whether they are glued."""
-    legal: Tensor | None
+    legal: Tensor | None = None
     """(B, 3, R, offsets) bool: placements of each kind of block that overlap nothing, if the layout stores them."""
+    points: Tensor | None = None
+    """(B, P, 2): where in the world welds hold, if the layout stores them."""
+    glued: Tensor | None = None
+    """(B,): how many of `points` there are in each scene."""
     source: Batch | None = None
     """The same batch in main memory, of which it is a copy on a device; None: it is in main memory itself."""
     memo: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a network of Q-values is made of. Imports no learning framework."""
+"""What networks are made of: of Q-values, and of actors with critics. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -38,3 +38,24 @@ class NetConfig:
         check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, place=0, recurrent=1)
         if self.network == "attention" and self.width % self.heads:
             raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The network of an actor-critic: what it sees of a state, and its sizes, by default the paper's (§C.1, §C.2)."""
+
+    encoder: Literal["mlp", "rnn", "cnn", "cnn-rn", "gn"] = "gn"
+    """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), or gn (a graph)."""
+    features: int = 100
+    """mlp: features that the list is normalised into."""
+    embedding: int = 256
+    """rnn: units of the GRU. cnn, cnn-rn: features of an image."""
+    width: int = 256
+    """All but gn: units of the hidden layers of actor and critic."""
+    layers: int | None = None
+    """All but gn: hidden layers of actor and critic each; None: four, three for cnn and cnn-rn."""
+    graph: int = 64
+    """gn: units of every layer."""
+
+    def __post_init__(self) -> None:
+        check_least(self, features=1, embedding=1, width=1, layers=1, graph=1)
