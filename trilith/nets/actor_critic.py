@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from trilith.nets.batch import Records, SceneLayout
+from trilith.nets.cnn import CNNEncoder
 from trilith.nets.config import EncoderConfig
 from trilith.nets.graph_core import GraphCore, GraphEncoder
 from trilith.nets.mlp import MLPCore, MLPEncoder
+from trilith.nets.relation import RelationEncoder
 from trilith.nets.rnn import RNNEncoder
 from trilith.nets.rows import longest
 from trilith.world.scene import Bools
@@ -69,7 +71,8 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
     """
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
-    layout = SceneLayout(SceneLayout.rows_of(task, beyond))
+    rows = SceneLayout.rows_of(task, beyond)
+    layout = SceneLayout(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
     encoder = ENCODERS[config.encoder](config, task)
     return ActorCritic(layout, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
 
@@ -78,13 +81,19 @@ def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
     """An actor's core, or a critic's, for actions of so many numbers."""
     if config.encoder == "gn":
         return GraphCore(actions, config.graph, outputs)
-    layers = config.layers or (4 if config.encoder in ("mlp", "rnn") else 3)
+    layers = config.layers or (3 if config.encoder in IMAGES else 4)
     return MLPCore(config.features if config.encoder == "mlp" else config.embedding, actions, config.width, layers, outputs)
 
 
 ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
     "mlp": lambda config, task: MLPEncoder(longest(task), config.features),
     "rnn": lambda config, task: RNNEncoder(longest(task), config.embedding),
+    "cnn": lambda config, task: CNNEncoder(config.embedding),
+    "cnn-rn": lambda config, task: RelationEncoder(config.embedding),
     "gn": lambda config, task: GraphEncoder(config.graph),
 }
 """Pre-processors by their names: a new one is a file in this room and a line here."""
+IMAGES = ("cnn", "cnn-rn")
+"""Those that see an image."""
+POINTS = 2
+"""Glue points that are stored for each object a scene can have: more than three times those of random builders that glue everything."""
