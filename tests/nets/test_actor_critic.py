@@ -109,6 +109,20 @@ def test_gradients_of_both_heads_reach_the_shared_weights_and_not_each_other(enc
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
+def test_the_slope_is_the_gradient_of_the_values_along_the_actions_and_of_nothing_else(encoder: str) -> None:
+    net = make(encoder)
+    actions = torch.randn(5, 3, ACTIONS, requires_grad=True)
+    seen = net.see(net.batch(net.layout.pack(scenes_of("silhouette", 5))))
+    values = net.value(seen, actions)
+    [expected] = torch.autograd.grad(values.sum(), actions, retain_graph=True)
+    with torch.no_grad():
+        found, slope = net.slope(seen, actions)
+    torch.testing.assert_close(found, values.detach(), **CLOSE)
+    torch.testing.assert_close(slope, expected, **CLOSE)
+    assert all(each.requires_grad and each.grad is None for each in net.parameters())
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_scene_is_seen_alike_whatever_else_is_in_the_batch(encoder: str) -> None:
     net, scenes, actions = make(encoder), scenes_of("silhouette", 6), torch.randn(6, 1, ACTIONS)
     assert len({len(scene) for scene in scenes}) > 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from trilith.nets.batch import Records, SceneLayout
 from trilith.nets.cnn import CNNEncoder
@@ -49,6 +50,21 @@ class ActorCritic(nn.Module):
         """(B, K): what the critic says of K actions (B, K, A) in each state."""
         values: Tensor = self.critic(seen, actions)
         return values[..., 0]
+
+    def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, K) and (B, K, A): `value`, and how fast it rises along each number of the actions. No gradient goes through either."""
+        weights = list(self.critic.parameters())
+        given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
+        try:
+            for weight in weights:  # no gradients are computed that nobody asks for
+                weight.requires_grad_(False)
+            with torch.enable_grad():
+                values = self.value(given, leaf)
+                [slopes] = torch.autograd.grad(values.sum(), leaf)
+        finally:
+            for weight in weights:
+                weight.requires_grad_(True)
+        return values.detach(), slopes
 
     def shared_parameters(self) -> Iterator[nn.Parameter]:
         """Weights of the pre-processor."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.nets.batch import Batch
+from trilith.nets.edges import edge_function
 from trilith.nets.graph import GLOBAL_FEATURES, MLP, pack
 from trilith.world.observe.graph import EDGE_FEATURES
 from trilith.world.observe.objects import FEATURES
@@ -96,17 +97,21 @@ class GraphBlock(nn.Module):
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """(E, width), (V, width) and (G, width) from edges (E, e), or as a `table` (4, e) of what they can be, nodes and globals.
 
-        The first layer of the edges' function is a sum of four parts, of which three are computed a node or a graph, not an edge.
+        The first layer of a function is a sum of parts, of which those of nodes are computed a node, not an edge, and those of
+        globals a graph. Where graphs are there several times, as they are for several actions, the nodes of one copy are enough.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
-        send, receive = F.linear(nodes, torch.cat([of_sender, of_receiver])).chunk(2, dim=1)
-        send = send + F.linear(globs, of_glob, self.edge.first.bias).index_select(0, links.graph)
-        own = F.linear(edges, of_edge)
-        own = own.index_select(0, links.code) if table else own
-        new_edges = self.edge.after(own + send.index_select(0, links.sender) + receive.index_select(0, links.receiver))
-
-        arrived = new_edges.new_zeros(len(nodes), new_edges.shape[1]).index_add(0, links.receiver, new_edges)
-        new_nodes = self.node(torch.cat([arrived, nodes, globs.index_select(0, links.graph)], dim=1))
+        of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
+        times = len(links.graph) // len(nodes)
+        of_nodes = F.linear(nodes, torch.cat([of_sender, of_receiver, of_node])).repeat(times, 1)
+        send, receive, own = of_nodes.chunk(3, dim=1)
+        biases = torch.cat([self.edge.first.bias, self.node.first.bias])
+        of_globs = F.linear(globs, torch.cat([of_glob, of_glob_too]), biases).index_select(0, links.graph)
+        first, rest = of_globs.chunk(2, dim=1)
+        given, times_edge = (F.linear(edges, of_edge), None) if table else (edges, of_edge)
+        second, ends = self.edge.second, (links.sender, links.receiver)
+        new_edges, arrived = edge_function(given, times_edge, links.code, send + first, receive, second.weight, second.bias, ends)
+        new_nodes = self.node.after(torch.addmm(own + rest, arrived, of_arrived.t()))
         both = torch.cat([arrived, new_nodes], dim=1)
         sums = both.new_zeros(len(globs), both.shape[1]).index_add(0, links.graph, both)
         means = sums / links.per_graph.repeat_interleave(new_nodes.shape[1], dim=1).clamp(min=1)
@@ -125,9 +130,9 @@ class GraphCore(nn.Module):
     def forward(self, seen: Seen, actions: Tensor | None = None) -> Tensor:
         """(B, outputs), or (B, K, outputs) for K actions (B, K, A) each."""
         scenes, times = len(seen.links.per_graph), 1 if actions is None else actions.shape[1]
-        links, nodes = seen.links.repeat(times), seen.nodes if times == 1 else seen.nodes.repeat(times, 1)
+        links = seen.links.repeat(times)
         globs = seen.globals.expand(scenes * times, -1)
         if actions is not None:
             globs = torch.cat([globs, actions.transpose(0, 1).flatten(0, 1)], dim=1)
-        out: Tensor = self.out(self.decoder(*self.core(seen.edges, nodes, globs, links, table=True), links)[2])
+        out: Tensor = self.out(self.decoder(*self.core(seen.edges, seen.nodes, globs, links, table=True), links)[2])
         return out if actions is None else out.view(times, scenes, -1).transpose(0, 1)
