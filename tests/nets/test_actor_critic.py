@@ -266,7 +266,11 @@ def test_the_relation_network_averages_over_all_pairs_of_places() -> None:
     for block in encoder.blocks:
         x = block(x)
     assert x.shape == (2, 8, 8, 8)
-    for i, places in enumerate(x.flatten(2).transpose(1, 2)):
+    weights, found, expected = list(encoder.parameters()), encoder(batch), []
+    for places in x.flatten(2).transpose(1, 2):
         pairs = torch.stack([torch.cat([one, other]) for one in places for other in places])
-        mean = encoder.second(encoder.pair(pairs).relu()).relu().mean(dim=0)
-        torch.testing.assert_close(encoder(batch)[i], encoder.linear(mean), **CLOSE)
+        expected.append(encoder.linear(encoder.second(encoder.pair(pairs).relu()).relu().mean(dim=0)))
+    torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
+    grads = [torch.autograd.grad(each.square().sum(), weights) for each in (found, torch.stack(expected))]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)

@@ -1,0 +1,100 @@
+"""How fast the networks of actor-critics are: a step of see, policy, value and backward over the states of 16 windows of 5 steps.
+
+    python benchmarks/encoders.py [--task silhouette] [--sequences 16] [--rounds 12]
+
+`full` windows are of random legal episodes that go on whatever happens, so that each has all its six states; `played` ones end where
+the rules end them, as those of a replay do. Times are of the processor, the shortest of several rounds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+
+from trilith.agents.chance import LegalAgent
+from trilith.nets.actor_critic import ENCODERS, IMAGES, ActorCritic, make_actor_critic
+from trilith.nets.cnn import pixels
+from trilith.nets.config import EncoderConfig
+from trilith.world.episode import start, step
+from trilith.world.scene import Scene
+from trilith.world.tasks import get_task
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from nets.scenes import states  # type: ignore[import-not-found]
+
+STEPS, ACTIONS = 5, 5
+"""Of a window, and numbers of an action."""
+PARTS = ("batch", "pixels", "see", "policy", "value", "backward")
+
+
+@dataclass
+class Options:
+    """Benchmark the networks of actor-critics."""
+
+    task: str = "silhouette"
+    """Whose hardest scenes to see."""
+    sequences: int = 16
+    """Windows of a step."""
+    rounds: int = 12
+    """Times that each is measured."""
+
+
+def played(task: str, count: int) -> list[Scene]:
+    """States of windows of up to five steps and of what follows, of random legal episodes; there are fewer where an episode ends."""
+    rng, agent, found = np.random.default_rng(0), LegalAgent(), []
+    for _ in range(count):
+        episode = [start(task, "hardest", rng)]
+        while not episode[-1].ended:
+            episode.append(step(episode[-1], agent.act([episode[-1]], [rng])[0]).state)
+        first = int(rng.integers(max(len(episode) - STEPS, 1)))
+        found += [state.scene for state in episode[first : first + STEPS + 1] if not state.ended]
+    return found
+
+
+def times(net: ActorCritic, scenes: list[Scene]) -> list[float]:
+    """Milliseconds of each part of one step."""
+    records, actions = net.layout.pack(scenes), torch.zeros(len(scenes), 1, ACTIONS)
+    clock = [time.process_time()]
+    batch = net.batch(records)
+    clock.append(time.process_time())
+    if net.layout.points:
+        pixels(batch)
+    clock.append(time.process_time())
+    seen = net.see(batch)
+    clock.append(time.process_time())
+    policy = net.policy(seen)
+    clock.append(time.process_time())
+    values = net.value(seen, actions)
+    clock.append(time.process_time())
+    net.zero_grad()
+    (policy.square().mean() + values.square().mean()).backward()
+    clock.append(time.process_time())
+    return (np.diff(clock) * 1e3).tolist()
+
+
+def main(options: Options) -> None:
+    """Prints a table for each kind of window."""
+    torch.set_num_threads(1)
+    full = [state.scene for state in states(options.task, options.sequences * (STEPS + 1), level="hardest")]
+    for name, scenes in (("full", full), ("played", played(options.task, options.sequences))):
+        objects = np.mean([len(scene) for scene in scenes])
+        print(f"{options.task}, {options.sequences} {name} windows: {len(scenes)} states of {objects:.1f} objects; milliseconds")
+        print("  encoder  " + "".join(f"{part:>9}" for part in PARTS) + "   steps/s   bytes a state")
+        for encoder in ENCODERS:
+            net = make_actor_critic(EncoderConfig(encoder), get_task(options.task), ACTIONS, 2 * ACTIONS, beyond=False)  # type: ignore[arg-type]
+            times(net, scenes)
+            took = np.min([times(net, scenes) for _ in range(options.rounds)], axis=0)
+            shown = "".join(
+                f"{each:9.1f}" if part != "pixels" or encoder in IMAGES else f"{'-':>9}" for part, each in zip(PARTS, took, strict=True)
+            )
+            print(f"  {encoder:9}{shown}{1e3 / took.sum():10.1f}{net.layout.dtype.itemsize:12}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
