@@ -50,12 +50,13 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# What is installed is what is locked; torch, whose CPU and GPU builds have different hashes, is fixed by its version.
+# What is installed is what is locked. The demonstration needs no torch.
 $(VENV)/.demo: $(VENV)/.created pyproject.toml requirements/demo.txt
 	$(PIP) install --quiet --require-hashes --requirement requirements/demo.txt
-	$(PIP) install --quiet --editable ".[learn]"
+	$(PIP) install --quiet --editable .
 	touch $@
 
+# torch, whose CPU and GPU builds have different hashes, is fixed by its version.
 $(VENV)/.test: $(VENV)/.created pyproject.toml requirements/test.txt
 	$(PIP) install --quiet --require-hashes --requirement requirements/test.txt
 	$(PIP) install --quiet --editable ".[learn,web,dev]"

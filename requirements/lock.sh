@@ -24,5 +24,5 @@ lock() {  # lock FILE EXTRA...
   mv "$file.new" "$file"
 }
 
-lock demo.txt learn
+lock demo.txt
 lock test.txt learn web dev

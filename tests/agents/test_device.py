@@ -115,10 +115,10 @@ def test_a_learner_step_is_the_same_by_the_way_of_other_devices(name: str, monke
 
 @pytest.mark.parametrize("name", ["attention", "graph", "paper", "graph, absolute"])
 def test_actions_values_and_weights_come_back_from_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the way back from `meta`, whatever was there is 0. What is read without being copied first raises."""
+    """On the way back from `meta`, whatever was there is 0, masks are True. What is read without being copied first raises."""
     config = CONFIGS[name]
     learner = DQNLearner(config, "covering_hard", seed=0, device="meta")
-    monkeypatch.setattr(Tensor, "cpu", lambda self: torch.zeros(self.shape, dtype=self.dtype))
+    monkeypatch.setattr(Tensor, "cpu", lambda self: torch.full(self.shape, self.dtype == torch.bool, dtype=self.dtype))
     found = states("covering_hard", 4)
     agent, records = learner.policy.agent, observe(learner.layout, [state.scene for state in found])
     assert agent.net.device.type == "meta"

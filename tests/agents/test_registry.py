@@ -8,7 +8,7 @@ from trilith.agents import registry as agents
 from trilith.agents.card import save_weights
 from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNPolicy
+from trilith.agents.dqn.policy import make_layout, make_net
 from trilith.agents.registry import AGENTS, available, fingerprint, load, trained_for
 from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
@@ -78,7 +78,8 @@ def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkey
     assert available() == [*AGENTS]
     config = DQNConfig(net=NetConfig(width=16, layers=1, heads=2, decoder=16))
     for task in ("silhouette", "covering_hard"):
-        save_weights(tmp_path / "tiny" / f"{task}.safetensors", "dqn", config, task, DQNPolicy(config, task).weights(), {})
+        weights = make_net(config, make_layout(config, task)).weights()
+        save_weights(tmp_path / "tiny" / f"{task}.safetensors", "dqn", config, task, weights, {})
     assert available() == [*AGENTS, "tiny"]
     assert [trained_for("tiny", task) for task in TASKS] == [task in ("silhouette", "covering_hard") for task in TASKS]
     shipped = load("tiny")

@@ -162,7 +162,7 @@ class Algorithm:
     """Fields of the config that a policy is made of; the others say how it has learnt, and may change from version to version."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> Policy:
-        """A policy with fresh weights, which will play by the rule `forfeit`."""
+        """A policy whose weights mean nothing yet, which will play by the rule `forfeit`."""
         return _imported(self.policy)(config, task, beyond=beyond, forfeit=forfeit, device=device)
 
     def make_learner(self, config: Any, task: str, seed: int, device: str = "cpu") -> Learner:

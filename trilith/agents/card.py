@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,32 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
         config: Any = from_json(algorithm.config, {name: card["agent"][name] for name in algorithm.needed})
     except KeyError as error:
         raise ValueError(f"{path.with_suffix('.json')} does not describe an agent: {error} is missing") from None
-    policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
+    try:
+        policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
+    except ModuleNotFoundError as error:  # of a network that has no form without torch
+        if error.name not in LEARNING:
+            raise
+        raise ValueError(missing(f"the agent {path}")) from None
     try:
         policy.load(load_tensors(path)[0])
     except ValueError as error:
         raise ValueError(f"cannot use the weights {path}: {' '.join(str(error).split())}") from None
     return policy, card
+
+
+LEARNING = ("torch", "tensorboard")
+"""Packages of the extra `learn`. The agents that come with trilith act without them."""
+
+
+def learning() -> bool:
+    """Whether what training needs is installed."""
+    return all(find_spec(package) for package in LEARNING)
+
+
+def missing(what: str) -> str:
+    """What to say where a package of the extra `learn` is missing."""
+    absent = ", ".join(package for package in LEARNING if not find_spec(package))
+    return f'{what} needs more packages ({absent} is missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 
 
 @cache

@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -90,8 +89,8 @@ def check_builds(name: str, task: str) -> None:
 
 
 def available() -> list[str]:
-    """Every agent that there is without a training of one's own; shipped ones only where their packages are installed."""
-    return [*AGENTS, *(sorted(path.name for path in ZOO.glob("*") if shipped(path.name)) if learning() else ())]
+    """Every agent that there is without a training of one's own."""
+    return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
 
 
 def short_names(agents: set[Path]) -> dict[Path, str]:
@@ -107,31 +106,13 @@ def short_names(agents: set[Path]) -> dict[Path, str]:
     return names
 
 
-_LEARNING = ("torch", "safetensors")
-
-
-def learning() -> bool:
-    """Whether the packages that trained agents need are installed."""
-    return all(find_spec(package) for package in _LEARNING)
-
-
-def missing(what: str) -> str:
-    """What to say where a package of the extra `learn` is missing."""
-    absent = ", ".join(package for package in _LEARNING if not find_spec(package))
-    return f'{what} needs more packages ({absent} is missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
-
-
 def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
     if names_a_class(name):
         return cast(Agent, imported(name, "agent")())
     if weights := shipped(name):
-        if not learning():
-            raise ValueError(missing(name))
         return ShippedAgent(name, weights)
     if not Path(name).exists():
         raise ValueError(f"there is no agent {name!r}: choose {', '.join(available())}, or name a run's folder or a file of weights")
-    if not learning():
-        raise ValueError(missing(name))
     return load_policy(weights_file(Path(name)))[0].agent

@@ -30,7 +30,7 @@ class Demo:
 
     agents: tuple[str, ...] | None = None
     """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
-    and, with the extra `learn`, fast, unless given."""
+    and fast, unless given."""
     budget: int = 50
     """Simulations a decision: trained agents are shown as they are and once more with search; 0: without only."""
     scenes: int = 8
@@ -60,7 +60,7 @@ class Demo:
 
     def _load(self) -> dict[str, tuple[str, Agent]]:
         """By its label: the name of each agent, and the agent. Raises ValueError for what cannot be shown."""
-        from trilith.agents.registry import AGENTS, available, learning, load, missing, short_names
+        from trilith.agents.registry import AGENTS, available, load, short_names
         from trilith.evaluation.frozen import SIZES
         from trilith.search.agent import Valuer
         from trilith.search.config import SearchConfig
@@ -72,8 +72,6 @@ class Demo:
         agents = self.agents
         if agents is None:
             agents = tuple(name for name in SHOWN if name in available())
-            if not learning():
-                print(missing("trained agents"), file=sys.stderr)
         labels = short_names({Path(name) for name in agents})
         loaded = {labels[Path(name)]: (name, load(name)) for name in agents}
         for label, (name, agent) in list(loaded.items()):

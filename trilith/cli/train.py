@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -30,9 +29,9 @@ class Train(Generic[C]):
 
     def run(self) -> None:
         """Trains until it is time to stop."""
-        from trilith.agents.registry import learning, missing
+        from trilith.agents.card import learning, missing
 
-        if not learning() or not find_spec("tensorboard"):
+        if not learning():
             raise ValueError(missing("training"))
         from trilith.training.run import resume, train
 

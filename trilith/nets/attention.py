@@ -3,19 +3,22 @@
 Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is
 attended to. Identical available blocks are merged into kinds, which enter as how many are left; a decoder then values
 each pair of a kind and a reference object.
+
+This form learns. `acting.ActingAttention` is the same function for agents that only act, without torch: what changes here
+changes there.
 """
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trilith.nets.acting import attention_action, check_attention
 from trilith.nets.attend import attend
-from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Layout
+from trilith.nets.batch import KIND_WIDTHS, KINDS, Batch, Floats32, Layout
 from trilith.nets.config import Mask
-from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, describe
+from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
 from trilith.nets.forecast import PLACE_FEATURES, forecast
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
@@ -36,12 +39,7 @@ class AttentionNet(QNet):
         place: int = 0,
     ) -> None:
         super().__init__(layout, mask)
-        if mask == "none":
-            raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
-        if place and len(layout.codec.tail) > 1:
-            raise ValueError(f"place {place}: what is known of a place is for relative actions along x only, choose place 0")
-        if not layout.codec.relative:
-            raise ValueError("the attention network values edges, which absolute actions have none of: choose network graph")
+        check_attention(layout, mask, place)
         self.node = nn.Linear(NODE_FEATURES, width)
         self.pair = nn.Linear(PAIR_FEATURES, pair)
         self.bias = nn.Linear(pair, layers * heads, bias=False)
@@ -62,7 +60,7 @@ class AttentionNet(QNet):
 
     def encode(self, batch: Batch) -> Tensor:
         """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
-        objects, relations = describe(batch)
+        objects, relations = _described(batch)
         tokens = self.node(objects)
         pairs = F.relu(self.pair(relations))
         for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
@@ -89,7 +87,8 @@ class AttentionNet(QNet):
         if self.place is None or self.weigh is None:
             return values
         # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
-        places = F.relu(self.place(forecast(self.layout, batch, scene.cpu(), kind.cpu(), ref.cpu())))
+        found = forecast(self.layout, batch.arrays, scene.cpu().numpy(), kind.cpu().numpy(), ref.cpu().numpy())
+        places = F.relu(self.place(_sent(batch, found)))
         weights = self.weigh(hidden).view(len(hidden), 2, -1)
         return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
 
@@ -127,11 +126,29 @@ class AttentionNet(QNet):
         return torch.stack([first_slot(batch, kind), receiver_of(ref), *split_output(output)], dim=1)
 
     def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        return int(np.argmax(available & (sender == KIND_OF_SLOT))), receiver + SLOTS, output // 2, output % 2
+        return attention_action(available, sender, receiver, output)
 
     def flat(self, batch: Batch, actions: Tensor) -> Tensor:
         pair = self.kind_of_slot[actions[:, 0]] * batch.present.shape[1] + actions[:, 1] - SLOTS
         return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
+
+
+def _described(batch: Batch) -> tuple[Tensor, Tensor]:
+    """(n, 19) and (p, 18): what `describe` says of the objects and pairs of a batch.
+
+    Computed once, in main memory: the learning and the target network both ask for it.
+    """
+    if "described" not in batch.memo:
+        nodes, lengths, links = (_sent(batch, each) for each in describe(batch.arrays))
+        near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
+        batch.memo["described"] = nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)
+    described: tuple[Tensor, Tensor] = batch.memo["described"]
+    return described
+
+
+def _sent(batch: Batch, array: Floats32) -> Tensor:
+    """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
+    return batch.send(torch.from_numpy(array).clone())
 
 
 class _Layer(nn.Module):

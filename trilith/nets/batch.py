@@ -1,4 +1,6 @@
-"""States as compact records, and the padded batch of them that every network reads.
+"""States as compact records, and the padded batch of them that every network reads: as arrays, or as tensors.
+
+Imports torch only where tensors are asked for: agents act without it.
 
 A record keeps only what differs between states: the objects of the scene (everything but the available blocks, whose places
 never change) and which of the seven slots are still available. Actions are four integers (sender, receiver, offset, sticky).
@@ -13,12 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trilith.world.actions import Discrete
 from trilith.world.actions import reference_rows as reference_rows
@@ -26,12 +26,17 @@ from trilith.world.observe.image import glue_points
 from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, Task
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)
 """Available blocks of one width are the same to a builder: there are three kinds."""
 KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
 """(7,): the kind of each slot."""
 
+Floats32 = NDArray[np.float32]
 Records = NDArray[Any]
 """(B,): a structured array with one record a state, see `Layout.dtype`."""
 
@@ -103,12 +108,15 @@ class SceneLayout:
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Batch:
-        """The batch of records on a device, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
-        batch = self._unpack(records, mirror)
-        return batch if torch.device(device).type == "cpu" else batch.to(device)
+        """`arrays` as tensors on a device."""
+        arrays = self.arrays(records, mirror)
+        values = {each.name: getattr(arrays, each.name) for each in fields(arrays)}
+        parts: dict[str, Any] = {name: None if value is None else _tensor(value) for name, value in values.items()}
+        batch = Batch(**parts)
+        return batch if str(device) == "cpu" else batch.to(device)
 
-    def _unpack(self, records: Records, mirror: Bools | None) -> Batch:
-        """`unpack` in main memory."""
+    def arrays(self, records: Records, mirror: Bools | None = None) -> Arrays:
+        """The batch of records, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
         b, n = len(records), self.rows
         count = records["count"].astype(np.int64)
         r = int(count.max())
@@ -121,22 +129,22 @@ class SceneLayout:
             if points is not None:
                 points[:, :, :1] *= sign
 
-        def link(name: str) -> Tensor:
+        def link(name: str) -> Floats32:
             bits = np.unpackbits(records[name], axis=1, count=n * n).reshape(b, n, n)[:, :r, :r]
-            return torch.from_numpy(bits.astype(np.float32))
+            return bits.astype(np.float32)
 
-        return Batch(
-            present=torch.from_numpy(np.arange(r) < count[:, None]),
-            available=torch.from_numpy(np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool)),
-            pose=torch.from_numpy(pose),
-            size=torch.from_numpy(records["size"][:, :r].astype(np.float32)),
-            velocity=torch.from_numpy(velocity),
-            role=torch.from_numpy(records["role"][:, :r].astype(np.int64)),
-            sticky=torch.from_numpy(records["sticky"][:, :r].astype(np.float32)),
+        return Arrays(
+            present=np.arange(r) < count[:, None],
+            available=np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool),
+            pose=pose,
+            size=records["size"][:, :r].astype(np.float32),
+            velocity=velocity,
+            role=records["role"][:, :r].astype(np.int64),
+            sticky=records["sticky"][:, :r].astype(np.float32),
             touch=link("touch"),
             glue=link("glue"),
-            points=None if points is None else torch.from_numpy(points),
-            glued=None if points is None else torch.from_numpy(records["glued"].astype(np.int64)),
+            points=points,
+            glued=None if points is None else records["glued"].astype(np.int64),
         )
 
 
@@ -176,15 +184,15 @@ class Layout(SceneLayout):
             records["legal"] = np.packbits(mask.reshape(len(scenes), -1), axis=1)
         return records
 
-    def _unpack(self, records: Records, mirror: Bools | None) -> Batch:
-        batch = super()._unpack(records, mirror)
+    def arrays(self, records: Records, mirror: Bools | None = None) -> Arrays:
+        arrays = super().arrays(records, mirror)
         if not self.stores_legal:
-            return batch
+            return arrays
         bits = np.unpackbits(records["legal"], axis=1, count=KINDS * self.rows * self.offsets)
-        legal = bits.reshape(len(records), KINDS, self.rows, self.offsets)[:, :, : batch.present.shape[1]].astype(bool)
+        legal = bits.reshape(len(records), KINDS, self.rows, self.offsets)[:, :, : arrays.present.shape[1]].astype(bool)
         if mirror is not None:
             legal[mirror] = legal[mirror][..., self._mirrored_offsets]
-        return replace(batch, legal=torch.from_numpy(legal))
+        return replace(arrays, legal=legal)
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
@@ -217,33 +225,69 @@ class Layout(SceneLayout):
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Arrays:
     """B scenes of up to R objects, available blocks aside. Padding is all zero and `present` is False there."""
 
-    present: Tensor
-    """(B, R) bool: where there is an object."""
-    available: Tensor
-    """(B, 7) bool: slots whose block can still be used."""
-    pose: Tensor
+    present: Bools
+    """(B, R): where there is an object."""
+    available: Bools
+    """(B, 7): slots whose block can still be used."""
+    pose: Floats32
     """(B, R, 3)"""
-    size: Tensor
+    size: Floats32
     """(B, R, 2)"""
-    velocity: Tensor
+    velocity: Floats32
     """(B, R, 3)"""
-    role: Tensor
-    """(B, R) int"""
-    sticky: Tensor
+    role: Ints
+    """(B, R)"""
+    sticky: Floats32
     """(B, R), 0 or 1."""
-    touch: Tensor
+    touch: Floats32
     """(B, R, R), 0 or 1: whether each two objects touch."""
-    glue: Tensor
+    glue: Floats32
     """(B, R, R), 0 or 1: whether they are glued."""
-    legal: Tensor | None = None
-    """(B, 3, R, offsets) bool: placements of each kind of block that overlap nothing, if the layout stores them."""
-    points: Tensor | None = None
+    legal: Bools | None = None
+    """(B, 3, R, offsets): placements of each kind of block that overlap nothing, if the layout stores them."""
+    points: Floats32 | None = None
     """(B, P, 2): where in the world welds hold, if the layout stores them."""
-    glued: Tensor | None = None
+    glued: Ints | None = None
     """(B,): how many of `points` there are in each scene."""
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    @cached_property
+    def first(self) -> Ints:
+        """(B + 1,): which row each scene begins at where all objects are rows one after another, and how many rows there are."""
+        return np.concatenate([[0], np.cumsum(self.present.sum(axis=1))])
+
+    @cached_property
+    def first_pair(self) -> Ints:
+        """(B + 1,): the same where all pairs of objects of a scene are."""
+        return np.concatenate([[0], np.cumsum(np.diff(self.first) ** 2)])
+
+    @cached_property
+    def left(self) -> Floats32:
+        """(B, 3): how many blocks of each kind are available."""
+        return self.available.astype(np.float32) @ _HOLDS
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """`Arrays` as tensors, on any device."""
+
+    present: Tensor
+    available: Tensor
+    pose: Tensor
+    size: Tensor
+    velocity: Tensor
+    role: Tensor
+    sticky: Tensor
+    touch: Tensor
+    glue: Tensor
+    legal: Tensor | None = None
+    points: Tensor | None = None
+    glued: Tensor | None = None
     source: Batch | None = None
     """The same batch in main memory, of which it is a copy on a device; None: it is in main memory itself."""
     memo: dict[str, Any] = field(default_factory=dict)
@@ -280,29 +324,35 @@ class Batch:
         return tensor if self.source is None else tensor.to(self.device)  # even `to` where it is already takes its time
 
     @cached_property
-    def first(self) -> Ints:
-        """(B + 1,): which row each scene begins at where all objects are rows one after another, and how many rows there are."""
-        return np.concatenate([[0], np.cumsum(self.host.present.sum(dim=1).numpy())])
+    def arrays(self) -> Arrays:
+        """The batch in main memory as arrays, which share its memory."""
+        values = {each.name: getattr(self.host, each.name) for each in fields(Arrays)}
+        parts: dict[str, Any] = {name: None if value is None else value.numpy() for name, value in values.items()}
+        return Arrays(**parts)
 
-    @cached_property
+    @property
+    def first(self) -> Ints:
+        """(B + 1,): that of `arrays`, and so `first_pair`."""
+        return self.arrays.first
+
+    @property
     def first_pair(self) -> Ints:
-        """(B + 1,): the same where all pairs of objects of a scene are."""
-        return np.concatenate([[0], np.cumsum(np.diff(self.first) ** 2)])
+        return self.arrays.first_pair
 
     @cached_property
     def start(self) -> Tensor:
         """(B,): `first` without its end, on the device."""
-        return self.send(torch.from_numpy(self.first[:-1]))
+        return self.send(_tensor(self.first[:-1]))
 
     @cached_property
     def count(self) -> Tensor:
         """(B,): how many objects each scene has."""
-        return self.send(torch.from_numpy(np.diff(self.first)))
+        return self.send(_tensor(np.diff(self.first)))
 
     @cached_property
     def scene(self) -> Tensor:
         """(n,): the scene of each object, all objects one after another."""
-        return self.send(torch.from_numpy(np.repeat(np.arange(len(self)), np.diff(self.first))))
+        return self.send(_tensor(np.repeat(np.arange(len(self)), np.diff(self.first))))
 
     @cached_property
     def padded(self) -> tuple[Tensor, Tensor]:
@@ -315,5 +365,15 @@ class Batch:
     @cached_property
     def left(self) -> Tensor:
         """(B, 3): how many blocks of each kind are available."""
-        kind = torch.from_numpy(KIND_OF_SLOT)
-        return self.send(torch.zeros(len(self), KINDS).index_add_(1, kind, self.host.available.float()))
+        return self.send(_tensor(self.arrays.left))
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    """The tensor that shares an array's memory."""
+    import torch
+
+    return torch.from_numpy(array)
+
+
+_HOLDS = (KIND_OF_SLOT[:, None] == np.arange(KINDS)).astype(np.float32)
+"""(7, 3): 1 where a slot holds a block of a kind."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 from math import cos, sin
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from trilith.nets.batch import KINDS, Batch
+from trilith.nets.batch import KINDS, Arrays
+from trilith.nets.batch import Floats32 as Array
 from trilith.support.compiled import compiled
 from trilith.world.scene import Ints, Role
 
-Array = NDArray[np.float32]
-
 SCALE = 4.0
 """Lengths are divided by this, so that features are about 1."""
-_SHARP = 4.0
+SHARP = 4.0
 """Relative lengths also come as tanh(4 · length), which tells touching from nearly touching."""
 MAX_WIDTH = 7.0
 """The floor is 28 wide; a feature of 7 says as much."""
@@ -27,23 +23,15 @@ PAIR_FEATURES = 2 * _LENGTHS + 2
 NODE_FEATURES = _ROLE + _ROLES + KINDS
 
 
-def describe(batch: Batch) -> tuple[Tensor, Tensor]:
-    """(n, 19) and (p, 18): all objects one scene after another, then all pairs of objects of a scene, both orders and each with itself.
-
-    Computed once a batch: the learning and the target network both ask for it. The loops run in main memory, whatever the device.
-    """
-    if "described" not in batch.memo:
-        host = batch.host
-        nodes, p = torch.zeros(batch.first[-1], NODE_FEATURES), batch.first_pair[-1]
-        lengths, links = torch.empty(p, _LENGTHS), torch.empty(p, PAIR_FEATURES - 2 * _LENGTHS)
-        given = (host.pose, host.size, host.velocity, host.role, host.sticky, host.touch, host.glue, host.left)
-        arrays = [each.numpy() for each in (*given, nodes, lengths, links)]
-        _describe(*arrays, batch.first, batch.first_pair)  # type: ignore[call-arg]
-        nodes, lengths, links = (batch.send(each) for each in (nodes, lengths, links))
-        pairs = torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, (lengths * _SHARP).tanh(), links], dim=1)
-        batch.memo["described"] = nodes, pairs
-    described: tuple[Tensor, Tensor] = batch.memo["described"]
-    return described
+def describe(scenes: Arrays) -> tuple[Array, Array, Array]:
+    """(n, 19), (p, 8) and (p, 2): all objects one scene after another, then all pairs of objects of a scene, both orders and each
+    with itself: lengths between them, and whether they touch and are glued. Of the lengths a network is shown two forms, so that
+    a pair has 18 features: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length)."""
+    nodes, p = np.zeros((scenes.first[-1], NODE_FEATURES), np.float32), scenes.first_pair[-1]
+    lengths, links = np.empty((p, _LENGTHS), np.float32), np.empty((p, PAIR_FEATURES - 2 * _LENGTHS), np.float32)
+    given = (scenes.pose, scenes.size, scenes.velocity, scenes.role, scenes.sticky, scenes.touch, scenes.glue, scenes.left)
+    _describe(*given, nodes, lengths, links, scenes.first, scenes.first_pair)
+    return nodes, lengths, links
 
 
 @compiled

@@ -7,18 +7,14 @@ many scenes at once, from what a batch holds.
 from __future__ import annotations
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from trilith.builders.options import LEVEL, SAFE
-from trilith.nets.batch import KIND_WIDTHS, Batch, Layout
+from trilith.nets.batch import KIND_WIDTHS, Arrays, Layout
+from trilith.nets.batch import Floats32 as Array
 from trilith.nets.describe import SCALE
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
-
-Array = NDArray[np.float32]
 
 PLACE_FEATURES = 11
 """Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
@@ -32,16 +28,13 @@ _WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 _height_on = compiled(height_on)
 
 
-def forecast(layout: Layout, batch: Batch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-    """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset; indices in main memory."""
-    host = batch.host
+def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints) -> Array:
+    """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset."""
     grid = offset(np.arange(layout.offsets), layout.offsets, 2.0, 0.0).astype(np.float32)  # in units of the mean width of both
-    found = torch.empty(len(scene), len(grid), PLACE_FEATURES)
-    count = np.diff(batch.first)
-    given = (host.pose, host.size, host.role, host.sticky, scene, kind, ref, found)
-    pose, size, role, sticky, scene_, kind_, ref_, out = (each.numpy() for each in given)
-    _forecast(pose, size, role, sticky, count, scene_, kind_, ref_, _WIDTHS, grid, out)
-    return batch.send(found)
+    found = np.empty((len(scene), len(grid), PLACE_FEATURES), np.float32)
+    given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, np.diff(scenes.first), scene, kind, ref)
+    _forecast(*given, _WIDTHS, grid, found)
+    return found
 
 
 @compiled

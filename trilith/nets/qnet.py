@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Layout
+from trilith.nets.acting import check_weights
+from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Floats32, Layout, Records
 from trilith.nets.config import Mask
 from trilith.world.scene import SLOTS, Bools
 
@@ -30,6 +34,21 @@ class QNet(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where it is, and batches for it have to be."""
         return self.kind_of_slot.device
+
+    def weights(self) -> dict[str, Floats32]:
+        """A copy of the parameters, by their names."""
+        return {name: value.cpu().numpy().copy() for name, value in self.state_dict().items()}
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+        check_weights({name: tuple(value.shape) for name, value in self.state_dict().items()}, weights)
+        self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+
+    def values(self, records: Records) -> tuple[Floats32, Bools]:
+        """`q` and `mask` of states as arrays, for acting."""
+        with torch.no_grad():
+            batch = self.layout.unpack(records, device=self.device)
+            return self.q(batch).cpu().numpy(), self.mask(batch).cpu().numpy()
 
     @abstractmethod
     def q(self, batch: Batch) -> Tensor:

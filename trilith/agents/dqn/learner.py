@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, load_parameters, make_layout, make_net
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
 from trilith.agents.replay import Replay
 from trilith.nets.batch import Records
 from trilith.nets.device import pick_device
@@ -174,7 +174,7 @@ class DQNLearner:
         }:
             raise ValueError("the state of its optimiser is not of this network")
         for net, name in ((self.net, "net."), (self.target, "target.")):
-            load_parameters(net, part(name))
+            net.load(part(name))
         state: dict[int, dict[str, Tensor]] = {}
         for name, array in moments.items():
             index, slot = name.split(".")

@@ -1,27 +1,30 @@
-"""Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, exploring, and searching with it."""
+"""Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, exploring, and searching with it.
+
+Nothing here needs torch but networks that have no other form, or are on another device than the CPU.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from trilith.agents.base import Decision, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.worlds import make_world
+from trilith.nets.acting import ACTING, Valuing
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
-from trilith.nets.device import pick_device
-from trilith.nets.make import make_qnet
-from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
 from trilith.search.tree import Prior, decide
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
 from trilith.world.episode import State, collides
 from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
+
+if TYPE_CHECKING:
+    from trilith.nets.qnet import QNet
 
 
 def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
@@ -38,10 +41,21 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
 
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
-    """The network of a config, with fresh weights from torch's generator."""
+    """The network of a config in the form that learns, with fresh weights from torch's generator."""
+    from trilith.nets.make import make_qnet
+
     net = make_qnet(config.net, layout, config.mask)
     net.stops = config.stop
     return net
+
+
+def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> Valuing:
+    """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
+    if device == "cpu" and config.net.network in ACTING:
+        return ACTING[config.net.network](layout, config.mask, config.net, config.stop)
+    from trilith.nets.device import pick_device
+
+    return make_net(config, layout).eval().to(pick_device(device))
 
 
 def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
@@ -71,22 +85,26 @@ class Tried(NamedTuple):
     """(K,): what they turned out to be worth."""
 
 
-def choose(net: QNet, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
+def choose(net: Valuing, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
     """(B,): the best action (4,) in each state, or any that the mask allows where `random` (B,) is True.
 
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
-    with torch.no_grad():
-        batch = net.layout.unpack(records, device=net.device)
-        values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
-        best, flat = (each.cpu() for each in values.max(dim=1))
-        some = torch.isfinite(best).numpy()
-        worth = some & ((best >= 0).numpy() | random) if stops else some
-        for i in np.flatnonzero(random & some).tolist():
-            allowed = torch.isfinite(values[i].cpu()).nonzero()[:, 0]
-            flat[i] = allowed[int(rngs[i].integers(len(allowed)))]
-        actions = net.actions(batch.host, flat).numpy()
-        return [action if go else None for go, action in zip(worth, actions, strict=True)]
+    values, masks = net.values(records)
+    every = np.where(masks, values, -np.inf).reshape(len(values), -1)
+    available = np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool)
+    actions: list[Ints | None] = []
+    for i, flat in enumerate(every.argmax(axis=1)):
+        best = every[i, flat]
+        if not np.isfinite(best) or (stops and best < 0 and not random[i]):
+            actions.append(None)
+            continue
+        if random[i]:
+            allowed = np.flatnonzero(np.isfinite(every[i]))
+            flat = allowed[rngs[i].integers(len(allowed))]
+        place = (int(part) for part in np.unravel_index(flat, values.shape[1:]))
+        actions.append(np.array(net.action(available[i], *place)))
+    return actions
 
 
 class DQNPolicy:
@@ -100,10 +118,10 @@ class DQNPolicy:
         beyond: bool = True,
         forfeit: bool = False,
         device: str = "cpu",
-        net: QNet | None = None,
+        net: Valuing | None = None,
     ) -> None:
         self.config = config
-        self.net = make_net(config, make_layout(config, task, beyond)).eval().to(pick_device(device)) if net is None else net
+        self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
         self.layout = self.net.layout
         self.tried = config.search.budget if config.amortise else 0
         """Searched actions that are kept of a step."""
@@ -127,11 +145,11 @@ class DQNPolicy:
 
     def weights(self) -> Weights:
         """A copy of the network's parameters."""
-        return {name: value.cpu().numpy().copy() for name, value in self.net.state_dict().items()}
+        return self.net.weights()
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Takes the parameters of a network of the same shape."""
-        load_parameters(self.net, weights)
+        self.net.load(weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
         """A decision in each state."""
@@ -218,7 +236,7 @@ class DQNPolicy:
 class DQNAgent:
     """Builds by taking the action of the highest value."""
 
-    def __init__(self, net: QNet, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
+    def __init__(self, net: Valuing, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
         self.net, self.layout, self.discount = net, net.layout, discount
         self.stops = net.stops if stops is None else stops
         """Whether it ends an episode where all values are below 0."""
@@ -241,9 +259,7 @@ class DQNAgent:
 
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
-        with torch.no_grad():
-            batch = self.layout.unpack(observe(self.layout, [state.scene for state in states]), device=self.net.device)
-            values, masks = self.net.q(batch).cpu().numpy(), self.net.mask(batch).cpu().numpy()
+        values, masks = self.net.values(observe(self.layout, [state.scene for state in states]))
         found = []
         for state, value, mask in zip(states, values, masks, strict=True):
             if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
@@ -275,15 +291,3 @@ class DQNAgent:
         best = np.argsort(-prior.values, kind="stable")[:k]
         found = [(self.placement(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
-
-
-def load_parameters(module: torch.nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Gives a network parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
-    own = module.state_dict()
-    for name in sorted(own.keys() | weights.keys()):
-        if name not in own or name not in weights:
-            raise ValueError(f"{name} is {'missing' if name in own else 'not of this network'}")
-        given, wanted = weights[name], own[name]
-        if given.shape != tuple(wanted.shape) or given.dtype != np.float32:
-            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {tuple(wanted.shape)} and float32")
-    module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
