@@ -103,7 +103,7 @@ def learning() -> bool:
 def missing(what: str) -> str:
     """What to say where a package of the extra `learn` is missing."""
     absent = ", ".join(package for package in LEARNING if not find_spec(package))
-    return f'{what} needs more packages ({absent} is missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
+    return f'{what} needs more packages ({absent} missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 
 
 @cache

@@ -1,0 +1,112 @@
+"""How long a trained agent takes to act, in compiled loops and in torch, and whether both act alike.
+
+    python benchmarks/acting.py [--task covering_hard] [--scenes 1000] [--budget 10]
+
+Times are of one call for all scenes that are decided together, the better of many by processor time, one thread; with
+observing the scenes, and of the network alone. Then whole episodes on test scenes, by the agent and by its search: the scenes in
+which the two forms place any block differently, and the largest difference of two values.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import torch
+import tyro
+
+from trilith.agents.card import load_policy
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net, observe
+from trilith.agents.registry import shipped
+from trilith.evaluation.frozen import frozen, generator
+from trilith.evaluation.play import play
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.support.console import Progress, show, table_of
+
+SIDE_BY_SIDE = (1, 8, 32)
+PLAYED = 50
+"""Scenes that are played side by side."""
+
+
+@dataclass
+class Options:
+    """Acting with and without torch."""
+
+    task: str = "covering_hard"
+    """Task whose shipped agent acts."""
+    level: str = "hardest"
+    """Level of the scenes."""
+    scenes: int = 100
+    """Test scenes that are played, up to 1,000."""
+    budget: int = 10
+    """Simulations a decision of the search; 0: without search only."""
+
+
+def fastest(call: Callable[[], object]) -> float:
+    """Milliseconds of the fastest of several calls by processor time."""
+    call()
+    spent = []
+    for _ in range(40):
+        begin = time.process_time()
+        call()
+        spent.append(time.process_time() - begin)
+    return min(spent) * 1e3
+
+
+def both_forms(task: str) -> tuple[DQNAgent, DQNAgent]:
+    """The shipped agent as it acts, and the same weights in torch."""
+    policy, _ = load_policy(shipped("fast")[task])
+    assert isinstance(policy, DQNPolicy)
+    net = make_net(policy.config, make_layout(policy.config, task)).eval()
+    net.load(policy.weights())
+    return policy.agent, DQNAgent(net, policy.config.discount)
+
+
+def main(options: Options) -> None:
+    """Prints both tables."""
+    torch.set_num_threads(1)
+    forms = dict(zip(("compiled loops", "torch"), both_forms(options.task), strict=True))
+    starts = [frozen(options.task, options.level, "test", i) for i in range(max(*SIDE_BY_SIDE, options.scenes))]
+    table = table_of("ms", *(f"{n} scenes" if n > 1 else "1 scene" for n in SIDE_BY_SIDE))
+    rngs = [np.random.default_rng(0)] * len(starts)
+    for name, agent in forms.items():
+        table.add_row(f"act, {name}", *(f"{fastest(partial(agent.act, starts[:n], rngs[:n])):.2f}" for n in SIDE_BY_SIDE))
+    for name, agent in forms.items():
+        records = observe(agent.layout, [state.scene for state in starts])
+        table.add_row(f"values alone, {name}", *(f"{fastest(partial(agent.net.values, records[:n])):.2f}" for n in SIDE_BY_SIDE))
+    show(table)
+
+    for budget in dict.fromkeys((0, options.budget)):
+        differ, largest, earned = 0, 0.0, dict.fromkeys(forms, 0.0)
+        with Progress(f"playing with {budget} simulations", options.scenes) as progress:
+            for first in range(0, options.scenes, PLAYED):
+                some = range(first, min(first + PLAYED, options.scenes))
+                played = {}
+                for name, agent in forms.items():
+                    rngs = [generator("trilith agent", 0, f"{options.task}/{options.level}", i) for i in some]
+                    played[name] = play(SearchAgent(agent, SearchConfig(budget)), [starts[i] for i in some], rngs)
+                    earned[name] += sum(end.total for _, end in played[name])
+                pairs = zip(*played.values(), strict=True)
+                differ += sum(one.placements != other.placements for (one, _), (other, _) in pairs)
+                ends = [state for recording, _ in played["torch"] for state in (recording.start, *(s.state for s in recording.replay()))]
+                records = observe(forms["torch"].layout, [state.scene for state in ends if not state.ended])
+                (mine, mask), (theirs, _) = (agent.net.values(records) for agent in forms.values())
+                largest = max(largest, float(np.abs(mine - theirs)[mask].max()))
+                progress.add(len(some), f"{differ} differ")
+        means = ", ".join(f"{name} {total / options.scenes:.4f}" for name, total in earned.items())
+        print(f"{options.task} {options.level}, {budget} simulations: {differ} of {options.scenes} episodes differ; mean reward: {means};")
+        print(f"  largest difference of two values: {largest:.1e}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

@@ -1,0 +1,89 @@
+"""Agents act without torch: as they would with it, and where it is not installed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shell
+import torch
+
+from trilith.agents.card import load_policy, save_weights
+from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
+from trilith.agents.registry import shipped
+from trilith.evaluation.frozen import frozen
+from trilith.evaluation.play import play
+from trilith.nets.config import NetConfig
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.world.tasks import TASKS
+
+HIDE = """
+from importlib.machinery import PathFinder
+
+def find_spec(name, path=None, target=None, found=PathFinder.find_spec):
+    return None if name.split(".")[0] in ("torch", "tensorboard") else found(name, path, target)
+
+PathFinder.find_spec = find_spec
+"""
+"""Runs as a process starts: packages as they are where the extra `learn` is not installed."""
+
+
+@pytest.fixture
+def no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in; in every process that is started, torch and what comes with it cannot be imported."""
+    (tmp_path / "sitecustomize.py").write_text(HIDE)
+    monkeypatch.setitem(shell.ENVIRONMENT, "PYTHONPATH", f"{tmp_path}:{shell.ENVIRONMENT['PYTHONPATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
+    torch.set_num_threads(1)
+    policy, _ = load_policy(shipped("fast")[task])
+    assert isinstance(policy, DQNPolicy)
+    net = make_net(policy.config, make_layout(policy.config, task)).eval()
+    net.load(policy.weights())
+    for budget, count in ((0, 12), (5, 4)):
+        played = []
+        for agent in (policy.agent, DQNAgent(net, policy.config.discount)):
+            rngs = [np.random.default_rng(i) for i in range(count)]
+            starts = [frozen(task, "hardest", "test", i) for i in range(count)]
+            played.append([recording.placements for recording, _ in play(SearchAgent(agent, SearchConfig(budget)), starts, rngs)])
+        assert played[0] == played[1]
+    assert any(len(placements) > 1 for placements in played[0]) or task == "silhouette"
+
+
+def test_an_agent_is_loaded_and_builds_in_three_lines(no_torch: Path) -> None:
+    lines = """
+import importlib.util, numpy as np, sys, trilith
+assert importlib.util.find_spec("torch") is None
+state = trilith.start("covering", "hardest", np.random.default_rng(0))
+for budget in (0, 5):
+    [placement] = trilith.load("fast", budget=budget).act([state], [np.random.default_rng(0)])
+    print(trilith.step(state, placement).reward)
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", lines], cwd=no_torch, env=shell.ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 2
+
+
+def test_agents_are_listed_and_evaluated(no_torch: Path) -> None:
+    assert "fast" in shell.trilith("agents", cwd=no_torch).stdout
+    done = shell.trilith("evaluate", "fast", "--task", "silhouette", "--scenes", 6, "--workers", 2, "--out", "x.json", cwd=no_torch)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((no_torch / "x.json").read_text())["rewards"]) == 6
+
+
+def test_what_needs_torch_asks_for_it_in_one_line(no_torch: Path) -> None:
+    config = DQNConfig(net=NetConfig("graph", width=8))
+    save_weights(no_torch / "own.safetensors", "dqn", config, "covering", make_net(config, make_layout(config, "covering")).weights(), {})
+    said = shell.refused(shell.trilith("evaluate", "own.safetensors", "--task", "covering", "--scenes", 1, cwd=no_torch))
+    assert said.startswith('the agent own.safetensors needs more packages (torch, tensorboard missing): pip install "trilith[learn]"')
+    said = shell.refused(shell.trilith("train", "--task", "covering", "--out", "run", cwd=no_torch))
+    assert said.startswith("training needs more packages (torch, tensorboard missing)")
+    assert not (no_torch / "run").exists()
