@@ -8,7 +8,7 @@ import pytest
 import torch
 from training.tiny import AGENT, policy, request, returns
 
-from trilith.agents.dqn.policy import DQNPolicy, Exploration
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
 from trilith.training.actor import DemonstrateRequest, ValidateRequest, collect, valid_states
@@ -92,7 +92,8 @@ def test_an_actor_that_searches_tells_what_it_found() -> None:
     assert np.isfinite(steps["found"][given]).all()
     batch = acting.layout.unpack(steps["state"])
     first = torch.from_numpy(steps["tried"][:, 0].astype(np.int64))
-    allowed = acting.net.mask(batch).flatten(1).gather(1, acting.net.flat(batch, first)[:, None])
+    net = make_net(acting.config, acting.layout)
+    allowed = net.mask(batch).flatten(1).gather(1, net.flat(batch, first)[:, None])
     assert allowed.all(), "what was tried is what the mask allows"
 
 
