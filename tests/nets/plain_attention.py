@@ -1,5 +1,6 @@
 """The attention network written to be read: padded, in plain tensor operations. The oracle of the compiled one, whose weights it takes."""
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -37,8 +38,9 @@ def plain_q(net: AttentionNet, batch: Batch) -> Tensor:
     values: Tensor = net.out(hidden)
     if net.place is None or net.weigh is None:
         return values
-    every = torch.ones(b, KINDS, r).nonzero().unbind(1)
-    places = F.relu(net.place(forecast(net.layout, batch, *every))).view(b, KINDS, r, net.layout.offsets, -1)
+    every = np.nonzero(np.ones((b, KINDS, r)))
+    found = torch.from_numpy(forecast(net.layout, batch.arrays, *every))
+    places = F.relu(net.place(found)).view(b, KINDS, r, net.layout.offsets, -1)
     told = torch.einsum("bkrop,bkrsp->bkros", places, net.weigh(hidden).view(b, KINDS, r, 2, -1))
     return values + told.flatten(3)
 

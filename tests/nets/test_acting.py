@@ -16,7 +16,11 @@ from trilith.nets.qnet import QNet
 from trilith.world.actions import DiscreteRelative, make_discrete
 from trilith.world.tasks import TASKS, get_task
 
-CONFIGS = [NetConfig(), NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21)]
+CONFIGS = {
+    "default": NetConfig(),
+    "told of places": NetConfig(place=16),
+    "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
+}
 
 
 def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, ActingAttention, Records]:
@@ -29,7 +33,7 @@ def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, Acti
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("config", CONFIGS, ids=["default", "odd sizes"])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("mask", ["legal", "edges"])
 def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, config: NetConfig, mask: Mask) -> None:
     net, acting, records = both(task, config, mask)
@@ -46,7 +50,7 @@ def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, c
 
 
 def test_values_do_not_depend_on_the_scenes_beside_them_to_the_last_bit() -> None:
-    _, acting, records = both("covering_hard", NetConfig())
+    _, acting, records = both("covering_hard", NetConfig(place=16))
     together, _ = acting.values(records)
     for i, count in enumerate(records["count"].tolist()):
         alone, _ = acting.values(records[i : i + 1])
@@ -64,7 +68,7 @@ def test_a_scene_in_which_nothing_is_left_to_choose_leaves_the_others_alone() ->
     assert choose(acting, used, np.zeros(len(used), bool), [np.random.default_rng(0)] * len(used))[0] is None
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["default", "odd sizes"])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None:
     net, acting, _ = both("silhouette", config)
     weights = acting.weights()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from nets.scenes import states
 
 from trilith.agents.dqn.policy import observe
@@ -18,12 +17,11 @@ from trilith.world.tasks import get_task
 def test_the_forecast_is_that_of_the_builders(task: str) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
     scenes = [state.scene for state in states(task, 12)]
-    batch = layout.unpack(observe(layout, scenes))
+    arrays = layout.arrays(observe(layout, scenes))
     for i, scene in enumerate(scenes):
         known = options(scene)
-        kind = torch.from_numpy(KIND_OF_SLOT[known.slot])
-        ref = torch.from_numpy(np.searchsorted(reference_rows(scene), known.ref))
-        found = forecast(layout, batch, torch.full_like(kind, i), kind, ref).numpy()[np.arange(len(known)), known.offset]
+        kind, ref = KIND_OF_SLOT[known.slot], np.searchsorted(reference_rows(scene), known.ref)
+        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref)[np.arange(len(known)), known.offset]
         for column, wanted in ((0, known.x / 7), (1, known.rest / 4), (2, np.minimum(known.drop / 2, 2)), (3, known.balance.clip(-1, 1))):
             np.testing.assert_allclose(found[:, column], wanted, atol=1e-4)
         np.testing.assert_array_equal(found[:, 5], known.held)
@@ -35,10 +33,9 @@ def test_in_the_mirrored_scene_places_are_mirrored(task: str) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
     records = observe(layout, [state.scene for state in states(task, 12)])
     swapped = np.ones(len(records), dtype=bool)
-    plain, mirrored = layout.unpack(records), layout.unpack(records, swapped)
-    every = torch.ones(len(records), 3, plain.present.shape[1]).nonzero()
-    which = every[plain.present[every[:, 0], every[:, 2]]].unbind(1)
-    found, other = forecast(layout, plain, *which), forecast(layout, mirrored, *which).flip(1)
+    plain, mirrored = layout.arrays(records), layout.arrays(records, swapped)
+    which = np.nonzero(plain.present[:, None].repeat(3, axis=1))
+    found, other = forecast(layout, plain, *which), forecast(layout, mirrored, *which)[:, ::-1]
     other[..., 0] *= -1
     np.testing.assert_allclose(found, other, atol=2e-3)
 
