@@ -1,1 +1,1 @@
-"""Networks that give every action of a scene a value. With the learning parts of `agents`, the only rooms that import torch."""
+"""Networks that give every action of a scene a value, or act and criticise. Those that learn are torch modules; `acting` needs no torch."""
