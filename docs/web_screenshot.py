@@ -148,7 +148,7 @@ def main() -> None:
             there.build(4)
             there.ideas()
             there.shoot(folder / f"tower-{scheme}.png")
-            there.drag(-3.0, 4.0)
+            there.drag(0.9, 5.0)  # above an obstacle
             there.shoot(folder / f"drag-{scheme}.png")
             there.page.mouse.up()
             there.open(TOWER)

@@ -48,6 +48,30 @@ def test_a_ghost_that_would_fall_onto_an_obstacle_is_amber_and_says_so(visitor: 
     visitor.rest()
 
 
+def test_snap_never_leads_onto_an_obstacle(visitor: Visitor) -> None:
+    scene = start("silhouette", 7, np.random.default_rng(3)).scene
+    visitor.open("task=silhouette&level=7&seed=3")
+    for row in scene.rows(Role.OBSTACLE).tolist():
+        x, y, _ = scene.pose[row].tolist()
+        visitor.lift(0, x, y + 0.6)
+        ghost = visitor.page.evaluate("() => trilith.build.ghost")
+        where = (ghost["x"], ghost["y"])
+        assert ghost["warning"] is None or where == pytest.approx((x, y + 0.6), abs=0.03), "it stays where the hand is, or is led off"
+        visitor.page.keyboard.press("Escape")
+        visitor.page.mouse.up()
+
+
+@pytest.mark.parametrize("button", ["#play", "#step", "#compare"])
+def test_on_a_phone_the_scene_comes_into_sight_when_an_agent_builds(browser: Any, site: str, button: str) -> None:
+    with visit(browser, site, **PHONE) as visitor:
+        visitor.open(TOWER)
+        visitor.page.click(button)
+        visitor.page.wait_for_function(
+            "() => { const { top } = document.getElementById('board').getBoundingClientRect(); return top >= -1 && top < innerHeight / 2; }"
+        )
+        visitor.page.wait_for_function("() => !trilith.watch.playing && !trilith.compare.playing")
+
+
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
 def test_aimed_with_a_hand_s_noise_of_three_pixels_a_placement_scores(browser: Any, site: str, options: dict[str, Any]) -> None:
     """Targets on the floor, of all sizes, each aimed at with seeded noise and nothing else changed on the page."""

@@ -77,7 +77,10 @@ class App {
     $("undo").addEventListener("click", () => this.jump(this.episode.cursor - 1));
     $("redo").addEventListener("click", () => this.jump(this.episode.cursor + 1));
     $("play").addEventListener("click", () => this.togglePlay());
-    $("step").addEventListener("click", () => (this.compare.active ? this.compare.step() : this.watch.step()));
+    $("step").addEventListener("click", () => {
+      this.showBoard();
+      return this.compare.active ? this.compare.step() : this.watch.step();
+    });
     $("take").addEventListener("click", () => this.watch.toggleTaken());
     $("compare").addEventListener("click", () => this.toggleCompare());
     $("rival").addEventListener("change", () => this.compare.active && this.restartCompare());
@@ -222,7 +225,14 @@ class App {
     return this.attempt(() => this.load({ task: $("task").value, level: this.level(), seed }));
   }
 
+  /** On a phone the scene may be out of sight: whoever lets an agent build wants to see it. */
+  showBoard() {
+    const { top, bottom } = $("board").getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) $("board").scrollIntoView({ block: top < 0 ? "start" : "end" });
+  }
+
   togglePlay() {
+    this.showBoard();
     const side = this.compare.active ? this.compare : this.watch;
     if (side.playing) side.pause();
     else side.play();
@@ -238,6 +248,7 @@ class App {
     this.compare.close();
     this.quiet();
     this.compare.open([this.agent, $("rival").value]);
+    this.showBoard();
   }
 
   /** A placement by hand. */

@@ -70,7 +70,8 @@ export function snapped(about, state, slot, x, y, reach = 1.5, near = 0.6) {
   least = reach * reach;
   for (const place of snapPlaces(about, state, slot)) {
     const away = (place[0] - x) ** 2 + (place[1] - y) ** 2;
-    if (away < least && objection(about, state, slot, ...place) === null) [best, least] = [place, away];
+    // One who builds by hand is never led onto an obstacle, though agents may choose that.
+    if (away < least && objection(about, state, slot, ...place) === null && !landing(about, state, slot, ...place).obstacle) [best, least] = [place, away];
   }
   return best;
 }

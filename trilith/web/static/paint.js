@@ -196,12 +196,12 @@ export function paint(ctx, view, theme, about, content) {
     }
   }
   if (show.contacts && !moving) {
-    for (const [a, b] of scene.contact) dot(ctx, view, ...between(poses, size, a, b), 4, theme.contact, theme.surface);
+    for (const [a, b] of scene.contact) dot(ctx, view, ...between(poses, size, a, b), Math.min(4, 0.12 * view.scale), theme.contact, theme.surface);
   }
   if (show.glue) {
     scene.glue.forEach(([a], i) => {
       const [x, y, angle] = poses[a], [lx, ly] = scene.glue_frame[i], c = Math.cos(angle), s = Math.sin(angle);
-      if (!moving) dot(ctx, view, x + lx * c - ly * s, y + lx * s + ly * c, 5, theme.glue, theme["sticky-line"]);
+      if (!moving) dot(ctx, view, x + lx * c - ly * s, y + lx * s + ly * c, Math.min(5, 0.13 * view.scale), theme.glue, theme["sticky-line"]);
     });
   }
   if (moment.state.ended === "obstacle_hit" && !moving) { // which two touched

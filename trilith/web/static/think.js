@@ -93,7 +93,7 @@ export class Thinker {
       button.addEventListener("pointerleave", () => light(false));
       button.addEventListener("focus", () => light(true));
       button.addEventListener("blur", () => light(false));
-      button.addEventListener("click", () => this.app.place(idea.placement));
+      button.addEventListener("click", () => { this.app.showBoard(); this.app.place(idea.placement); });
       item.append(button);
       return item;
     }));
