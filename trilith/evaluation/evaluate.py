@@ -426,5 +426,5 @@ def _alive(process: SpawnProcess) -> Iterator[None]:
         process.join(5)
         code = process.exitcode
         how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        how += "; is memory short?" if code == -signal.SIGKILL else ""
+        how += "; is memory short?" if code == -9 else ""
         raise ChildProcessError(f"a worker died ({how}): what is done is kept, the same command goes on from there") from None

@@ -5,18 +5,37 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
 
 def start_deaf(process: BaseProcess) -> None:
     """Starts a process that Ctrl-C, which reaches all of a terminal, reaches neither while it starts nor later."""
-    resource_tracker.ensure_running()  # with the first process, else, which would undo the next line
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits it
-    try:
+    with _without_interrupts():
         process.start()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """While this lasts Ctrl-C is kept from this process, and for good from processes that start: they inherit it."""
+    if hasattr(signal, "pthread_sigmask"):  # Linux, macOS
+        resource_tracker.ensure_running()  # with the first process, else, which would undo the next line
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        return
+    import ctypes  # Windows
+
+    listen = ctypes.windll.kernel32.SetConsoleCtrlHandler  # type: ignore[attr-defined, unused-ignore]
+    listen(None, True)
+    try:
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        listen(None, False)
 
 
 def limit_threads(count: int) -> None:
