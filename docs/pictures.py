@@ -25,7 +25,7 @@ def main() -> None:
         titles.append(task.title)
         captions.append(f"reward {end.total:.2f} of {task.best(end.scene):.2f}")
     out = Path(__file__).parent / "images" / "tasks.png"
-    save_png(contact_sheet([*before, *after], [*titles, *captions], len(TASKS)), out)
+    save_png(contact_sheet([*before, *after], [*titles, *captions], len(TASKS), legend=True), out)
     print(out)
 
 

@@ -1,16 +1,20 @@
 """What the README shows works as it stands there."""
 
+import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from training.tiny import AGENT
 
 from trilith.cli.main import main
+from trilith.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", README + (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL)
 COMMANDS = sorted(set(re.findall(r"^trilith [^#\n]*", README, re.MULTILINE)))
 
 
@@ -37,5 +41,34 @@ def test_commands_take_the_options_shown(command, capsys):
 def test_files_that_the_readme_names_exist():
     for path in re.findall(r"\]\(((?:docs|trilith|benchmarks|examples)/[^)]+)\)", README):
         assert (ROOT / path).exists(), path
-    for name in re.findall(r"^      (\w+(?:\.py|/))", README, re.MULTILINE):
+    for name in re.findall(r"^      (\w+(?:\.py|/))", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE):
         assert (ROOT / "trilith" / name).exists(), name
+
+
+def test_the_readme_fits_on_three_screens_and_says_how_long_every_command_takes():
+    assert len(README.splitlines()) <= 120
+    for line in README.splitlines():
+        if re.match(r"(make|trilith) [^#]*#", line):
+            assert re.search(r"\(.*(\d+ s|minute|as long as you say).*\)|trilith web", line), line
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_links_of_the_docs_lead_somewhere(page):
+    for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / path).exists(), path
+
+
+def test_the_teaching_notebook_runs_in_a_short_form(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "examples/teaching.ipynb").read_text(encoding="utf-8"))["cells"]
+    lesson: dict = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "kept without what one machine once said"
+            exec(compile("".join(cell["source"]).replace("SCENES = 100", "SCENES = 2"), "teaching.ipynb", "exec"), lesson)
+            if "config" in lesson and "learned" not in lesson:  # three learner steps instead of five minutes
+                agent = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
+                short = {"actors": 0, "episodes": 4, "evaluate_every": 100, "evaluate_scenes": 2, "steps": 3}
+                lesson["config"] = TrainConfig(task="silhouette", out=lesson["config"].out, agent=agent, **short)
+    assert lesson["now"].total == lesson["state"].rules.best(lesson["now"].scene), "what is built by hand there is complete"
+    assert lesson["searched"]["search"]["budget"] == 10
