@@ -9,7 +9,8 @@ for episode in range(5):
     observation, info = env.reset(seed=episode)
     total, ended = 0.0, False
     while not ended:
-        block, reference, offset = rng.choice(np.argwhere(info["legal"]))
+        legal = np.argwhere(info["legal"])
+        block, reference, offset = legal[rng.integers(len(legal))]
         observation, reward, ended, _, info = env.step(np.array([block, reference, offset, 0]))
         total += float(reward)
     print(f"episode {episode}: return {total:.2f}, ended by {info['reason']}")

@@ -28,5 +28,6 @@ class Flat:
         if not len(slots):
             return None
         slot = max(slots.tolist(), key=lambda each: float(state.scene.size[:SLOTS][each, 0]))
-        reference, offset = rng.choice(np.argwhere(mask[slot])).tolist()
+        places = np.argwhere(mask[slot])
+        reference, offset = places[rng.integers(len(places))].tolist()
         return self.codec.decode(state.scene, (slot, reference, offset, state.steps % 2))
