@@ -1,0 +1,265 @@
+"""What a cluster costs and how far one learner reaches.
+
+    python benchmarks/cluster.py sizes                      # bytes and times of what goes over the wire
+    python benchmarks/cluster.py pair --seconds 60          # --cluster local --actors 1 against --actors 1, in turns
+    python benchmarks/cluster.py many --seconds 60          # a real learner and 128 simulated actors
+
+The simulated actors take the time that steps with ten simulations take here (measured first) and give real episodes back, several a
+process. So learner, pace, messages and object store are what they would be with 128 cores, and only the cores are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import simulated
+import tyro
+from tyro.conf import Positional
+
+from trilith.agents.dqn.config import FAST, SAVE, DQNConfig
+from trilith.agents.dqn.policy import Exploration
+from trilith.support.cluster import Cluster, Pool
+from trilith.training.actor import PlayRequest, Request, Result, collect
+from trilith.training.config import TrainConfig
+from trilith.training.local import PolicySpec
+from trilith.training.run import Run, train
+
+
+@dataclass
+class Options:
+    """Benchmark actors on a cluster."""
+
+    part: Positional[Annotated[Literal["sizes", "pair", "many"], tyro.conf.arg(metavar="sizes|pair|many")]]
+    task: str = "covering_hard"
+    seconds: float = 60.0
+    """Of each training."""
+    rounds: int = 3
+    """pair: how often the two take turns."""
+    actors: int = 128
+    """many: simulated actors."""
+    per_process: int = 16
+    """many: of them in each process."""
+    step_ms: float | None = None
+    """many: what a step of a simulated actor takes; measured with ten simulations unless given."""
+    episodes: int = 32
+    """Of each request."""
+
+
+SEARCHING: DQNConfig = replace(SAVE, first_demonstrations=0, demonstrations=0.0, replay_mb=20.0)
+"""As `save`, but everything comes from actors, and the replay is soon full, so that memory has no reason to grow."""
+PLAIN: DQNConfig = replace(FAST, first_demonstrations=0, demonstrations=0.0, replay_mb=20.0)
+
+
+def played(agent: DQNConfig, options: Options, count: int, warm_up: bool) -> tuple[Result, float]:
+    """Real episodes of fresh weights, and the seconds that a step of them took."""
+    policy = PolicySpec("dqn", agent, options.task).make()
+    levels = Run(_config(agent, options, Path())).curriculum.final()
+    request = PlayRequest((0, 1), count, levels, False, Exploration(0.3, (4.0,) * len(levels), warm_up))
+    collect(policy, options.task, request._replace(episodes=1))  # compiles
+    begin = time.monotonic()
+    result = collect(policy, options.task, request)
+    return result, (time.monotonic() - begin) / sum(len(each.steps) for each in result.episodes)
+
+
+def _config(agent: DQNConfig, options: Options, out: Path, **others: Any) -> TrainConfig[DQNConfig]:
+    given = {"minutes": options.seconds / 60, "episodes": options.episodes, "evaluate_scenes": 0, "log_seconds": 2.0, **others}
+    return TrainConfig(task=options.task, recipe="fast", out=out, agent=agent, **given)
+
+
+# ---- the parts
+
+
+def sizes(options: Options) -> None:
+    """Bytes of a request, a version of weights and a transition; what the driver can send and take a second."""
+    for name, agent in (("model-free", PLAIN), ("budget 10", SEARCHING)):
+        result, step = played(agent, options, options.episodes, warm_up=False)
+        weights = PolicySpec("dqn", agent, options.task).make().weights()
+        transitions = sum(len(each.steps) for each in result.episodes)
+        print(f"{name}: {1e3 * step:.2f} ms an actor step; {transitions / len(result.episodes):.1f} steps an episode")
+        print(f"  request {len(pickle.dumps(result.request)):,} bytes, without weights")
+        print(f"  weights {sum(each.nbytes for each in weights.values()):,} bytes")
+        answer = len(pickle.dumps(result))
+        print(f"  result {answer:,} bytes with {transitions} transitions: {answer / transitions:,.0f} a transition")
+        learner = Run(_config(agent, options, Path())).learner
+        for episode in result.episodes * (1 + agent.min_replay // transitions):
+            learner.add(episode)
+        rng = np.random.default_rng(0)
+        learner.step(rng)
+        times = []
+        for _ in range(30):
+            begin = time.process_time()
+            learner.step(rng)
+            times.append(time.process_time() - begin)
+        print(f"  learner step {1e3 * float(np.median(times)):.1f} ms on one thread")
+    cluster = Cluster("local")
+    try:
+        begin = time.monotonic()
+        for _ in range(50):
+            cluster.ray.put(weights)
+        print(f"a version of weights into the object store: {1e3 * (time.monotonic() - begin) / 50:.2f} ms")
+        pool = Pool(cluster, partial(simulated.make, result.episodes, 0.0), 2, 1.0, concurrency=8)
+        while pool.ready()[0] < 2:
+            pool.receive(timeout=0.5)
+        done = sent = 0
+        begin = time.monotonic()
+        while time.monotonic() - begin < 10:
+            while pool.idle():
+                sent += 1
+                pool.send((sent, options.episodes), weights)
+            done += len(pool.receive(timeout=0.2))
+        rate = done / (time.monotonic() - begin)
+        print(f"requests through driver, store and two workers that do nothing: {rate:.0f} a second")
+        pool.close()
+    finally:
+        cluster.close()
+
+
+def pair(options: Options) -> None:
+    """The same training with one actor process and with one actor on a local cluster, in turns."""
+    rates: dict[str, list[tuple[float, float]]] = {"embedded": [], "cluster": []}
+    for _ in range(options.rounds):
+        for name, cluster in (("embedded", None), ("cluster", "local")):
+            with tempfile.TemporaryDirectory() as folder:
+                train(_config(replace(PLAIN, min_replay=500), options, Path(folder) / "run", actors=1, cluster=cluster), screen=False)
+                lines = [json.loads(line) for line in (Path(folder) / "run" / "log.jsonl").read_text().splitlines()]
+            learning = [line for line in lines if line["step"]]
+            first, last = learning[len(learning) // 4], learning[-1]
+            seconds = 60 * (last["minutes"] - first["minutes"])
+            rates[name].append(((last["step"] - first["step"]) / seconds, (last["actor_steps"] - first["actor_steps"]) / seconds))
+            print(f"{name:>8}: {rates[name][-1][0]:.1f} learner and {rates[name][-1][1]:.0f} actor steps/s", flush=True)
+    for k, what in enumerate(("learner", "actor")):
+        ratios = [there[k] / here[k] for here, there in zip(rates["embedded"], rates["cluster"], strict=True)]
+        print(f"{what} steps/s, cluster / embedded: median {np.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+
+
+class SimulatedActors:
+    """`Actors` on a cluster, without physics and networks."""
+
+    def __init__(self, cluster: Cluster, episodes: list[Any], step_seconds: float, actors: int, per_process: int) -> None:
+        processes = -(-actors // per_process)
+        cpus = (os.cpu_count() or 1) / processes
+        self._pool = Pool(cluster, partial(simulated.make, episodes, step_seconds), processes, cpus, concurrency=per_process, what="actor")
+        self.deaths = self._pool.notes
+        self._asked: dict[int, PlayRequest] = {}
+
+    def idle(self) -> int:
+        return self._pool.idle()
+
+    def send(self, request: Request, weights: Any) -> None:
+        assert isinstance(request, PlayRequest)
+        self._asked[request.seed[1]] = request
+        self._pool.send((request.seed[1], request.episodes), weights)
+
+    def receive(self, timeout: float) -> list[Result]:
+        results = []
+        for answer in self._pool.receive(timeout):
+            request = self._asked.pop(answer.job[0])
+            results.append(Result(request, [each._replace(exploration=request.exploration) for each in answer.result], {}))
+        return results
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class SimulatedRun(Run):
+    """A run that measures itself."""
+
+    def __init__(self, config: TrainConfig[Any], options: Options, episodes: list[Any], step_seconds: float) -> None:
+        super().__init__(config)
+        self.options, self.episodes, self.step_seconds = options, episodes, step_seconds
+        self.busy = self.began = self.ended = 0.0
+        self.memory: list[tuple[float, float]] = []
+        """Seconds since the first learner step, and megabytes of all processes."""
+        step = self.learner.step
+
+        def timed(rng: np.random.Generator) -> dict[str, float]:
+            begin = time.monotonic()
+            self.began = self.began or begin
+            figures = step(rng)
+            self.busy += time.monotonic() - begin
+            return figures
+
+        self.learner.step = timed  # type: ignore[method-assign]
+
+    def _start_actors(self) -> SimulatedActors:
+        self.cluster = Cluster("local")
+        return SimulatedActors(self.cluster, self.episodes, self.step_seconds, self.options.actors, self.options.per_process)
+
+    def _loop(self, *given: Any) -> None:
+        super()._loop(*given)
+        self.ended = time.monotonic()
+
+    def measure(self, stop: threading.Event) -> None:
+        """Looks now and then how much memory there is in use; told as it goes."""
+        while not stop.wait(max(self.options.seconds / 20, 2.0)):
+            if self.began:
+                self.memory.append((time.monotonic() - self.began, _family_megabytes()))
+                print(f"  {self.memory[-1][0]:.0f} s: step {self.learner.steps}, {self.figures_now()}", flush=True)
+
+    def figures_now(self) -> str:
+        """Share of the time in learner steps, ratio and memory so far."""
+        learner: Any = self.learner
+        seconds = (self.ended or time.monotonic()) - self.began
+        allowed = learner.config.ratio * (learner.replay.added - learner.config.min_replay)
+        rate = learner.steps / seconds
+        made = f"{100 * learner.steps / max(allowed, 1):.2f} % of the learner steps that the ratio allows, {rate:.1f} a second"
+        return f"learner busy {100 * self.busy / seconds:.1f} %, {made}, {self.memory[-1][1]:.0f} MB"
+
+
+def _family_megabytes() -> float:
+    """Proportional memory of this process and all that descend from it."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    family = [os.getpid()]
+    for each in family:
+        family += [child for child, parent in parents.items() if parent == each]
+    total = 0.0
+    for pid in family:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(float(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return total
+
+
+def many(options: Options) -> None:
+    """A real learner with simulated actors: is it busy, does the ratio hold, does memory stay?"""
+    result, step = played(SEARCHING, options, 8, warm_up=False)
+    step = options.step_ms / 1e3 if options.step_ms else step
+    episodes = [*result.episodes, *played(SEARCHING, options, 64, warm_up=True)[0].episodes]
+    mean = float(np.mean([len(each.steps) for each in episodes]))
+    request = mean * options.episodes * step
+    print(f"{options.actors} actors, {1e3 * step:.1f} ms a step: {options.actors / step:,.0f} steps/s, {request:.1f} s a request")
+    with tempfile.TemporaryDirectory() as folder:
+        config = _config(SEARCHING, options, Path(folder), actors=options.actors)
+        (Path(folder) / "config.json").write_text("{}")
+        run = SimulatedRun(config, options, episodes, step)
+        stop = threading.Event()
+        watch = threading.Thread(target=run.measure, args=(stop,), daemon=True)
+        watch.start()
+        run.go(screen=False)
+        stop.set()
+        watch.join()
+    half = [megabytes for seconds, megabytes in run.memory if seconds > options.seconds / 4]
+    print(f"in all: {run.figures_now()}")
+    print(f"memory after a quarter of the time {half[0]:.0f} MB, at the end {half[-1]:.0f} MB, at most {max(half):.0f} MB")
+
+
+if __name__ == "__main__":
+    options = tyro.cli(Options)
+    {"sizes": sizes, "pair": pair, "many": many}[options.part](options)
