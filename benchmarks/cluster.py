@@ -29,6 +29,7 @@ from tyro.conf import Positional
 from trilith.agents.dqn.config import FAST, SAVE, DQNConfig
 from trilith.agents.dqn.policy import Exploration
 from trilith.support.cluster import Cluster, Pool
+from trilith.support.processes import limit_threads
 from trilith.training.actor import PlayRequest, Request, Result, collect
 from trilith.training.config import TrainConfig
 from trilith.training.local import PolicySpec
@@ -62,13 +63,14 @@ PLAIN: DQNConfig = replace(FAST, first_demonstrations=0, demonstrations=0.0, rep
 
 def played(agent: DQNConfig, options: Options, count: int, warm_up: bool) -> tuple[Result, float]:
     """Real episodes of fresh weights, and the seconds that a step of them took."""
+    limit_threads(1)
     policy = PolicySpec("dqn", agent, options.task).make()
     levels = Run(_config(agent, options, Path())).curriculum.final()
     request = PlayRequest((0, 1), count, levels, False, Exploration(0.3, (4.0,) * len(levels), warm_up))
     collect(policy, options.task, request._replace(episodes=1))  # compiles
-    begin = time.monotonic()
+    begin = time.process_time()  # with one thread the same as time, but for what else the machine does
     result = collect(policy, options.task, request)
-    return result, (time.monotonic() - begin) / sum(len(each.steps) for each in result.episodes)
+    return result, (time.process_time() - begin) / sum(len(each.steps) for each in result.episodes)
 
 
 def _config(agent: DQNConfig, options: Options, out: Path, **others: Any) -> TrainConfig[DQNConfig]:

@@ -4,6 +4,7 @@ import json
 import operator
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -322,12 +323,12 @@ def _check(out: Path, steps: int) -> None:
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_a_local_cluster_listens_on_loopback_only_and_leaves_nothing_behind(nodes: Nodes, tmp_path: Path) -> None:
     """Also when the process that started it is killed; Ray's own agents see after half a minute that they are alone."""
-    code = "import os, time; from trilith.support.cluster import Cluster; Cluster('local'); print('up', flush=True); time.sleep(100)"
+    code = "import os, time; from trilith.support.cluster import Cluster; print(Cluster('local')._folder, flush=True); time.sleep(100)"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == "up\n"
+            folder = process.stdout.readline().strip()
             family = _descendants(process.pid)
             agents = [pid for pid in family if "Agent" in Path(f"/proc/{pid}/cmdline").read_text()]
             found = _listening(family)
@@ -335,6 +336,8 @@ def test_a_local_cluster_listens_on_loopback_only_and_leaves_nothing_behind(node
             assert all(address in ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000") for address in found)
         finally:
             process.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+    assert folder
     end = time.monotonic() + 20
     while left := [pid for pid in family if pid not in (process.pid, *agents) and _running(pid)]:
         assert time.monotonic() < end, left
