@@ -17,7 +17,7 @@ from trilith.world.observe.image import CHANNELS, PIXELS, image
 from trilith.world.observe.objects import FEATURES, objects
 from trilith.world.observe.segments import CHANNELS as SEGMENT_CHANNELS
 from trilith.world.observe.segments import segments
-from trilith.world.scene import FLOOR_SIZE, SLOTS, Scene
+from trilith.world.scene import FLOOR_SIZE, SLOTS, Role, Scene
 from trilith.world.tasks import Level, Task, get_task
 
 FURTHEST, FASTEST = 1e6, 1e4
@@ -60,6 +60,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     | `padded_graph` | `Dict`: nodes (N_max, 15), node_mask (N_max,), edges (N_max, N_max, 2), edge_mask (N_max, N_max) |
     | `objects`      | `Dict`: objects (N_max, 15), mask (N_max,), contact (N_max, N_max, 2)                            |
     | `image`        | `Box` (64, 64, 5): red, green, blue in [0, 1], x and y in [-1, 1]                                |
+    | `image_uint8`  | the same, uint8: [0, 1] or [-1, 1] is 0 to 255, as libraries expect of an image                  |
     | `segments`     | `Dict`: segments (N_max, 64, 64, 6): red, green, blue, alpha, x, y; mask (N_max,)                |
 
     The two numbers of an edge or a contact are touching and glued; the axes of a padded edge are sender and receiver.
@@ -119,8 +120,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self.codec = make_codec(_one_of("action_space", action_space, CODECS), offsets=offsets, heights=heights, widths=widths)
         self._actions = self.codec.space(self.max_objects)
         self.action_space = _action_space(self._actions)
-        self._view = OBSERVATIONS[_one_of("observation", observation, OBSERVATIONS)]
-        self.observation_space = self._view.space(self.max_objects)
+        self.observation = _one_of("observation", observation, OBSERVATIONS)  # by name: an environment can be pickled
+        self.observation_space = OBSERVATIONS[observation].space(self.max_objects)
         self._state: State | None = None
 
     @property
@@ -178,6 +179,28 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
         return picture(self.state.scene)
 
+    def legal_actions(self) -> NDArray[np.bool_]:
+        """Which of all actions, an axis for each of their parts, are a valid edge and overlap nothing; all where none is.
+
+        Of discrete absolute actions, those with a block that is available. Raises ValueError for continuous ones.
+        """
+        if not self._actions.whole:
+            raise ValueError("continuous actions have no mask: choose a discrete action_space")
+        allowed = np.zeros(self._actions.sizes, dtype=bool)
+        mask = self.codec.mask(self.state.scene)
+        if mask is None:
+            allowed[self.state.scene.role[:SLOTS] == Role.AVAILABLE] = True
+        else:
+            allowed[tuple(slice(length) for length in mask.shape)] = mask[..., None]
+        return allowed if allowed.any() else ~allowed
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """For each part of an action, one after another, which of its values are part of a legal action: as maskable PPO of
+        Stable-Baselines3 asks for it. Not all of their combinations are legal: for that, see `trilith.envs.flat`."""
+        allowed = self.legal_actions()
+        axes = range(allowed.ndim)
+        return np.concatenate([allowed.any(axis=tuple(other for other in axes if other != axis)) for axis in axes])
+
     def _parts(self, action: Any) -> Any:
         """The parts of an action as a list of numbers. Raises ValueError if they are not of the kind and number the space has."""
         parts = np.asarray(action)
@@ -189,7 +212,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return parts.tolist()
 
     def _observe(self) -> Any:
-        return self._view.of(self.state.scene, self.max_objects, self.connectivity)
+        return OBSERVATIONS[self.observation].of(self.state.scene, self.max_objects, self.connectivity)
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {"reason": self.state.ended, "level": str(self.state.level)}
@@ -272,6 +295,12 @@ def _image(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.fl
     return image(scene)
 
 
+def _image_uint8(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.uint8]:
+    floats = image(scene)
+    floats[..., 3:] = (floats[..., 3:] + 1) / 2
+    return np.rint(floats * 255).astype(np.uint8)
+
+
 def _segments(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
     return {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)}
 
@@ -288,6 +317,7 @@ OBSERVATIONS: dict[str, Observation] = {
         lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)), _objects
     ),
     "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), _image),
+    "image_uint8": Observation(lambda n: spaces.Box(0, 255, (PIXELS, PIXELS, CHANNELS), np.uint8), _image_uint8),
     "segments": Observation(
         lambda n: spaces.Dict(segments=spaces.Box(-1, 1, (n, PIXELS, PIXELS, SEGMENT_CHANNELS), np.float32), mask=spaces.MultiBinary(n)),
         _segments,

@@ -1,0 +1,113 @@
+"""The tasks as `dm_env` environments (extra `dm`), with the dictionaries that users of the authors' `dm_construction` know.
+
+    from trilith.envs.dm import DmConstruction
+
+    env = DmConstruction("covering", seed=0)
+    step = env.reset()
+    step = env.step({"Index": 8, "x_action": 7, "sticky": 0})
+
+What differs from theirs: the engine and so the rewards; graphs are padded, so that every array has the shape that its spec says;
+nodes have the 15 features of `trilith.world.observe.objects`, edges the two of `trilith.world.observe.graph`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import dm_env
+import numpy as np
+from dm_env import specs
+from numpy.typing import NDArray
+
+from trilith.envs.gymnasium import ConstructionEnv
+from trilith.world.actions import OFFSETS
+from trilith.world.observe.graph import EDGE_FEATURES, graph
+from trilith.world.observe.image import PIXELS
+from trilith.world.observe.objects import FEATURES
+from trilith.world.scene import Role
+from trilith.world.tasks import Level
+
+Wrapper = Literal["discrete_relative", "continuous_absolute"]
+
+
+class DmConstruction(dm_env.Environment):  # type: ignore[misc]
+    """A construction task, seen and acted on in one of two ways.
+
+    `discrete_relative`: a graph of all objects. An action takes the edge of an `Index` between an available block and an object,
+    in either direction, an offset `x_action` and `sticky`; any other edge is an invalid one, which ends the episode.
+    `continuous_absolute`: an image; `Selector`, `Horizontal`, `Vertical` and `Sticky` from -1 to 1.
+    """
+
+    def __init__(self, task: str, wrapper_type: Wrapper = "discrete_relative", level: Level = "all", seed: int | None = None) -> None:
+        if wrapper_type not in ("discrete_relative", "continuous_absolute"):
+            raise ValueError(f"wrapper_type {wrapper_type!r}: choose discrete_relative, continuous_absolute")
+        self.wrapper_type = wrapper_type
+        self.env = ConstructionEnv(task, action_space=wrapper_type, observation="image_uint8", level=level)
+        self._seed = seed
+        self._over = True
+        n = self.env.max_objects
+        self._nodes, self._edges = n, n * (n - 1)
+
+    def reset(self) -> dm_env.TimeStep:
+        """The first step of an episode. The seed is for the first of them."""
+        observation, _ = self.env.reset(seed=self._seed)
+        self._seed, self._over = None, False
+        return dm_env.restart(self._observation(observation))
+
+    def step(self, action: dict[str, Any]) -> dm_env.TimeStep:
+        """Places a block. After the end of an episode, the first step of the next."""
+        if self._over:
+            return self.reset()
+        observation, reward, self._over, _, _ = self.env.step(self._action(action))
+        seen = self._observation(observation)
+        return dm_env.termination(reward, seen) if self._over else dm_env.transition(reward, seen)
+
+    def action_spec(self) -> dict[str, specs.Array]:
+        """Scalars by their names."""
+        if self.wrapper_type == "continuous_absolute":
+            names = ("Selector", "Horizontal", "Vertical", "Sticky")
+            return {name: specs.BoundedArray((), np.float32, -1, 1, name) for name in names}
+        most = {"Index": self._edges - 1, "x_action": OFFSETS - 1, "sticky": 1}
+        return {name: specs.BoundedArray((), np.int32, 0, last, name) for name, last in most.items()}
+
+    def observation_spec(self) -> Any:
+        """A graph as a dictionary of arrays, of which the first `n_node` and `n_edge` rows are real; or an image."""
+        if self.wrapper_type == "continuous_absolute":
+            return specs.BoundedArray((PIXELS, PIXELS, 3), np.uint8, 0, 255, "RGB")
+        shapes = {"nodes": (self._nodes, FEATURES), "edges": (self._edges, EDGE_FEATURES), "globals": (1, 1)}
+        counts = {"n_node": (1,), "n_edge": (1,), "senders": (self._edges,), "receivers": (self._edges,)}
+        floats = {name: specs.Array(shape, np.float32, name) for name, shape in shapes.items()}
+        return floats | {name: specs.Array(shape, np.int32, name) for name, shape in counts.items()}
+
+    def _observation(self, image: NDArray[np.uint8]) -> Any:
+        if self.wrapper_type == "continuous_absolute":
+            return np.ascontiguousarray(image[..., :3])
+        nodes, edges, senders, receivers = graph(self.env.state.scene, "full")
+        arrays: dict[str, NDArray[Any]] = {
+            "nodes": nodes,
+            "edges": edges,
+            "globals": np.zeros((1, 1)),
+            "senders": senders,
+            "receivers": receivers,
+        }
+        arrays |= {"n_node": np.array([len(nodes)]), "n_edge": np.array([len(edges)])}
+        padded = {}
+        for name, spec in self.observation_spec().items():
+            padded[name] = np.zeros(spec.shape, spec.dtype)
+            padded[name][: len(arrays[name])] = arrays[name]
+        return padded
+
+    def _action(self, action: dict[str, Any]) -> NDArray[Any]:
+        """The action as the environment takes it."""
+        given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
+        if self.wrapper_type == "continuous_absolute":
+            return np.array([given[name] for name in ("Selector", "Horizontal", "Vertical", "Sticky")])
+        scene = self.env.state.scene
+        _, _, senders, receivers = graph(scene, "full")
+        if given["Index"] >= len(senders):
+            block = reference = 0  # an edge from a block to itself, which is none
+        else:
+            block, reference = int(senders[given["Index"]]), int(receivers[given["Index"]])
+            if scene.role[reference] == Role.AVAILABLE and scene.role[block] != Role.AVAILABLE:
+                block, reference = reference, block
+        return np.array([block, reference, given["x_action"], given["sticky"]])
