@@ -135,6 +135,8 @@ def pair(options: Options) -> None:
                 train(_config(replace(PLAIN, min_replay=500), options, Path(folder) / "run", actors=1, cluster=cluster), screen=False)
                 lines = [json.loads(line) for line in (Path(folder) / "run" / "log.jsonl").read_text().splitlines()]
             learning = [line for line in lines if line["step"]]
+            if len(learning) < 4:
+                raise SystemExit(f"{options.seconds:g} s are too few: the learner had hardly begun; give it more --seconds")
             first, last = learning[len(learning) // 4], learning[-1]
             seconds = 60 * (last["minutes"] - first["minutes"])
             rates[name].append(((last["step"] - first["step"]) / seconds, (last["actor_steps"] - first["actor_steps"]) / seconds))
