@@ -75,9 +75,10 @@ class Site:
         tasks: Sequence[str] = (),
     ) -> None:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
-        self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=tuple(self.tasks))
-        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=tuple(self.tasks))
+        names = tuple(self.tasks)
         self.roster = Roster(agents, budget, self.tasks)
+        self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.shipped()))
         self.opened = opened
         self.folder: Path | None = None
         """Where films are made: a folder each."""
@@ -99,9 +100,10 @@ class Site:
 
     async def _start(self) -> None:
         """One process first: what it has compiled, if anything has to be, the others find on disk."""
-        self.physics.start(1)
-        with suppress(TimeoutError):  # a first one that hangs must not keep the others from starting
-            await asyncio.wait_for(self.physics.ready.wait(), FIRST_START)
+        for lane in (self.physics, self.thinking):
+            lane.start(1)
+            with suppress(TimeoutError):  # a first one that hangs must not keep the others from starting
+                await asyncio.wait_for(lane.ready.wait(), FIRST_START)
         self.physics.start()
         self.thinking.start()
 

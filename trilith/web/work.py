@@ -25,8 +25,12 @@ _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
 
 
-def prepare(*tasks: str) -> None:
-    """Has the rules compiled before the first visitor asks: one placement and one look around in each of the tasks on offer."""
+def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = ()) -> None:
+    """Has all that is compiled compiled before the first visitor asks, when no time limit runs.
+
+    That is one placement and one look around in each of the tasks on offer, and one decision of each of the agents, in the task
+    that is named with it.
+    """
     agent = LegalAgent()
     for name in tasks:
         rng = np.random.default_rng(0)
@@ -34,6 +38,9 @@ def prepare(*tasks: str) -> None:
         for _ in range(2):
             [placed] = agent.act([state], [rng])
             place(state, placed, False)
+    for spec, name in agents:
+        state = start(name, 0, np.random.default_rng(0))
+        _agent(spec).act([state], [_generator(0, state)])
 
 
 def _agent(spec: Spec, forfeit: bool = False) -> Agent:
