@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from trilith.nets.batch import Records, SceneLayout
+from trilith.nets.batch import POINTS, Records, SceneLayout
 from trilith.nets.cnn import CNNEncoder
 from trilith.nets.config import EncoderConfig
 from trilith.nets.graph_core import GraphCore, GraphEncoder
@@ -111,5 +111,3 @@ ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
 """Pre-processors by their names: a new one is a file in this room and a line here."""
 IMAGES = ("cnn", "cnn-rn")
 """Those that see an image."""
-POINTS = 2
-"""Glue points that are stored for each object a scene can have: more than three times those of random builders that glue everything."""

@@ -37,6 +37,9 @@ KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
 """(7,): the kind of each slot."""
 
 Floats32 = NDArray[np.float32]
+POINTS = 2
+"""Glue points that pictures are stored with, for each object a scene can have: more than twice those of random builders."""
+
 Records = NDArray[Any]
 """(B,): a structured array with one record a state, see `Layout.dtype`."""
 
@@ -157,9 +160,13 @@ class Layout(SceneLayout):
     """Whether the mask of legal actions is part of a record."""
 
     @staticmethod
-    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, points: int = 0) -> Layout:
-        """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
-        return Layout(SceneLayout.rows_of(task, beyond), codec, stores_legal, points=points)
+    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False) -> Layout:
+        """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too.
+
+        With `pictures`, glue points are stored, without which a scene cannot be drawn.
+        """
+        rows = SceneLayout.rows_of(task, beyond)
+        return Layout(rows, codec, stores_legal, points=POINTS * rows if pictures else 0)
 
     @cached_property
     def offsets(self) -> int:

@@ -16,7 +16,7 @@ class NetConfig:
     """The network that values actions."""
 
     network: str = "attention"
-    """attention (over objects, ours), or graph (the paper's graph network)."""
+    """attention (over objects, ours), graph (the paper's graph network), or pixels (the same over a segmented image an object)."""
     width: int = 64
     """Units of every hidden layer; of a token in the attention network."""
     layers: int = 3
@@ -30,7 +30,7 @@ class NetConfig:
     place: int = 0
     """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
     recurrent: int = 3
-    """Graph: number of recurrent steps, n_rec in the paper."""
+    """Graph and pixels: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse"] = "full"
     """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
 

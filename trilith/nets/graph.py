@@ -95,6 +95,7 @@ class GraphNet(QNet):
         width: int = 64,
         recurrent: int = 3,
         connectivity: Connectivity = "full",
+        features: int = FEATURES,
     ) -> None:
         super().__init__(layout, mask)
         if recurrent < 1:
@@ -102,8 +103,9 @@ class GraphNet(QNet):
         self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
         self.codes: Tensor
         self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, layout.codec.relative
-        edge, node, glob = EDGE_FEATURES + 2 * width, FEATURES + 2 * width, GLOBAL_FEATURES + 2 * width
-        self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
+        self.features = features
+        edge, node, glob = EDGE_FEATURES + 2 * width, features + 2 * width, GLOBAL_FEATURES + 2 * width
+        self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, features, GLOBAL_FEATURES))
         self.core_edge = MLP(edge + 2 * node + glob, width)
         self.core_node = MLP(width + node + glob, width)
         self.core_global = MLP(2 * width + glob, width)
@@ -120,7 +122,7 @@ class GraphNet(QNet):
     def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
         """What is decoded: the edges `chosen` (C,), or none, as (C, width), and the globals as (B, width)."""
         width = self.width
-        split = [EDGE_FEATURES, width, width, *[FEATURES + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
+        split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
         of_nodes = torch.cat([of_sender, of_receiver])
 
@@ -173,8 +175,12 @@ class GraphNet(QNet):
         whole = F.linear(self.decode_global(globals_), of_global, layer.bias).index_select(0, graph)
         return self.value.out(self.value.hidden.after(torch.addmm(whole, self.decode_edge(edges), of_edge.t())))
 
+    def packed(self, batch: Batch) -> Packed:
+        """The graphs of a batch."""
+        return pack(batch, self.connectivity)
+
     def q(self, batch: Batch) -> Tensor:
-        packed = pack(batch, self.connectivity)
+        packed = self.packed(batch)
         b, n = len(batch), SLOTS + batch.present.shape[1]
         if not self.relative:
             return self.value(self.decode_global(self.process(packed, None)[1])).view(b, SLOTS, 1, self.outputs)
@@ -187,7 +193,7 @@ class GraphNet(QNet):
         return dense if self.mask_rule == "none" else dense[:, :SLOTS, SLOTS:]
 
     def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
-        packed = pack(batch, self.connectivity)
+        packed = self.packed(batch)
         each, n = torch.arange(len(batch), device=batch.device), SLOTS + batch.present.shape[1]
         output = (2 * actions[:, 2] + actions[:, 3])[:, None]
         if not self.relative:

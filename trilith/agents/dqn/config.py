@@ -142,6 +142,15 @@ there are fewer of them for each of the learner's."""
 GN_DQN_MCTS = replace(PAPER, learning_rate=2e-4, search=SearchConfig(budget=10, c=2.0, stages=2, root="bound"))
 """The paper's agent GN-DQN-MCTS: as `paper`, but its actors search, by the bound as printed; what they find is not learnt."""
 
+CNN_GN_DQN = replace(PAPER, net=replace(PAPER.net, network="pixels"))
+"""The paper's agent CNN-GN-DQN: as `paper`, but all it sees of an object is its segmented image."""
+
+CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
+"""The paper's agent CNN-GN-DQN-MCTS."""
+
+FAST_PIXELS = replace(FAST, net=CNN_GN_DQN.net)
+"""`fast`, but it sees segmented images: what it has of `fast` are demonstrations, the mask of legal actions, and how it learns."""
+
 _PAPER_RUN = {"curriculum": {"steps": 40_000, "hardest_share": 0.0}}
 """Levels raised as printed; all reached alike likely is ours, as the paper does not say."""
 
@@ -152,6 +161,9 @@ ALGORITHM = Algorithm(
         Recipe("fast", FAST, "ours: attention over objects, demonstrations of the planner, the mask of legal actions"),
         Recipe("paper", PAPER, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
         Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as paper, actors search with ten simulations a decision", _PAPER_RUN),
+        Recipe("cnn-gn-dqn", CNN_GN_DQN, "CNN-GN-DQN of the paper: as paper, from segmented images", _PAPER_RUN),
+        Recipe("cnn-gn-dqn-mcts", CNN_GN_DQN_MCTS, "CNN-GN-DQN-MCTS of the paper: as gn-dqn-mcts, from segmented images", _PAPER_RUN),
+        Recipe("fast-pixels", FAST_PIXELS, "ours: the network of cnn-gn-dqn, learnt as fast learns, with its demonstrations and mask"),
         Recipe("save", SAVE, "ours after Hamrick et al. 2020: as fast, actors search and the network learns what they find"),
     ),
     policy="trilith.agents.dqn.policy:DQNPolicy",

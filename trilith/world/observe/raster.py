@@ -1,4 +1,4 @@
-"""Images of many scenes at once, in one compiled loop: those of `image`, to the bit where it is given the same numbers.
+"""Images of many scenes at once, and of their objects, in one compiled loop: to the bit those of `image` and `segments`.
 
 Takes arrays as networks store states: everything but the available blocks, padded, and which slots are still available.
 """
@@ -59,6 +59,106 @@ def images(
     out = np.empty((len(count), PIXELS, PIXELS, 3), dtype=np.float32)
     _images(available, count, pose, size, role, sticky, points, glued, out)
     return out
+
+
+TILE = 8
+"""Windows of objects begin and end at multiples of this many pixels."""
+
+
+def windows(
+    available: Bools, count: Ints, pose: Float32, size: Float32, role: Ints, sticky: Float32, points: Float32, glued: Ints
+) -> tuple[Ints, Ints, Float32]:
+    """What `segments` shows of each object in the window around it: outside, all but the coordinates is 0.
+
+    Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, multiples of 8, at least 8 × 8 and within the
+    picture; where each begins in the pixels (V,); and the pixels (P, 4), rows of windows one after another: red, green, blue and alpha.
+    Of each scene come the available blocks, then the other objects. Arguments are those of `images`.
+    """
+    boxes = np.empty((int(available.sum() + count.sum()), 4), dtype=np.int64)
+    _boxes(available, count, pose, size, boxes)
+    areas = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
+    first = np.cumsum(areas) - areas
+    out = np.zeros((int(areas.sum()), 4), dtype=np.float32)
+    _windows(available, count, pose, size, role, sticky, points, glued, boxes, first, out)
+    return boxes, first, out
+
+
+@compiled
+def _boxes(available: Bools, count: Ints, pose: Float32, size: Float32, boxes: Ints) -> None:
+    v = 0
+    for b in range(len(count)):
+        for slot in range(SLOTS):
+            if available[b, slot]:
+                _tiles(boxes[v], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT)
+                v += 1
+        for k in range(count[b]):
+            _tiles(boxes[v], pose[b, k, 0], pose[b, k, 1], pose[b, k, 2], size[b, k, 0], size[b, k, 1])
+            v += 1
+
+
+@compiled
+def _tiles(out: Ints, x: float, y: float, angle: float, w: float, h: float) -> None:
+    """The box around a rectangle, grown to whole tiles; the first tile of the picture if the rectangle is not in it."""
+    c, s = abs(cos(float(angle))), abs(sin(float(angle)))
+    top, bottom, left, right = box(float(x), float(y), (w * c + h * s) / 2, (w * s + h * c) / 2)
+    tile = TILE * RENDER_PIXELS // PIXELS
+    if top == bottom or left == right:
+        top, bottom, left, right = 0, 1, 0, 1
+    out[0], out[1] = top // tile * TILE, (bottom + tile - 1) // tile * TILE
+    out[2], out[3] = left // tile * TILE, (right + tile - 1) // tile * TILE
+
+
+@compiled
+def _windows(
+    available: Bools,
+    count: Ints,
+    pose: Float32,
+    size: Float32,
+    role: Ints,
+    sticky: Float32,
+    points: Float32,
+    glued: Ints,
+    boxes: Ints,
+    first: Ints,
+    out: Float32,
+) -> None:
+    """Adds to `out` (P, 4), which is 0."""
+    canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
+    v = 0
+    for b in range(len(count)):
+        draw_scene(canvas, available[b], count[b], pose[b], size[b], role[b], sticky[b], points[b], glued[b])
+        for slot in range(SLOTS):
+            if available[b, slot]:
+                _window(canvas, boxes[v], out[first[v] :], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT)
+                v += 1
+        for k in range(count[b]):
+            _window(canvas, boxes[v], out[first[v] :], pose[b, k, 0], pose[b, k, 1], pose[b, k, 2], size[b, k, 0], size[b, k, 1])
+            v += 1
+
+
+@compiled
+def _window(canvas: Float32, tiles: Ints, out: Float32, x: float, y: float, angle: float, w: float, h: float) -> None:
+    """Of one object: its mask, averaged over 2 × 2 pixels, then what one sees there times that."""
+    x, y, w, h = float(x), float(y), float(w), float(h)
+    c, s = cos(float(angle)), sin(float(angle))
+    top, bottom, left, right = box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
+    wide = tiles[3] - tiles[2]
+    for i in range(top, bottom):
+        dy = _TOP - (i + 0.5) / _SCALE - y
+        at = (i // 2 - tiles[0]) * wide - tiles[2]
+        for j in range(left, right):
+            dx = _LEFT + (j + 0.5) / _SCALE - x
+            if abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2:
+                out[at + j // 2, 3] += np.float32(0.25)
+    for i in range(top // 2, (bottom + 1) // 2):
+        at = (i - tiles[0]) * wide - tiles[2]
+        for j in range(left // 2, (right + 1) // 2):
+            alpha = out[at + j, 3]
+            for k in range(3):
+                pair = (canvas[2 * i, 2 * j, k] + canvas[2 * i + 1, 2 * j, k]) + (
+                    canvas[2 * i, 2 * j + 1, k] + canvas[2 * i + 1, 2 * j + 1, k]
+                )
+                out[at + j, k] = pair * np.float32(0.25) * alpha
 
 
 @compiled

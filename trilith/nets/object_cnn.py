@@ -1,0 +1,167 @@
+"""The paper's CNN of one object (§C.2): its segmented image through three convolutions with max pools and two layers to 32 features.
+
+An object covers a few of 64 × 64 pixels; everywhere else its channels are 0 but for the coordinates. So outside the window around
+it, grown by each layer's reach, every layer's output is one fixed map for all objects, that of a picture with nothing in it.
+Here only windows are computed, as what they add to the fixed maps: the same function as the plain form in `tests/nets/plain_cnn.py`,
+to rounding. Windows begin and end at multiples of 8 pixels, so that each halves three times, and those of one size are a batch.
+Windows that are the same to the byte, as those of the available blocks are, are computed once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trilith.nets.batch import Batch
+from trilith.nets.cnn import convolution, pool
+from trilith.world.observe.image import COORDINATES, PIXELS
+from trilith.world.observe.raster import TILE, windows
+from trilith.world.observe.segments import CHANNELS
+
+LAYERS = (8, 16, 8)
+"""Channels of each layer's output."""
+HIDDEN = 64
+PIXEL_FEATURES = 32
+"""Features of an object."""
+_COLOURS = CHANNELS - 2
+"""Channels that are 0 outside the object: red, green, blue, alpha."""
+_PADDING = ((1, 2), (2, 1), (1, 1))
+"""How many more places each layer's pool looks at before and after those that its convolution adds something to: all that reach them."""
+
+
+class Windows(NamedTuple):
+    """All windows of one size, n of them, no two the same."""
+
+    colours: Tensor
+    """(n, 4, h, w): red, green, blue and alpha, channels last in memory."""
+    top: Tensor
+    """(n,): the first row of each in the picture."""
+    left: Tensor
+    """(n,): its first column."""
+
+
+class Segments(NamedTuple):
+    """What is seen of V objects."""
+
+    sizes: list[Windows]
+    """Their windows by size."""
+    which: Tensor
+    """(V,): which window each object has, those of all sizes one after another."""
+
+
+def segments_of(batch: Batch) -> Segments:
+    """The windows of a batch: of each scene the available blocks, then the other objects. Computed once, in main memory."""
+    if "segments" not in batch.memo:
+        batch.memo["segments"] = _segments(batch)
+    found: Segments = batch.memo["segments"]
+    return found
+
+
+def _segments(batch: Batch) -> Segments:
+    host = batch.host
+    assert host.points is not None, "the layout stores no glue points"
+    assert host.glued is not None
+    objects = [each.numpy() for each in (host.pose, host.size, host.role, host.sticky, host.points, host.glued)]
+    boxes, first, pixels = windows(host.available.numpy(), host.present.sum(dim=1).numpy(), *objects)
+    by_size: dict[tuple[int, int], dict[bytes, tuple[int, int, int]]] = {}
+    names: list[tuple[tuple[int, int], bytes]] = []
+    for v, (top, bottom, left, right) in enumerate(boxes.tolist()):
+        size = bottom - top, right - left
+        name = boxes[v].tobytes() + pixels[first[v] : first[v] + size[0] * size[1]].tobytes()
+        by_size.setdefault(size, {}).setdefault(name, (int(first[v]), top, left))
+        names.append((size, name))
+    place: dict[tuple[tuple[int, int], bytes], int] = {}
+    sizes = []
+    for size, found in by_size.items():
+        place |= {(size, name): len(place) + i for i, name in enumerate(found)}
+        start, top_, left_ = (np.array(each) for each in zip(*found.values(), strict=True))
+        colours = torch.from_numpy(pixels[start[:, None] + np.arange(size[0] * size[1])]).view(len(start), *size, _COLOURS)
+        sizes.append(
+            Windows(*(batch.send(each) for each in (colours.permute(0, 3, 1, 2), torch.from_numpy(top_), torch.from_numpy(left_))))
+        )
+    return Segments(sizes, batch.send(torch.tensor([place[name] for name in names])))
+
+
+class ObjectCNN(nn.Module):
+    """Features of segmented images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(convolution(a, b) for a, b in zip((CHANNELS, *LAYERS), LAYERS, strict=False))
+        side = PIXELS >> len(LAYERS)
+        self.hidden = nn.Linear(side * side * LAYERS[-1], HIDDEN)
+        self.out = nn.Linear(HIDDEN, PIXEL_FEATURES)
+        for part in (*self.layers, self.hidden, self.out):
+            # Larger than torch's own, by which little of a picture is left after five layers: an object fills few of its pixels.
+            nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
+            nn.init.zeros_(part.bias)
+        empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.from_numpy(COORDINATES.copy()).permute(2, 0, 1)])
+        self.register_buffer("empty", empty[None], persistent=False)
+        self.empty: Tensor
+
+    def forward(self, batch: Batch) -> Tensor:
+        """(V, 32): of each scene the available blocks, then the other objects."""
+        segments = segments_of(batch)
+        maps = self.fixed_maps()
+        last = torch.cat([self.window(each, maps) for each in segments.sizes])
+        features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
+        return features.index_select(0, segments.which)
+
+    def fixed_maps(self) -> list[tuple[Tensor, Tensor]]:
+        """What each convolution and its pool give where there is nothing but coordinates, (1, C, s, s) and (1, C, s / 2, s / 2)."""
+        maps, x = [], self.empty
+        for layer in self.layers:
+            convolved = layer(x)
+            x = pool(convolved)
+            maps.append((convolved, x))
+        return maps
+
+    def window(self, given: Windows, maps: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """(n, 8, 8, 8): what the last pool gives for windows of one size.
+
+        As convolutions are linear, what a window adds to a layer's input adds its convolution to the fixed map; the pool of that
+        sum, without the fixed pool, is what it adds to the next input.
+        """
+        added, top, left = given.colours, given.top, given.left
+        for layer, (convolved, pooled), (pad, pad_after) in zip(self.layers, maps, _PADDING, strict=True):
+            assert isinstance(layer, nn.Conv2d)
+            weight = layer.weight[:, : added.shape[1]]
+            grown = F.conv2d(added, weight, padding=2)  # one more on each side than it was given
+            tall, wide = grown.shape[2] + pad + pad_after, grown.shape[3] + pad + pad_after
+            start, along = top - 1 - pad, left - 1 - pad  # even, as windows begin at multiples of 8
+            whole = _cut(convolved, start, along, tall, wide, -torch.inf) + F.pad(grown, (pad, pad_after, pad, pad_after))
+            new = F.max_pool2d(whole, 3, stride=2)
+            top, left = start // 2, along // 2
+            inside = _inside(top, new.shape[2], pooled.shape[2])[:, :, None] & _inside(left, new.shape[3], pooled.shape[3])[:, None]
+            fixed = _cut(pooled, top, left, new.shape[2], new.shape[3], 0.0)
+            added = torch.where(inside[:, None], new - fixed, 0.0)
+        return pooled + _paste(added, top, left, pooled.shape[2])
+
+
+def _inside(first: Tensor, count: int, side: int) -> Tensor:
+    """(n, count) bool: which places from `first` (n,) on are within a picture."""
+    at = first[:, None] + torch.arange(count, device=first.device)
+    return (at >= 0) & (at < side)
+
+
+def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
+    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,), with a value for what is outside it."""
+    margin, side = 2 * TILE, fixed.shape[2]
+    padded = F.pad(fixed[0], (margin,) * 4, value=outside).permute(1, 2, 0).flatten(0, 1)
+    rows = top[:, None] + margin + torch.arange(tall, device=top.device)
+    columns = left[:, None] + margin + torch.arange(wide, device=top.device)
+    flat = rows[:, :, None] * (side + 2 * margin) + columns[:, None]
+    return padded.index_select(0, flat.flatten()).view(*flat.shape, -1).permute(0, 3, 1, 2)
+
+
+def _paste(parts: Tensor, top: Tensor, left: Tensor, side: int) -> Tensor:
+    """(n, C, side, side): parts (n, C, h, w) where they belong in a map that is 0; they are 0 where they are outside it."""
+    n, channels, h, w = parts.shape
+    rows = (top[:, None] + torch.arange(h, device=top.device)).clamp(0, side - 1)
+    columns = (left[:, None] + torch.arange(w, device=top.device)).clamp(0, side - 1)
+    flat = (rows[:, :, None] * side + columns[:, None]).flatten(1)[:, None].expand(-1, channels, -1)
+    return parts.new_zeros(n, channels, side * side).scatter_add(2, flat, parts.reshape(n, channels, -1)).view(n, channels, side, side)
