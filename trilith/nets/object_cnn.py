@@ -3,7 +3,8 @@
 An object covers a few of 64 × 64 pixels; everywhere else its channels are 0 but for the coordinates. So outside the window around
 it, grown by each layer's reach, every layer's output is one fixed map for all objects, that of a picture with nothing in it.
 Here only windows are computed, as what they add to the fixed maps: the same function as the plain form in `tests/nets/plain_cnn.py`,
-to rounding. Windows begin and end at multiples of 8 pixels, so that each halves three times, and those of one size are a batch.
+to rounding. Windows begin and end at multiples of 8 pixels, so that each halves three times; there are few sizes of them, as
+arithmetic is cheap beside a call for each size.
 Windows that are the same to the byte, as those of the available blocks are, are computed once.
 """
 
@@ -27,10 +28,23 @@ LAYERS = (8, 16, 8)
 HIDDEN = 64
 PIXEL_FEATURES = 32
 """Features of an object."""
+_FRAME = TILE
+"""Places around a map: no window reaches further beyond it."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
 _PADDING = ((1, 2), (2, 1), (1, 1))
 """How many more places each layer's pool looks at before and after those that its convolution adds something to: all that reach them."""
+
+
+class Maps(NamedTuple):
+    """What a layer gives for a picture with nothing in it."""
+
+    convolved: Tensor
+    """(s + 16, s + 16, C): after the convolution, in a frame of what a pool never picks."""
+    framed: Tensor
+    """(s / 2 + 16, s / 2 + 16, C): after the pool, in a frame of 0."""
+    pooled: Tensor
+    """(1, C, s / 2, s / 2): the same without the frame."""
 
 
 class Windows(NamedTuple):
@@ -102,42 +116,52 @@ class ObjectCNN(nn.Module):
         empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.from_numpy(COORDINATES.copy()).permute(2, 0, 1)])
         self.register_buffer("empty", empty[None], persistent=False)
         self.empty: Tensor
+        self._known: tuple[list[tuple[int, int]], list[Maps]] | None = None
 
     def forward(self, batch: Batch) -> Tensor:
         """(V, 32): of each scene the available blocks, then the other objects."""
         segments = segments_of(batch)
-        maps = self.fixed_maps()
+        maps = self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
         return features.index_select(0, segments.which)
 
-    def fixed_maps(self) -> list[tuple[Tensor, Tensor]]:
-        """What each convolution and its pool give where there is nothing but coordinates, (1, C, s, s) and (1, C, s / 2, s / 2)."""
+    def _maps(self) -> list[Maps]:
+        """`fixed_maps`, once for each set of weights if there is nothing to learn."""
+        if torch.is_grad_enabled():
+            return self.fixed_maps()
+        weights = [(each.data_ptr(), each._version) for each in self.layers.parameters()]
+        if self._known is None or self._known[0] != weights:
+            self._known = weights, self.fixed_maps()
+        return self._known[1]
+
+    def fixed_maps(self) -> list[Maps]:
+        """What each layer gives where there is nothing but coordinates."""
         maps, x = [], self.empty
         for layer in self.layers:
             convolved = layer(x)
             x = pool(convolved)
-            maps.append((convolved, x))
+            maps.append(Maps(_framed(convolved, -torch.inf), _framed(x, 0.0), x))
         return maps
 
-    def window(self, given: Windows, maps: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def window(self, given: Windows, maps: list[Maps]) -> Tensor:
         """(n, 8, 8, 8): what the last pool gives for windows of one size.
 
         As convolutions are linear, what a window adds to a layer's input adds its convolution to the fixed map; the pool of that
         sum, without the fixed pool, is what it adds to the next input.
         """
         added, top, left = given.colours, given.top, given.left
-        for layer, (convolved, pooled), (pad, pad_after) in zip(self.layers, maps, _PADDING, strict=True):
+        for layer, (convolved, framed, pooled), (pad, pad_after) in zip(self.layers, maps, _PADDING, strict=True):
             assert isinstance(layer, nn.Conv2d)
             weight = layer.weight[:, : added.shape[1]]
             grown = F.conv2d(added, weight, padding=2)  # one more on each side than it was given
             tall, wide = grown.shape[2] + pad + pad_after, grown.shape[3] + pad + pad_after
             start, along = top - 1 - pad, left - 1 - pad  # even, as windows begin at multiples of 8
-            whole = _cut(convolved, start, along, tall, wide, -torch.inf) + F.pad(grown, (pad, pad_after, pad, pad_after))
+            whole = _cut(convolved, start, along, tall, wide) + F.pad(grown, (pad, pad_after, pad, pad_after))
             new = F.max_pool2d(whole, 3, stride=2)
             top, left = start // 2, along // 2
             inside = _inside(top, new.shape[2], pooled.shape[2])[:, :, None] & _inside(left, new.shape[3], pooled.shape[3])[:, None]
-            fixed = _cut(pooled, top, left, new.shape[2], new.shape[3], 0.0)
+            fixed = _cut(framed, top, left, new.shape[2], new.shape[3])
             added = torch.where(inside[:, None], new - fixed, 0.0)
         return pooled + _paste(added, top, left, pooled.shape[2])
 
@@ -148,14 +172,17 @@ def _inside(first: Tensor, count: int, side: int) -> Tensor:
     return (at >= 0) & (at < side)
 
 
-def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
-    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,), with a value for what is outside it."""
-    margin, side = 2 * TILE, fixed.shape[2]
-    padded = F.pad(fixed[0], (margin,) * 4, value=outside).permute(1, 2, 0).flatten(0, 1)
-    rows = top[:, None] + margin + torch.arange(tall, device=top.device)
-    columns = left[:, None] + margin + torch.arange(wide, device=top.device)
-    flat = rows[:, :, None] * (side + 2 * margin) + columns[:, None]
-    return padded.index_select(0, flat.flatten()).view(*flat.shape, -1).permute(0, 3, 1, 2)
+def _framed(fixed: Tensor, outside: float) -> Tensor:
+    """(s + 16, s + 16, C): a map (1, C, s, s) with a frame of what is outside it, channels last."""
+    return F.pad(fixed[0], (_FRAME,) * 4, value=outside).permute(1, 2, 0).contiguous()
+
+
+def _cut(framed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int) -> Tensor:
+    """(n, C, tall, wide): parts of a map with its frame that begin at `top` and `left` (n,) of the map."""
+    rows = top[:, None] + _FRAME + torch.arange(tall, device=top.device)
+    columns = left[:, None] + _FRAME + torch.arange(wide, device=top.device)
+    flat = rows[:, :, None] * framed.shape[1] + columns[:, None]
+    return framed.flatten(0, 1).index_select(0, flat.flatten()).view(*flat.shape, -1).permute(0, 3, 1, 2)
 
 
 def _paste(parts: Tensor, top: Tensor, left: Tensor, side: int) -> Tensor:

@@ -62,7 +62,9 @@ def images(
 
 
 TILE = 8
-"""Windows of objects begin and end at multiples of this many pixels."""
+"""Windows of objects begin at multiples of this many pixels."""
+LEAST = 2 * TILE
+"""Their height and width is this, or twice, or four times as much, so that there are few sizes: most objects fit the least."""
 
 
 def windows(
@@ -70,8 +72,9 @@ def windows(
 ) -> tuple[Ints, Ints, Float32]:
     """What `segments` shows of each object in the window around it: outside, all but the coordinates is 0.
 
-    Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, multiples of 8, at least 8 × 8 and within the
-    picture; where each begins in the pixels (V,); and the pixels (P, 4), rows of windows one after another: red, green, blue and alpha.
+    Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, multiples of 8, 16, 32 or 64 high and wide and
+    within the picture; where each begins in the pixels (V,); and the pixels (P, 4), red, green, blue and alpha, windows one after
+    another, each row by row.
     Of each scene come the available blocks, then the other objects. Arguments are those of `images`.
     """
     boxes = np.empty((int(available.sum() + count.sum()), 4), dtype=np.int64)
@@ -98,14 +101,18 @@ def _boxes(available: Bools, count: Ints, pose: Float32, size: Float32, boxes: I
 
 @compiled
 def _tiles(out: Ints, x: float, y: float, angle: float, w: float, h: float) -> None:
-    """The box around a rectangle, grown to whole tiles; the first tile of the picture if the rectangle is not in it."""
+    """The window around a rectangle; one in the picture's corner if the rectangle is not in it."""
     c, s = abs(cos(float(angle))), abs(sin(float(angle)))
     top, bottom, left, right = box(float(x), float(y), (w * c + h * s) / 2, (w * s + h * c) / 2)
     tile = TILE * RENDER_PIXELS // PIXELS
     if top == bottom or left == right:
         top, bottom, left, right = 0, 1, 0, 1
-    out[0], out[1] = top // tile * TILE, (bottom + tile - 1) // tile * TILE
-    out[2], out[3] = left // tile * TILE, (right + tile - 1) // tile * TILE
+    for k, (first, last) in enumerate(((top, bottom), (left, right))):
+        start, side = first // tile * TILE, LEAST
+        while start + side < (last + 1) // 2:
+            side *= 2
+        out[2 * k] = min(start, PIXELS - side)
+        out[2 * k + 1] = out[2 * k] + side
 
 
 @compiled
