@@ -1,6 +1,7 @@
 """Q-learning finds the known values of a two-step task, keeps to its mask, and comes back from its files."""
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from nets.scenes import states
 
 from trilith.agents.base import Episode
-from trilith.agents.card import load_policy, save_weights, warn_of_physics, weights_file
+from trilith.agents.card import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample, large_margin_loss, search_cross_entropy
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
@@ -327,7 +328,12 @@ WRONG = [
     ("observation", "objects-9", "objects-9"),
     ("action", "dance-1", "dance-1"),
     ("format", 99, "format 99"),
-    ("physics", "x", "physics 'x'"),
+    ("physics", "x", "physics: Expected int, got str"),
+    ("physics", 99, "physics 99"),
+    ("weights", "0" * 64, "not a pair"),
+    ("agent", {"net": 3}, "does not describe an agent"),
+    ("task", 3, "task: Expected str"),
+    ("test", [{"level": 3}], r"test\[0\]"),
 ]
 
 
@@ -340,6 +346,33 @@ def test_a_card_that_does_not_fit_is_one_clear_line(tmp_path: Path, name: str, v
     with pytest.raises(ValueError, match=told) as error:
         loaded(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("claim", [{"width": 20_000}, {"decoder": 65_536}, {"layers": 10**9}, {"width": 10**12}])
+def test_what_a_card_claims_takes_no_memory_before_it_is_refused(tmp_path: Path, claim: dict[str, int]) -> None:
+    path, config = tmp_path / "best.safetensors", DQNConfig(net=SMALL)
+    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
+    card = json.loads(path.with_suffix(".json").read_text())
+    card["agent"]["net"] |= {"heads": 1, **claim}
+    path.with_suffix(".json").write_text(json.dumps(card))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=r"this network has|must be"):
+        loaded(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "in kilobytes"
+
+
+def test_weights_and_their_card_are_a_pair_or_told_apart(tmp_path: Path) -> None:
+    """As a writer leaves them that was killed after the first of them had its name."""
+    path, config = tmp_path / "best.safetensors", DQNConfig(net=SMALL)
+    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
+    old = path.with_suffix(".json").read_bytes()
+    assert is_pair(path)
+    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
+    assert is_pair(path)
+    path.with_suffix(".json").write_bytes(old)
+    assert not is_pair(path)
+    with pytest.raises(ValueError, match=r"best\.json is the card of other weights: the two are not a pair"):
+        loaded(path)
 
 
 def test_a_checkpoint_whose_optimiser_does_not_fit_is_refused_before_it_is_used() -> None:

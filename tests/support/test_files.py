@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from trilith.support.files import atomic_write, make_folder, read_json, told, write_json
+from trilith.support.files import atomic_write, clear_leftovers, make_folder, read_json, told, write_json
 
 
 def names(folder) -> list[str]:
@@ -110,3 +110,45 @@ def test_errors_with_a_message_of_their_own_keep_it(tmp_path):
 
     with pytest.raises(OSError, match=r"^the encoder gave up$"):
         fail()
+
+
+def test_what_is_durable_is_on_the_disk_before_it_has_its_name_and_its_name_after(tmp_path, monkeypatch):
+    calls = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (calls.append(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (calls.append("replace"), replace(*paths)))
+    write_json(tmp_path / "x.json", 1)
+    assert calls == [str(tmp_path / f".x.{os.getpid()}.part.json"), "replace", str(tmp_path)]
+
+
+def test_the_file_before_is_kept_and_there_always_is_one(tmp_path):
+    path, previous = tmp_path / "x.txt", tmp_path / "old.txt"
+    for number in range(3):
+        with atomic_write(path, previous=previous) as aside:
+            aside.write_text(str(number))
+    assert (path.read_text(), previous.read_text()) == ("2", "1")
+    assert names(tmp_path) == ["old.txt", "x.txt"]
+
+
+def test_only_what_dead_writers_left_is_cleared(tmp_path):
+    for name in (".x.999999999.part.json", ".y.z.999999999.part", f".x.{os.getpid()}.part.json", ".x.123.journal", ".notes", "x.json"):
+        (tmp_path / name).write_text("")
+    clear_leftovers(tmp_path)
+    assert names(tmp_path) == sorted([f".x.{os.getpid()}.part.json", ".x.123.journal", ".notes", "x.json"])
+    clear_leftovers(tmp_path / "none")
+
+
+def test_modes_are_those_of_any_other_file(tmp_path):
+    from trilith.support.tensors import save_tensors
+
+    (tmp_path / "plain").write_text("")
+    save_tensors(tmp_path / "x.safetensors", {})
+    write_json(tmp_path / "x.json", 1)
+    assert {path.stat().st_mode for path in tmp_path.iterdir()} == {(tmp_path / "plain").stat().st_mode}
+
+
+@pytest.mark.parametrize(("data", "told"), [("x", "Expected int, got str"), ([1], "Expected int, got array"), (1.5, "got float")])
+def test_a_value_of_another_type_is_refused_with_its_file(tmp_path, data, told):
+    write_json(tmp_path / "x.json", {"a": {"b": data}})
+    with pytest.raises(ValueError, match=rf"x\.json is not what it should be: .*({told})"):
+        read_json(tmp_path / "x.json", dict[str, dict[str, int]])

@@ -9,19 +9,18 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors import SafetensorError
 from training.tiny import AGENT
 
 from trilith.agents.card import load_policy, weights_file
 from trilith.agents.dqn.config import DQNConfig
 from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
-from trilith.support import tensors
 from trilith.support.config import to_json
 from trilith.support.files import folder_lock, write_json
 from trilith.training import checkpoint
@@ -309,16 +308,173 @@ def test_a_full_disk_is_told_and_the_old_checkpoint_kept(
     train(tiny(tmp_path, steps=2), screen=False)
     before = (tmp_path / checkpoint.NAME).read_bytes()
 
-    def full(*_: Any) -> None:
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
+    write = Path.write_bytes
 
-    monkeypatch.setattr(tensors, "save_file", full)
+    def full(path: Path, data: Any) -> int:
+        if path.suffix != ".safetensors":
+            return write(path, data)
+        write(path, data[: len(data) // 2])
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
     capsys.readouterr()
     go_on(tmp_path, steps=12, screen=True)
+    assert not list(tmp_path.glob(".*"))
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
     assert log(tmp_path, "valid")[-1]["step"] == 12
     told = capsys.readouterr().err.replace("\n", "")
-    assert all(f"cannot write {tmp_path / name}: I/O error: No space left" in told for name in (checkpoint.NAME, "last.safetensors"))
+    assert all(f"cannot write {tmp_path / name}: No space left" in told for name in (checkpoint.NAME, "last.safetensors"))
+
+
+def test_the_checkpoint_before_the_last_is_kept_and_offered(tmp_path: Path) -> None:
+    out = tmp_path / "a run"
+    train(tiny(out, steps=3), screen=False)
+    go_on(out, steps=6)
+    last, previous = out / checkpoint.NAME, out / checkpoint.PREVIOUS
+    whole = last.read_bytes()
+    damaged = bytearray(whole)
+    damaged[-1000] ^= 1
+    last.write_bytes(damaged)
+    with pytest.raises(ValueError, match="is damaged") as error:
+        go_on(out, steps=9)
+    told = str(error.value)
+    assert "\n" not in told
+    assert str(last) in told
+    command = told.split("`")[1]
+    subprocess.run(command, shell=True, check=True)  # as it is told, the name of the folder has a space
+    assert not previous.exists()
+    go_on(out, steps=9)
+    assert learnt(out) == 9
+    assert checkpoint.load(previous)[1]["learner"]["steps"] >= 3
+
+    for path in (last, previous):  # nothing is offered that is not whole
+        path.write_bytes(damaged[:-7])
+    with pytest.raises(ValueError, match="cannot be read") as error:
+        go_on(out, steps=10)
+    assert "mv" not in str(error.value)
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call that changes the folder is, once, the last that is made."""
+    train(tiny(tmp_path / "run", steps=2), screen=False)
+    arrays, facts = checkpoint.load(tmp_path / "run" / checkpoint.NAME)
+    path = tmp_path / "run" / checkpoint.NAME
+    count = 0
+
+    class Killed(BaseException):
+        pass
+
+    def dying(function: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal count
+            count -= 1
+            if count < 0:
+                raise Killed
+            return function(*arguments, **options)
+
+        return call
+
+    for name in ("link", "replace", "fsync"):
+        monkeypatch.setattr(os, name, dying(getattr(os, name)))
+    monkeypatch.setattr(Path, "write_bytes", dying(Path.write_bytes))
+    monkeypatch.setattr(Path, "unlink", dying(Path.unlink))
+    for moment in range(20):
+        count = moment
+        try:
+            checkpoint.save(path, arrays, facts)
+            break
+        except Killed:
+            count = 1000
+            assert checkpoint.load(path)[1] == facts
+    assert moment > 6
+    assert checkpoint.load(path.with_name(checkpoint.PREVIOUS))[1] == facts
+
+
+def test_what_a_killed_writer_left_is_cleared_when_the_run_goes_on(tmp_path: Path) -> None:
+    train(tiny(tmp_path, steps=1), screen=False)
+    process = subprocess.Popen(["true"])
+    process.wait()
+    left = tmp_path / f".best.{process.pid}.part.safetensors"
+    left.write_bytes(b"half")
+    lives = tmp_path / f".other.{os.getppid()}.part.json"
+    lives.write_bytes(b"under way")
+    go_on(tmp_path, steps=2)
+    assert not left.exists()
+    assert lives.exists()
+
+
+def test_best_weights_without_their_card_are_written_anew(tmp_path: Path) -> None:
+    train(tiny(tmp_path, steps=5), screen=False)
+    card = tmp_path / "best.json"
+    card.write_text(card.read_text().replace('"weights": "', '"weights": "0'))
+    with pytest.raises(ValueError, match="not a pair"):
+        loaded(tmp_path)
+    run = Run(run_config(tmp_path))
+    run.load()
+    assert run.best == -np.inf
+    go_on(tmp_path, steps=10)
+    assert loaded(tmp_path)
+
+
+def test_if_actors_cannot_start_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trilith.training import local
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    start, started = local.start_deaf, []
+
+    def second_fails(process: Any) -> None:
+        if started:
+            raise OSError(11, "Resource temporarily unavailable")
+        start(process)
+        started.append(process)
+
+    monkeypatch.setattr(local, "start_deaf", second_fails)
+    with pytest.raises(OSError, match="Resource temporarily unavailable"):
+        train(tiny(tmp_path, actors=2, steps=1), screen=False)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert not started[0].is_alive()
+
+
+def test_the_last_checkpoint_is_as_it_was_only_if_it_is(tmp_path: Path) -> None:
+    train(tiny(tmp_path, steps=1), screen=False)
+    run = Run(run_config(tmp_path))
+    assert run._left() == "the last checkpoint is as it was"
+    (tmp_path / checkpoint.NAME).write_bytes(b"somebody else's")
+    assert "not of this process" in run._left()
+    (tmp_path / checkpoint.NAME).unlink()
+    assert run._left() == "there is no checkpoint"
+
+
+def test_how_many_were_demonstrated_is_kept(tmp_path: Path) -> None:
+    train(tiny(tmp_path, SHOWN, steps=1), screen=False)
+    run = Run(run_config(tmp_path))
+    run.load()
+    learner: Any = run.learner
+    assert learner.demonstrated >= 3
+
+
+FACTS = [
+    ("format", 7, "of format 7, this version of trilith knows 1"),
+    ("requests", "x", "requests: Expected int"),
+    ("requests", -1, "requests"),
+    ("seconds", None, "seconds"),
+    ("rng", {}, "rng"),
+    ("learner", [], "learner: Expected object"),
+    ("recent", 3, "recent"),
+    ("figures", {"loss": "low"}, "figures"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "told"), FACTS)
+def test_facts_that_cannot_be_are_refused_by_name(tmp_path: Path, name: str, value: Any, told: str) -> None:
+    train(tiny(tmp_path, steps=1), screen=False)
+    path = tmp_path / checkpoint.NAME
+    arrays, facts = checkpoint.load(path)
+    (tmp_path / checkpoint.PREVIOUS).unlink()
+    checkpoint.save(path, arrays, {**facts, name: value})  # type: ignore[misc]
+    (tmp_path / checkpoint.PREVIOUS).unlink()
+    with pytest.raises(ValueError, match=f"is not the checkpoint of a run: .*{told}"):
+        go_on(tmp_path, steps=2)
 
 
 def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:

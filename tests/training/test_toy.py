@@ -1,6 +1,7 @@
 """An algorithm that the package has never heard of trains through the same run: actors, checkpoint, resume, validation, card."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.registry import load
 from trilith.evaluation.evaluate import evaluate
 from trilith.training import checkpoint
@@ -50,3 +52,23 @@ def test_it_trains_with_an_actor_process(tmp_path: Path) -> None:
     train(config(tmp_path, steps=30, actors=1, recipe="toy_algorithm:bold"), screen=False)
     assert kept(tmp_path)[1]["learner"]["steps"] == 30
     assert np.isfinite(kept(tmp_path)[0]["linear"]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import no_such_package", "'broken_algorithm' cannot be imported: ModuleNotFoundError: No module named 'no_such_package'"),
+        ("from json import nothing", "ImportError: cannot import name 'nothing'"),
+        ("1 +", "SyntaxError"),
+        ("x = 1", "there is no algorithm"),
+    ],
+)
+def test_what_is_wrong_in_a_module_of_ones_own_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
+    (tmp_path / "broken_algorithm.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_algorithm", raising=False)
+    with pytest.raises(ValueError, match=told) as error:
+        get_algorithm("broken_algorithm")
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="there is no algorithm 'not_a_module'"):
+        get_algorithm("not_a_module")

@@ -35,12 +35,15 @@ def get_recipe(name: str) -> tuple[str, Recipe]:
 
 
 def _of_module(name: str) -> Algorithm | None:
+    """None if there is no such module, or it has none. Raises ValueError in one line if there is one that cannot be imported."""
     if not all(part.isidentifier() for part in name.split(".")):
         return None
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules of the folder that the command is given in
     try:
         found = getattr(import_module(name), "ALGORITHM", None)
-    except ImportError:
-        return None
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            return None  # it is this module that is not there, not one that it needs
+        raise ValueError(f"the module {name!r} cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}") from None
     return found if isinstance(found, Algorithm) else None

@@ -160,10 +160,21 @@ class Algorithm:
     """(config, task, seed, device) -> Learner. Raises ValueError in one line for options that do not go together."""
     needed: tuple[str, ...]
     """Fields of the config that a policy is made of; the others say how it has learnt, and may change from version to version."""
+    shapes: str = ""
+    """(config, task, *, beyond) -> the shapes of a policy's weights by name, known without making them; "" if they are always small."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> Policy:
         """A policy whose weights mean nothing yet, which will play by the rule `forfeit`."""
         return _imported(self.policy)(config, task, beyond=beyond, forfeit=forfeit, device=device)
+
+    def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
+        """Raises ValueError in one line if a policy of this config has not weights of the shapes that are given."""
+        wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
+        for name in sorted(wanted.keys() | given.keys()):
+            if name not in wanted or name not in given:
+                raise ValueError(f"{name} is {'missing' if name in wanted else 'not of this network'}")
+            if given[name] != wanted[name]:
+                raise ValueError(f"{name} has shape {given[name]}, this network has {wanted[name]}")
 
     def make_learner(self, config: Any, task: str, seed: int, device: str = "cpu") -> Learner:
         """A learner at its beginning."""

@@ -61,14 +61,14 @@ class Agents:
 
     def run(self) -> None:
         """Prints a table."""
+        from trilith.agents.card import read_card
         from trilith.agents.registry import AGENTS, ZOO, shipped
-        from trilith.support.files import read_json
 
         print(f"Without training: {', '.join(AGENTS)}")
         table = table_of("trained", "task", "recipe", "minutes\n(weights of)", "processes", "search", "scenes", "all", "hardest", "solved")
         for folder in sorted(path.name for path in ZOO.glob("*")):
             for task, weights in shipped(folder).items():
-                card = read_json(weights.with_suffix(".json"))
+                card = read_card(weights)
                 figures = {(each["level"], each["budget"]): each for each in card["test"]}
                 for budget in sorted({budget for _, budget in figures}):
                     every, hardest = figures["all", budget], figures["hardest", budget]

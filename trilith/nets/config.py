@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trilith.support.config import check_least
+from trilith.support.config import check_least, check_most
 
 Mask = Literal["none", "edges", "legal"]
 """Which actions may be chosen: all, those from an available block to an object, or of these only those that overlap nothing."""
@@ -36,6 +36,7 @@ class NetConfig:
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, place=0, recurrent=1)
+        check_most(self, width=2**16, pair=2**16, decoder=2**16, place=2**16, layers=1000, recurrent=1000)  # a card may claim anything
         if self.network == "attention" and self.width % self.heads:
             raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
 

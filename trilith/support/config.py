@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any
 
-T = TypeVar("T")
+from trilith.support.files import typed
 
 
 def check_least(config: Any, **least: int) -> None:
@@ -18,26 +17,33 @@ def check_least(config: Any, **least: int) -> None:
             raise ValueError(f"{name} {value}: must be {lowest} or more")
 
 
+def check_most(config: Any, **most: int) -> None:
+    """Raises ValueError naming the first field of a config that is more than it may be."""
+    for name, highest in most.items():
+        if getattr(config, name) > highest:
+            raise ValueError(f"{name} {getattr(config, name)}: must be {highest} or less")
+
+
 def to_json(config: Any) -> dict[str, Any]:
     """A config as plain values."""
     return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(config).items()}
 
 
-def from_json(kind: type[T], data: Mapping[str, Any]) -> T:
-    """The config that `to_json` wrote. Raises ValueError in one line for what it cannot have written."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{data!r} is not a {kind.__name__}")
-    hints = get_type_hints(kind)
-    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    for name, value in data.items():
-        if name not in names:
-            raise ValueError(f"a {kind.__name__} has no field {name!r}")
-        hint = hints[name]
-        if isinstance(hint, type) and is_dataclass(hint):
-            value = from_json(hint, value)
-        values[name] = Path(value) if hint is Path else tuple(value) if isinstance(value, list) else value
+def from_json(kind: Any, data: Any) -> Any:
+    """The config that `to_json` wrote, of a dataclass `kind`. Raises ValueError in one line for what it cannot have written."""
+    name = getattr(kind, "__origin__", kind).__name__
     try:
-        return kind(**values)
-    except TypeError as error:  # a number where there should be a text, or the like
-        raise ValueError(f"not a {kind.__name__}: {error}") from None
+        config = typed(data, kind)
+    except ValueError as error:
+        raise ValueError(f"not a {name}: {str(error).removeprefix('not what it should be: ')}") from None
+    _no_others(name, data, to_json(config))
+    return config
+
+
+def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
+    """A field that there is not may be of a later version: to leave it out would be another config."""
+    for field, value in data.items():
+        if field not in known:
+            raise ValueError(f"a {name} has no field {field!r}")
+        if isinstance(value, dict):
+            _no_others(field, value, known[field])

@@ -1,14 +1,18 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all, and are read by one reader, into values of known types."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 try:
     import fcntl
@@ -61,35 +65,122 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_write(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | None = None) -> Iterator[Path]:
     """A path beside `path` to write to, renamed to it when the block ends well and removed when it does not.
 
-    Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format.
+    Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format. What is `durable`
+    is on the disk, under its name, when this ends: a machine that stops then does not lose it. The file that was there before is
+    kept as `previous`, if that is given; at every moment there is a whole file at `path`.
     """
     path = Path(path)
-    aside = path.parent / f".{path.stem}.{os.getpid()}{path.suffix}"
+    aside = _aside(path)
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield aside
+            if durable:
+                _sync(aside)
+            if previous is not None and path.exists():
+                _keep(path, previous)
             os.replace(aside, path)
+            if durable:
+                with suppress(OSError):  # some file systems cannot do this with a folder
+                    _sync(path.parent)
         finally:
             aside.unlink(missing_ok=True)
 
 
-def write_json(path: str | Path, data: Any) -> None:
+def clear_leftovers(folder: str | Path) -> None:
+    """Removes what `atomic_write` left in a folder if the process that wrote was killed."""
+    if fcntl is None:  # without signals there is no asking whether a process lives
+        return
+    for path in Path(folder).glob(".*.part*"):
+        if (found := _ASIDE.fullmatch(path.name)) and not _lives(int(found[1])):
+            path.unlink(missing_ok=True)
+
+
+_ASIDE = re.compile(r"\..+\.(\d{1,18})\.part(\.\w+)?")
+
+
+def _aside(path: Path) -> Path:
+    return path.parent / f".{path.stem}.{os.getpid()}.part{path.suffix}"
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
+def _keep(path: Path, previous: Path) -> None:
+    """Gives a file a second name, in the place of whatever had it."""
+    aside = _aside(previous)
+    try:
+        aside.unlink(missing_ok=True)
+        try:
+            os.link(path, aside)
+        except OSError:  # some file systems know no second names
+            shutil.copyfile(path, aside)
+        os.replace(aside, previous)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Waits until what was written is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: str | Path, data: Any, *, durable: bool = True) -> None:
     """Writes data as JSON, numbers in full, whole or not at all."""
-    with atomic_write(path) as aside:
+    with atomic_write(path, durable=durable) as aside:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read_json(path: str | Path) -> Any:
-    """What a JSON file holds. Raises ValueError in one line if it cannot be read."""
+def read_json(path: str | Path, kind: Any = Any) -> Any:
+    """What a JSON file holds, as a value of a type. Raises ValueError in one line that names the file and what is wrong in it."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
-    except RecursionError:
-        raise ValueError(f"{path} is not JSON that can be read: it is nested too deep") from None
+    try:
+        return parse_json(text, kind)
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+        raise ValueError(f"{path} is {error}") from None
+
+
+def parse_json(text: bytes | str, kind: Any = Any) -> Any:
+    """What JSON says, as a value of a type: a dataclass, a TypedDict, a list of numbers, … Raises ValueError in one line."""
+    try:
+        data = msgspec.json.decode(text)
+    except RecursionError:
+        raise ValueError("not JSON that can be read: it is nested too deep") from None
+    except ValueError as error:  # msgspec.DecodeError is one, as is that of text that is not UTF-8
+        raise ValueError(f"not JSON: {error}") from None
+    return typed(data, kind)
+
+
+def typed(data: Any, kind: Any) -> Any:
+    """Plain values, as JSON has them, as a value of a type. Raises ValueError in one line that names the place."""
+    try:
+        return msgspec.convert(data, kind, dec_hook=_path)
+    except (msgspec.ValidationError, RecursionError) as error:
+        said = " ".join(str(error).split()).replace("`", "")
+        what, _, where = said.rpartition(" - at $")
+        place = f"{where.lstrip('.')}: " if what and where else ""
+        raise ValueError(f"not what it should be: {place}{what or said}") from None
+
+
+def _path(kind: type, value: Any) -> Any:
+    """Of types that JSON does not know, paths are stored as texts."""
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {value!r}")

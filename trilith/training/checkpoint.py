@@ -1,34 +1,103 @@
 """A run on disk: one file that holds everything, written whole, and read back or refused in one line.
 
 The file is in safetensors format: arrays by name, and one text, JSON with all that is not an array. Nothing in it can
-run code.
+run code. The checkpoint before the last is kept beside it.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
+from msgspec import Meta
 from numpy.typing import NDArray
 
+from trilith.support.files import parse_json, typed
 from trilith.support.tensors import load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
+PREVIOUS = "previous.safetensors"
+"""The checkpoint before the last."""
+FORMAT = 1
+"""Of the facts."""
+
+Count = Annotated[int, Meta(ge=0)]
 
 
-def save(path: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-    """Writes arrays and facts to a file that is either the old or the new one, whenever the process is killed."""
-    save_tensors(path, arrays, {"facts": json.dumps(facts)})
+class _Words(TypedDict):
+    """The state of a PCG64 generator."""
+
+    state: Annotated[int, Meta(ge=0)]
+    inc: Annotated[int, Meta(ge=0)]
 
 
-def load(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What `save` wrote. Raises ValueError in one line if it is missing or damaged."""
+class RandomState(TypedDict):
+    """The state of numpy's default generator."""
+
+    bit_generator: Literal["PCG64"]
+    state: _Words
+    has_uint32: Literal[0, 1]
+    uinteger: Annotated[int, Meta(ge=0, lt=2**32)]
+
+
+class Facts(TypedDict):
+    """All of a run that is not an array."""
+
+    format: int
+    learner: dict[str, Any]
+    """The learner's own."""
+    requests: Count
+    demonstrations: Count
+    actor_steps: Count
+    seconds: Annotated[float, Meta(ge=0)]
+    validated: Annotated[int, Meta(ge=-1)]
+    best: float | None
+    last_valid: dict[str, float]
+    recent: list[float]
+    figures: dict[str, float]
+    curriculum: dict[str, Any]
+    """The curriculum's own."""
+    rng: RandomState
+
+
+def mark(folder: Path) -> tuple[int, int, int] | None:
+    """What tells the checkpoint in a folder from any other that was or will be there; None if there is none."""
+    try:
+        status = (folder / NAME).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
+    """Writes arrays and facts to a file that is either the old or the new one, whenever the process is killed; keeps the old one too."""
+    save_tensors(path, arrays, {"facts": json.dumps(facts)}, previous=path.with_name(PREVIOUS))
+
+
+def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
+    """What `save` wrote. Raises ValueError in one line if it is missing or damaged, with the way to go on from the one before."""
+    try:
+        return _load(path)
+    except ValueError as error:
+        previous = path.with_name(PREVIOUS)
+        try:
+            _load(previous)
+        except ValueError:
+            raise error from None
+        command = shlex.join(["mv", str(previous), str(path)])
+        raise ValueError(
+            f"{error}; the checkpoint before it is whole: to go on from that, `{command}` and the same command again"
+        ) from None
+
+
+def _load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
     arrays, texts = load_tensors(path)
     try:
-        facts = json.loads(texts["facts"])
-    except (KeyError, ValueError):
-        raise ValueError(f"{path} is not the checkpoint of a run") from None
-    if not isinstance(facts, dict):
-        raise ValueError(f"{path} is not the checkpoint of a run")
-    return arrays, facts
+        data = parse_json(texts.get("facts", ""), dict[str, Any])
+        if (version := data.get("format")) != FORMAT:
+            raise ValueError(f"of format {version!r}, this version of trilith knows {FORMAT}")
+        return arrays, typed(data, Facts)
+    except ValueError as error:
+        raise ValueError(f"{path} is not the checkpoint of a run: {str(error).removeprefix('not what it should be: ')}") from None

@@ -90,9 +90,13 @@ def recipe_config(recipe: str) -> TrainConfig[Any]:
 
 def run_config(out: Path) -> TrainConfig[Any]:
     """The config of the run in a folder. Raises ValueError in one line if there is none."""
-    data = read_json(out / CONFIG)
+    path = out / CONFIG
+    data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("recipe"), str):
-        raise ValueError(f"{out / CONFIG} does not describe a run")
-    kind = get_algorithm(get_recipe(data["recipe"])[0]).config
-    rest = {name: value for name, value in data.items() if name != "agent"}
-    return replace(from_json(TrainConfig, rest), agent=from_json(kind, data.get("agent", {})), out=out)
+        raise ValueError(f"{path} does not describe a run")
+    try:
+        kind = get_algorithm(get_recipe(data["recipe"])[0]).config
+        config: TrainConfig[Any] = from_json(TrainConfig[kind], data)  # type: ignore[valid-type]
+    except ValueError as error:
+        raise ValueError(f"{path} does not describe a run: {error}") from None
+    return replace(config, out=out)

@@ -138,11 +138,17 @@ class Processes:
 
     def __init__(self, spec: PolicySpec, count: int) -> None:
         self._spec = spec
-        self._actors = [_Actor(spec) for _ in range(count)]
+        self._actors: list[_Actor] = []
         self._again: list[tuple[Request, Weights]] = []
         self.deaths: list[str] = []
         self._died_of: Counter[bytes] = Counter()
         """Actors that died while a request was their next, by its bytes."""
+        try:
+            for _ in range(count):
+                self._actors.append(_Actor(spec))
+        except BaseException:  # those that did start must not stay without us
+            self.close()
+            raise
 
     def idle(self) -> int:
         return sum(QUEUE - len(actor.requests) for actor in self._actors)

@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict
 
 from rich.console import Console
 from rich.live import Live
@@ -17,9 +18,16 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from trilith.support.files import atomic_write
+from trilith.support.files import atomic_write, parse_json
 
 JSONL = "log.jsonl"
+
+
+class Line(TypedDict):
+    """What every line of the log has, whatever its figures."""
+
+    kind: str
+    step: int
 
 
 class Log:
@@ -77,12 +85,10 @@ def cut_log(out: Path, step: int, evaluated: int) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            entry = json.loads(line)
+    for line in path.read_bytes().splitlines():
+        with suppress(ValueError):  # half a line: the machine stopped while it was written
+            entry: Line = parse_json(line, Line)
             if entry["step"] <= (evaluated if entry["kind"] == "valid" else step):
-                kept.append(line)
-        except (ValueError, KeyError):  # half a line: the machine stopped while it was written
-            continue
+                kept.append(line + b"\n")
     with atomic_write(path) as aside:
-        aside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        aside.write_bytes(b"".join(kept))

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NotRequired, TypedDict
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from trilith.support.files import atomic_write, check_png
+from trilith.support.files import atomic_write, check_png, parse_json
 
 Across = Literal["minutes", "step", "actor_steps"]
 _NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_steps": "actor steps"}
+
+
+class Line(TypedDict):
+    """A line of the log, as far as it is drawn."""
+
+    kind: str
+    step: float
+    minutes: float
+    actor_steps: float
+    hardest: NotRequired[float]
+    all: NotRequired[float]
+    """These two are told by evaluations."""
+    levels_passed: NotRequired[int]
 
 
 def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
     """Points (x, mean reward) of a run's evaluations, on the hardest level and on all. Raises ValueError if there are none."""
     points: dict[str, list[tuple[float, float]]] = {"hardest": [], "all": []}
     for entry in _entries(run, "valid"):
-        with suppress(ValueError, TypeError, KeyError):
-            hardest, every = ((float(entry[across]), float(entry[level])) for level in points)
-            points["hardest"].append(hardest)
-            points["all"].append(every)
+        if "hardest" in entry and "all" in entry:
+            points["hardest"].append((entry[across], entry["hardest"]))
+            points["all"].append((entry[across], entry["all"]))
     if not points["hardest"]:
         raise ValueError(f"{run} has not been evaluated yet")
     return points
@@ -36,20 +47,19 @@ def passes(run: Path, across: Across = "minutes") -> list[tuple[float, int]]:
     """(x, level) of each level that a run with a curriculum by performance has passed, as its log first tells it."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
-        with suppress(ValueError, TypeError, KeyError):
-            found += [(float(entry[across]), level) for level in range(len(found), int(entry["levels_passed"]))]
+        found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
     return found
 
 
-def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
+def _entries(run: Path, kind: str) -> list[Line]:
     """The lines of a kind in the log of a run. Raises ValueError if there is no log."""
     path = run / "log.jsonl"
     if not path.exists():
         raise ValueError(f"{run} is not a run: there is no {path.name} in it")
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with suppress(ValueError, TypeError, KeyError):  # half a line: the machine stopped while it was written
-            entry = json.loads(line)
+    for line in path.read_bytes().splitlines():
+        with suppress(ValueError):  # half a line: the machine stopped while it was written
+            entry: Line = parse_json(line, Line)
             if entry["kind"] == kind:
                 found.append(entry)
     return found

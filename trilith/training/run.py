@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from errno import ENOENT
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ import numpy as np
 
 from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import Weights
-from trilith.agents.card import save_weights
+from trilith.agents.card import is_pair, save_weights
 from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
 from trilith.support.cluster import Cluster
 from trilith.support.config import to_json
-from trilith.support.files import folder_lock, make_folder, write_json
+from trilith.support.files import clear_leftovers, folder_lock, make_folder, write_json
 from trilith.support.processes import limit_threads
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
@@ -58,6 +59,7 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
         run = Run(each)
         make_folder(each.out)
         with folder_lock(each.out):
+            clear_leftovers(each.out)
             _begin(run)
             result = run.go(screen)
         if run.stopped:
@@ -144,6 +146,8 @@ class Run:
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
         """What actors were last given, and at which learner step."""
+        self._mark = checkpoint.mark(config.out)
+        """What tells the checkpoint that this run goes on from, or has written, from any other."""
         self.stopped = False
         """Whether it was told to stop before its time."""
 
@@ -152,7 +156,7 @@ class Run:
     def go(self, screen: bool = True) -> dict[str, Any]:
         """Runs until the time or the steps are over, or Ctrl-C; saves; returns the last evaluation."""
         config = self.config
-        actors = self._start_actors()
+        actors = self._start_actors()  # before signals are ours: Ctrl-C ends also the wait for a cluster
         stop = threading.Event()
         main = threading.current_thread() is threading.main_thread()
         before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
@@ -176,13 +180,15 @@ class Run:
                 log.say(f"{'stopped' if self.stopped else 'done'} at learner step {self.learner.steps}: {config.out}")
         except OSError as error:
             why = f"cannot write to {error.filename or config.out}: {error.strerror}" if error.strerror else error
-            raise ValueError(f"{why}; the last checkpoint is as it was") from None
+            raise ValueError(f"{why}; {self._left()}") from None
         finally:
-            actors.close()
-            if self.cluster:
-                self.cluster.close()
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            try:
+                actors.close()
+                if self.cluster:
+                    self.cluster.close()
+            finally:
+                for each, handler in before.items():
+                    signal.signal(each, handler)
         return self.last_valid
 
     def _start_actors(self) -> Actors:
@@ -225,7 +231,8 @@ class Run:
                 self._send(actors, request)
             if owed >= 1:
                 for name, value in learner.step(self.rng).items():
-                    self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
+                    if isfinite(value):  # JSON has no other numbers
+                        self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
                 self.pace.stepped(time.monotonic() - now)
             for result in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
                 self._take(result, log)
@@ -331,6 +338,13 @@ class Run:
         if not (self.config.out / CONFIG).exists():
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.config.out))
 
+    def _left(self) -> str:
+        """What there is to go on from after the run could not go on."""
+        mark = checkpoint.mark(self.config.out)
+        if mark is None:
+            return "there is no checkpoint"
+        return "the last checkpoint is as it was" if mark == self._mark else "the checkpoint that is there now is not of this process"
+
     @contextmanager
     def _kept(self, log: Log) -> Iterator[None]:
         """What cannot be written is told, and the run goes on: what was written before is still there."""
@@ -382,7 +396,8 @@ class Run:
     def _save(self, log: Log) -> None:
         """Writes the full checkpoint."""
         arrays, learner = self.learner.state()
-        facts = {
+        facts: checkpoint.Facts = {
+            "format": checkpoint.FORMAT,
             "learner": learner,
             "requests": self.requests,
             "demonstrations": self.demonstrated,
@@ -395,10 +410,11 @@ class Run:
             "recent": list(self.recent),
             "figures": self.figures,
             "curriculum": self.curriculum.state(),
-            "rng": self.rng.bit_generator.state,
+            "rng": self.rng.bit_generator.state,  # type: ignore[typeddict-item]
         }
         with self._kept(log):
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
+            self._mark = checkpoint.mark(self.config.out)
             self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
 
     def load(self) -> None:
@@ -410,13 +426,15 @@ class Run:
             self.requests, self.actor_steps = facts["requests"], facts["actor_steps"]
             self.demonstrations = self.demonstrated = facts["demonstrations"]
             self.seconds, self.validated = facts["seconds"], facts["validated"]
-            self.best = -np.inf if facts["best"] is None else facts["best"]
+            # Killed between their two names, the best weights and their card are not a pair: the next ones take their place.
+            whole = facts["best"] is not None and is_pair(self.config.out / "best.safetensors")
+            self.best = facts["best"] if whole and facts["best"] is not None else -np.inf
             self.last_valid, self.figures = facts["last_valid"], facts["figures"]
             self.recent.extend(facts["recent"])
             self.curriculum.load(facts["curriculum"])
             self.rng.bit_generator.state = facts["rng"]
         except KeyError as error:
             raise ValueError(f"the checkpoint {path} lacks {error}") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # also of an algorithm of one's own
             raise ValueError(f"the checkpoint {path} is of another run: {' '.join(str(error).split())}") from None
         cut_log(self.config.out, self.learner.steps, self.validated)

@@ -208,7 +208,7 @@ class Recording:
 def physics_from_json(data: Mapping[str, Any]) -> int:
     """The version of the physics that a recording, a result or a card names; the first one named none."""
     version = data.get("physics", 1)
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= PHYSICS:
         raise ValueError(f"physics {version!r}: must be a version, 1 to {PHYSICS}")
     return version
 

@@ -10,7 +10,7 @@ from tyro.conf import arg
 from trilith.agents.base import Algorithm, Recipe
 from trilith.nets.config import Mask, NetConfig
 from trilith.search.config import SearchConfig
-from trilith.support.config import check_least
+from trilith.support.config import check_least, check_most
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,9 @@ class DQNConfig:
     def __post_init__(self) -> None:
         check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, first_demonstrations=0, demonstrations=0)
         check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, amortise=0)
+        check_most(self, offsets=1000)
+        if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
+            raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")
         for name in ("discount", "target_rate", "demonstration_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
@@ -169,4 +172,5 @@ ALGORITHM = Algorithm(
     policy="trilith.agents.dqn.policy:DQNPolicy",
     learner="trilith.agents.dqn.learner:DQNLearner",
     needed=("net", "actions", "offsets", "grid", "mask", "stop", "discount"),
+    shapes="trilith.agents.dqn.policy:weight_shapes",
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import cos, isfinite, pi
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
+from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -18,6 +19,7 @@ from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_
 from trilith.agents.replay import Replay
 from trilith.nets.batch import Records
 from trilith.nets.device import pick_device
+from trilith.support.files import typed
 from trilith.world.scene import SLOTS, Bools, Floats, Ints
 from trilith.world.tasks import get_task
 
@@ -72,6 +74,14 @@ class Sample(NamedTuple):
         )
 
 
+class LearnerFacts(TypedDict):
+    """What a checkpoint keeps of a learner beside arrays."""
+
+    steps: Annotated[int, Meta(ge=0)]
+    lengths: list[float]
+    demonstrated: Annotated[int, Meta(ge=0)]
+
+
 FIRST_LENGTH = float(SLOTS)
 """Length of an episode that is expected before any was played: as many steps as there are blocks to choose from."""
 LENGTH_RATE = 0.02
@@ -99,7 +109,7 @@ class DQNLearner:
         self.shown = Replay(self.policy.dtype, config.replay_mb)
         """Demonstrations."""
         self.demonstrated = 0
-        """Episodes of them since this process began."""
+        """Episodes of them."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
         """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
         self.steps = 0
@@ -152,7 +162,7 @@ class DQNLearner:
             arrays |= {f"optimiser.{index}.{name}": value.cpu().numpy() for name, value in slots.items()}
         for name, memory in (("replay", self.replay), ("shown", self.shown)):
             arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
-        return arrays, {"steps": self.steps, "lengths": self.lengths}
+        return arrays, {"steps": self.steps, "lengths": self.lengths, "demonstrated": self.demonstrated}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it: an optimiser writes where its moments are, whatever their shape."""
@@ -160,9 +170,9 @@ class DQNLearner:
         def part(prefix: str) -> dict[str, NDArray[Any]]:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
-        steps, lengths = facts["steps"], facts["lengths"]
-        if not isinstance(steps, int) or steps < 0 or len(lengths) != len(self.lengths):
-            raise ValueError(f"it has had {steps!r} steps, and levels of {lengths!r} steps")
+        told: LearnerFacts = typed(facts, LearnerFacts)
+        if len(told["lengths"]) != len(self.lengths):
+            raise ValueError(f"it has {len(told['lengths'])} levels, not {len(self.lengths)}")
         moments = part("optimiser.")
         wanted = {
             f"{index}.{name}": () if name == "step" else tuple(parameter.shape)
@@ -182,7 +192,7 @@ class DQNLearner:
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
         self.replay.load(part("replay."))
         self.shown.load(part("shown."))
-        self.steps, self.lengths = steps, [float(length) for length in lengths]
+        self.steps, self.lengths, self.demonstrated = told["steps"], told["lengths"], told["demonstrated"]
 
     # ---- learning
 

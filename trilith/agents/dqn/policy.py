@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trilith.agents.base import Decision, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.worlds import make_world
-from trilith.nets.acting import ACTING, Valuing
+from trilith.nets.acting import ACTING, Valuing, attention_shapes
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
 from trilith.search.agent import SearchAgent
 from trilith.search.tree import Prior, decide
@@ -56,6 +56,18 @@ def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> V
     from trilith.nets.device import pick_device
 
     return make_net(config, layout).eval().to(pick_device(device))
+
+
+def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters of a config's network, which is made without any memory for them."""
+    layout = make_layout(config, task, beyond)
+    if config.net.network == "attention":
+        return attention_shapes(config.net, 2 * layout.offsets)
+    import torch
+
+    with torch.device("meta"):
+        net = make_net(config, layout)
+    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
 
 
 def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
