@@ -315,9 +315,9 @@ CHANGES = {
     "no scene": (lambda data: data["start"].pop("scene"), "state has no field 'scene'"),
     "no task": (lambda data: data["start"].update(task="tower"), "no task 'tower'"),
     "no level": (lambda data: data["start"].update(level=99), "no level 99"),
-    "a total that is no number": (lambda data: data["start"].update(total=float("nan")), "'total' is nan"),
+    "a total that is no number": (lambda data: data["start"].update(total=float("nan")), "not JSON"),
     "a slot that is none": (lambda data: data["placements"].append([7, 0, 0, False]), "slot must be 0 to 6"),
-    "a place that is none": (lambda data: data["placements"].insert(0, [0, float("inf"), 0, False]), "finite"),
+    "a place that is none": (lambda data: data["placements"].insert(0, [0, float("inf"), 0, False]), "not JSON"),
     "a placement too short": (lambda data: data["placements"].insert(0, [0, 1]), "must be [slot, x, y, sticky]"),
     "a placement after the end": (lambda data: data["placements"].append([0, 0, 1, False]), "has ended"),
     "a row too few": (lambda data: data["start"]["scene"]["pose"].pop(), "scene"),
@@ -331,7 +331,7 @@ def test_a_recording_that_cannot_be_is_refused_by_what_is_wrong(change, tmp_path
     spoil(data)
     (tmp_path / "bad.json").write_text(json.dumps(data))
     said = refused_here(capsys, "film", tmp_path / "bad.json", "--out", tmp_path / "film.gif")
-    assert said.startswith(f"{tmp_path / 'bad.json'}: ")
+    assert said.startswith(f"{tmp_path / 'bad.json'}")
     assert message in said
     assert names(tmp_path) == ["bad.json"]
 

@@ -11,6 +11,7 @@ import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from shell import gone, interrupt, launch, refused, trilith, until
 
@@ -566,13 +567,36 @@ def test_the_default_name_says_what_was_measured(tmp_path, monkeypatch):
     assert names(tmp_path / "results") == ["legal-covering-all-valid-2-seed5-forfeit.json", "legal-covering-hardest-test-2.json"]
 
 
-def test_a_line_of_the_journal_is_json(tmp_path):
+def test_a_line_of_the_journal_is_json_and_a_checksum(tmp_path):
     stopped = Run(SMALL, tmp_path / "x.json").run(1)
     next(stopped)
     stopped.close()
-    heading, line = (json.loads(each) for each in (tmp_path / ".x.journal").read_text().splitlines())
+    heading, line = (json.loads(each.rsplit(" ", 1)[0]) for each in (tmp_path / ".x.journal").read_text().splitlines())
     assert heading == SMALL.identity()
     number, episodes = line
     assert number == 0
     assert [episode["index"] for episode in episodes] == list(range(GROUP))
     assert os.listdir(tmp_path) == [".x.journal"]
+
+
+def test_a_flipped_bit_in_the_journal_is_noticed_and_its_group_runs_again(small, tmp_path):
+    out, journal = tmp_path / "out.json", tmp_path / ".out.journal"
+    stopped = Run(SMALL, out).run(1)
+    for _ in range(2):
+        next(stopped)
+    stopped.close()
+    before, rng = journal.read_bytes(), np.random.default_rng(0)
+    first = before.index(b"\n") + 1
+    for _ in range(40):
+        damaged = bytearray(before)
+        damaged[int(rng.integers(first, len(before) - 1))] ^= 1 << int(rng.integers(8))
+        journal.write_bytes(damaged)
+        assert len(Run(SMALL, out).done) < 2
+    journal.write_bytes(damaged)
+    (tmp_path / ".out.999999999.part.json").write_text("half")
+    run = Run(SMALL, out)
+    for _ in run.run(1):
+        pass
+    run.finish()
+    assert out.read_bytes() == small.read_bytes()
+    assert names(tmp_path) == ["out.json"], "what a killed writer left is cleared"

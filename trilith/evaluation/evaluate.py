@@ -7,6 +7,7 @@ beside the result; a run that was stopped, even killed, goes on from there. How 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import signal
@@ -23,9 +24,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
+from msgspec import Meta
 
 from trilith.agents.base import Agent
 from trilith.agents.card import weights_file
@@ -34,13 +36,14 @@ from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, fr
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
 from trilith.support.cluster import Cluster, Pool, Work
-from trilith.support.files import atomic_write, make_folder, read_json, told, write_json
+from trilith.support.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, write_json
 from trilith.support.processes import limit_threads, start_deaf
-from trilith.world.episode import REASONS, forfeits
+from trilith.world.episode import REASONS, Reason, forfeits
 from trilith.world.physics import PHYSICS
-from trilith.world.scene import Role
+from trilith.world.scene import INVALID_EDGE, SLOTS, Role
 from trilith.world.tasks import Level, get_task
 
+Count = Annotated[int, Meta(ge=0)]
 GROUP = 16
 """Episodes side by side. Fixed, because how a network's batch is cut may change the last digits of its answer."""
 
@@ -92,7 +95,27 @@ class Evaluation:
         return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
 
 
-def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[dict[str, Any]]:
+class Played(TypedDict):
+    """What came of an episode, as a line of the journal has it."""
+
+    index: Count
+    level: Level
+    reward: float
+    kept: float | None
+    """What it earned if that is not forfeited where an obstacle is touched; None if that is not known."""
+    forfeited: float | None
+    best: float
+    blocks: Count
+    glue: Count
+    reason: Reason
+    placements: list[Placed | None]
+
+
+Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
+"""A placement: slot, x, y, sticky."""
+
+
+def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
     """What came of each episode of a group, as a line of the journal has it.
 
     What an agent does that does not search is the same under both rules of an obstacle touched, so both rewards are known.
@@ -103,8 +126,9 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
     rngs = [generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index) for index in indices]
     episodes = []
     for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.forfeit and searches), strict=True):
+        assert end.ended is not None
         forfeited = 0.0 if forfeits(end, recording.placements[-1]) else end.total
-        episode = {
+        episode: Played = {
             "index": index,
             "level": end.level,
             "reward": forfeited if e.forfeit else end.total,
@@ -120,13 +144,13 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
     return episodes
 
 
-def recording_of(evaluation: Evaluation, episode: dict[str, Any]) -> dict[str, Any]:
+def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
     """An episode of a journal as a recording in JSON."""
     first = frozen(evaluation.task, evaluation.level, evaluation.split, episode["index"])
     return {"start": first.to_json(), "placements": episode["placements"], "forfeit": evaluation.forfeit, "physics": PHYSICS}
 
 
-def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
     """The result: means with 95 % intervals, and what the figures of a report are made of."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
@@ -158,10 +182,10 @@ def summary(evaluation: Evaluation, episodes: list[dict[str, Any]]) -> dict[str,
     }
 
 
-def _mean(episodes: list[dict[str, Any]], name: str) -> float | None:
+def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float | None:
     """Mean of a figure, None if it is not known."""
     values = [episode[name] for episode in episodes]
-    return None if None in values else float(np.mean(values))
+    return None if None in values else float(np.mean(np.array(values, np.float64)))
 
 
 class Run:
@@ -174,7 +198,7 @@ class Run:
         """
         self.evaluation, self.out, self.record = evaluation, out, record
         self.journal = out.parent / f".{out.stem}.journal"
-        self.done: dict[int, list[dict[str, Any]]] = {}
+        self.done: dict[int, list[Played]] = {}
         self.result: dict[str, Any] | None = None
         evaluation.load()  # a wrong name is told before any worker starts
         self._identity = evaluation.identity()
@@ -205,21 +229,25 @@ class Run:
             return
         groups = self.evaluation.groups()
         for line in lines[1:]:
-            with suppress(ValueError, TypeError, LookupError):  # a line that was cut off: its group runs again
-                number, episodes = json.loads(line)
+            with suppress(ValueError, LookupError):  # a line that was cut off or damaged: its group runs again
+                entry, stated = line.rstrip().rsplit(b" ", 1)
+                if stated.decode() != _digest(entry):
+                    continue
+                number, episodes = parse_json(entry, tuple[Count, list[Played]])
                 if [episode["index"] for episode in episodes] == groups[number]:
                     self.done[number] = episodes
 
-    def run(self, workers: int, cluster: str | None = None) -> Iterator[list[dict[str, Any]]]:
+    def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
         """Runs the groups that are not done, in so many processes here or on a `cluster`, and yields the episodes of each as it ends.
 
         Raises OSError in one line if a worker dies or the disk is full; what is done is then kept.
         """
         if self.result is not None:
             return
-        make_folder(self.out.parent)
-        if self.record is not None:
-            make_folder(self.record)
+        for folder in (self.out.parent, self.record):
+            if folder is not None:
+                make_folder(folder)
+                clear_leftovers(folder)
         todo = [(number, group) for number, group in enumerate(self.evaluation.groups()) if number not in self.done]
         with atomic_write(self.journal) as aside:
             aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
@@ -233,7 +261,7 @@ class Run:
                         line = line[journal.write(line) or 0 :]
                 yield episodes
 
-    def episodes(self) -> list[dict[str, Any]]:
+    def episodes(self) -> list[Played]:
         """The episodes done so far, by index."""
         return [episode for _, episodes in sorted(self.done.items()) for episode in episodes]
 
@@ -242,7 +270,7 @@ class Run:
         if self.result is None:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
-                write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode))
+                write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode), durable=False)
             if self.evaluation.identity() != self._identity:
                 raise ValueError(f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again")
             self.result = summary(self.evaluation, episodes)
@@ -284,14 +312,20 @@ def evaluate(
 
 
 def _line(entry: Any) -> bytes:
-    return json.dumps(entry, allow_nan=False).encode() + b"\n"
+    """A line of the journal: JSON, and a checksum of it."""
+    text = json.dumps(entry, allow_nan=False).encode()
+    return text + b" " + _digest(text).encode() + b"\n"
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 Job = tuple[int, list[int]]
 """A group: its number and the indices of its scenes."""
 
 
-def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
     """Runs groups in so many processes and yields each as it ends. Raises ChildProcessError if a process dies."""
     if workers < 1:
         raise ValueError(f"{workers} workers: must be 1 or more")
@@ -330,7 +364,7 @@ def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[t
             process.join()
 
 
-def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
     """As `_spread`, with workers on a cluster."""
     if workers < 1:
         raise ValueError(f"{workers} workers: must be 1 or more")
@@ -406,7 +440,7 @@ def _work(connection: Connection, evaluation: Evaluation) -> None:
     with suppress(EOFError, ConnectionError):
         while True:
             number, indices = connection.recv()
-            answer: tuple[int, list[dict[str, Any]]] | Exception
+            answer: tuple[int, list[Played]] | Exception
             try:
                 agent = agent or evaluation.load()
                 answer = number, run_group(agent, evaluation, indices)
