@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,$(shell python$(version) -c 'print("python$(version)")' 2>/dev/null))
 
-.PHONY: demo test test-all lock licences audit wheel pictures clean
+.PHONY: demo test test-all soak lock licences audit wheel pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/trilith demo --out demo
@@ -41,6 +41,11 @@ audit: $(VENV)/.created
 # The package as it is installed from elsewhere, in dist/.
 wheel: $(VENV)/.created
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+
+# All at once, disturbed by a gremlin for so many minutes; as root it also fills a small disk.
+MINUTES ?= 10
+soak: $(VENV)/.test
+	$(BIN)/python benchmarks/soak --minutes $(MINUTES)
 
 # The pictures of the README.
 pictures: $(VENV)/.demo

@@ -1,4 +1,4 @@
-"""Many random episodes: `python benchmarks/soak.py [episodes]` counts why they ended and watches memory.
+"""Many random episodes: `python benchmarks/episodes.py [episodes]` counts why they ended and watches memory.
 
 Actions are arbitrary ones of all five action spaces, and legal relative ones, in all tasks and levels. It fails if anything raises or
 if a state is not finite.

@@ -1,0 +1,353 @@
+"""What is disturbed: a training, an evaluation and the page, each a command in processes of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from system import Process, children
+
+from trilith.agents.replay import Replay
+from trilith.training import checkpoint
+from trilith.training.config import run_config
+from trilith.training.local import PolicySpec
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 240.0
+"""Seconds after which what has not recovered is lost."""
+CHECKPOINT_SECONDS = 5.0
+SLACK = 10.0
+"""Seconds that a checkpoint may be late, on a machine that is busy."""
+
+
+class Service:
+    """A command that is started again whenever it ended."""
+
+    name = ""
+
+    def __init__(self, work: Path, disk: Path, mark: str) -> None:
+        self.work, self.disk = work, disk
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(work / "tmp"),
+            "TRILITH_SOAK": mark,
+            "OMP_NUM_THREADS": "1",
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+        self.problems: list[str] = []
+        """What must not be."""
+        self.refusals = 0
+        """Times that it ended with a line that says why."""
+
+    def line(self) -> list[str]:
+        """The command."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Starts the command, in a group of its own as a terminal does."""
+        self.starts += 1
+        with (self.work / f"{self.name}.{self.starts}.err").open("wb") as errors:
+            line = [sys.executable, "-m", "trilith.cli", *self.line()]
+            self.process = subprocess.Popen(
+                line, cwd=self.work, env=self.environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=errors
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def running(self) -> bool:
+        """Whether it is; if it has ended, what it said is looked at first, once."""
+        if self.process is None:
+            return False
+        code = self.process.poll()
+        if code is None:
+            return True
+        self.ended(code, (self.work / f"{self.name}.{self.starts}.err").read_text(errors="replace"))
+        self.process = None
+        return False
+
+    def ended(self, code: int, said: str) -> None:
+        """Every refusal is one line: no traceback, and the last line says what was wrong."""
+        if "Traceback" in said:
+            self.problems.append(f"{self.name} {self.starts}: a traceback: {said[said.index('Traceback') :][-300:]!r}")
+        if code == 2:
+            self.refusals += 1
+            told = [line for line in said.splitlines() if line.startswith("trilith: ")]
+            if len(told) != 1 or not said.rstrip().endswith(told[0]):
+                self.problems.append(f"{self.name} {self.starts}: not one line: {said[-300:]!r}")
+        elif code not in (0, 130, -signal.SIGKILL, -signal.SIGTERM):
+            self.problems.append(f"{self.name} {self.starts}: exit code {code}: {said[-300:]!r}")
+
+    def workers(self) -> list[Process]:
+        """Its worker processes."""
+        return children(self.pid) if self.running() else []
+
+    def kill(self) -> None:
+        """SIGKILL to the main process, which can clear nothing up."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.running()
+
+    def interrupt(self, within: float = 60.0) -> float:
+        """Ctrl-C, which a terminal sends to the whole group; seconds until it ended."""
+        if self.process is None:
+            return 0.0
+        begin = time.monotonic()
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGINT)
+        try:
+            self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            self.problems.append(f"{self.name} {self.starts}: did not end within {within:.0f} s of Ctrl-C")
+            self.process.kill()
+            self.process.wait()
+        self.running()
+        return time.monotonic() - begin
+
+    def recovered(self) -> bool:
+        """Whether it does its work again; starts it if it has ended. Asked again and again."""
+        raise NotImplementedError
+
+
+class Training(Service):
+    """Two actors, a checkpoint every few seconds, for ever."""
+
+    name = "training"
+
+    def __init__(self, work: Path, disk: Path, mark: str) -> None:
+        super().__init__(work, disk, mark)
+        self.out = disk / "run"
+        self.least = (0, 0)
+        """Learner and actor steps that a run that goes on must have at least: those of the checkpoint it goes on from."""
+        self.reached = -1
+        self.most_lost = 0.0
+        """Seconds of training after the last checkpoint, at a kill."""
+        self.twice = 0
+        self.steps = 0
+
+    def line(self) -> list[str]:
+        options = {
+            "task": "silhouette", "actors": 2, "checkpoint-seconds": CHECKPOINT_SECONDS, "log-seconds": 0.5, "episodes": 4,
+            "evaluate-every": 2000, "evaluate-scenes": 4, "agent.net.width": 16, "agent.net.layers": 1, "agent.net.heads": 2,
+            "agent.net.decoder": 16, "agent.batch": 8, "agent.ratio": 0.2, "agent.min-replay": 100, "agent.replay-mb": 2,
+            "agent.first-demonstrations": 0, "agent.demonstrations": 0, "out": self.out,
+        }  # fmt: skip
+        line = ["train", *(str(part) for name, value in options.items() for part in (f"--{name}", value))]
+        # Options that lie deeper than their name says are matched by their last part.
+        line = ["--ratio" if part == "--agent.ratio" else part for part in line]
+        return line + (["--steps", str(self.steps)] if self.steps else [])
+
+    def logged(self) -> dict[str, Any] | None:
+        """The last whole line of the log about training."""
+        with suppress(OSError):
+            for line in reversed((self.out / "log.jsonl").read_bytes().splitlines()[-20:]):
+                with suppress(ValueError):
+                    entry = json.loads(line)
+                    if entry["kind"] == "train":
+                        return dict(entry)
+        return None
+
+    def look(self) -> None:
+        """At the checkpoint of a process that was killed: how much is lost, and whether anything is in it twice."""
+        path = self.out / checkpoint.NAME
+        if not path.exists():
+            return
+        arrays, facts = checkpoint.load(path)
+        self.least = (facts["learner"]["steps"], facts["actor_steps"])
+        if last := self.logged():
+            self.most_lost = max(self.most_lost, last["minutes"] * 60 - facts["seconds"])
+        added = int(arrays["replay.added"])
+        if added != facts["actor_steps"]:
+            self.problems.append(f"{added} steps in the replay, {facts['actor_steps']} played")
+        self.twice += doubles(arrays, self.out)
+
+    def ended(self, code: int, said: str) -> None:
+        super().ended(code, said)
+        if offered := re.search(r"`(mv [^`]+)`", said):
+            subprocess.run(offered[1], shell=True, check=True)
+            facts = checkpoint.load(self.out / checkpoint.NAME)[1]
+            self.least = (facts["learner"]["steps"], facts["actor_steps"])
+
+    def start(self) -> None:
+        self.reached = -1
+        self.begun = time.time()
+        super().start()
+
+    def recovered(self) -> bool:
+        if not self.running():
+            self.start()
+        log = self.out / "log.jsonl"
+        last = self.logged()
+        if last is None or not log.exists() or log.stat().st_mtime < self.begun:
+            return False
+        now = (last["step"], last["actor_steps"])
+        if self.reached < 0:
+            self.reached = last["step"]
+            if now[0] < self.least[0] or now[1] < self.least[1]:
+                self.problems.append(f"training {self.starts}: went back from {self.least} to {now}")
+        return bool(last["step"] > self.reached)
+
+    def has_both(self) -> bool:
+        """Whether there are two checkpoints."""
+        return (self.out / checkpoint.NAME).exists() and (self.out / checkpoint.PREVIOUS).exists()
+
+
+def doubles(arrays: dict[str, Any], out: Path) -> int:
+    """Episodes that are in a replay more than once. No two requests are alike, so no two episodes are."""
+    config = run_config(out)
+    policy = PolicySpec(config.algorithm, config.agent, config.task).make()
+    ring = arrays["replay.ring"].reshape(-1).view(Replay(policy.dtype, 0.1).dtype)
+    ends = np.flatnonzero(ring["left"] == 1)
+    seen: Counter[bytes] = Counter()
+    for first, last in zip(ends[:-1] + 1, ends[1:], strict=True):
+        if ring["left"][first] == last - first + 1 > 1:  # whole; of a single step there are few different ones
+            seen[ring[first : last + 1].tobytes()] += 1
+    return sum(count - 1 for count in seen.values())
+
+
+class Evaluation(Service):
+    """The same evaluation again and again, its result compared with that of an undisturbed one."""
+
+    name = "evaluation"
+
+    def __init__(self, work: Path, disk: Path, mark: str, scenes: int) -> None:
+        super().__init__(work, disk, mark)
+        self.scenes, self.finished = scenes, 0
+        self.out, self.journal = disk / "results" / "out.json", disk / "results" / ".out.journal"
+        self.seen = -1
+        self.reference = b""
+
+    def undisturbed(self) -> None:
+        """Makes the result to compare with."""
+        quiet = self.work / "quiet.json"
+        line = [sys.executable, "-m", "trilith.cli", *self.line(quiet)]
+        subprocess.run(line, cwd=self.work, env=self.environment, check=True, capture_output=True)
+        self.reference = quiet.read_bytes()
+
+    def line(self, out: Path | None = None) -> list[str]:
+        options = f"--task connecting --level all --scenes {self.scenes} --workers 2 --worst 3".split()
+        return ["evaluate", "legal", *options, "--out", str(out or self.out)]
+
+    def start(self) -> None:
+        self.seen = -1
+        super().start()
+
+    def ended(self, code: int, said: str) -> None:
+        super().ended(code, said)
+        if code == 0:
+            self.finished += 1
+            if self.out.read_bytes() != self.reference:
+                self.problems.append(f"evaluation {self.starts}: its result is not that of an undisturbed one")
+            self.out.unlink()
+
+    def recovered(self) -> bool:
+        finished = self.finished
+        if not self.running():
+            self.start()
+            return self.finished > finished
+        size = self.journal.stat().st_size if self.journal.exists() else -1
+        if self.seen < 0:
+            self.seen = size
+        return size > self.seen >= 0
+
+
+class Page(Service):
+    """The page, and twenty visitors."""
+
+    name = "page"
+    visitors = 20
+
+    def __init__(self, work: Path, disk: Path, mark: str) -> None:
+        super().__init__(work, disk, mark)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.over = threading.Event()
+        self.answers: Counter[str] = Counter()
+        """What visitors got, by status or by the name of an error."""
+        self.refused: list[str] = []
+        """What was said with a status that is not 200."""
+        self.crew = 0
+        """Most workers that it ever had."""
+
+    def line(self) -> list[str]:
+        return ["web", "--no-browser", "--port", str(self.port)]
+
+    def open_doors(self) -> list[threading.Thread]:
+        """Lets the visitors in."""
+        crowd = [threading.Thread(target=self._visit, args=(seed,), daemon=True) for seed in range(self.visitors)]
+        for each in crowd:
+            each.start()
+        return crowd
+
+    def post(self, connection: http.client.HTTPConnection, name: str, data: Any) -> dict[str, Any]:
+        """A request; raises an error if its answer is none."""
+        connection.request("POST", f"/api/{name}", json.dumps(data), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        body = response.read()
+        self.answers[str(response.status)] += 1
+        if response.status != 200:
+            self.refused.append(f"{response.status} {body[:200].decode(errors='replace')}")
+            raise RuntimeError(f"{response.status}")
+        return dict(json.loads(body))
+
+    def _visit(self, seed: int) -> None:
+        """Starts scenes and places blocks somewhere, two seconds apart, until all is over."""
+        rng = np.random.default_rng(seed)
+        connection, state = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60), None
+        while not self.over.wait(float(rng.uniform(1, 3))):
+            try:
+                if state is None or json.loads(state)["ended"]:
+                    scene = {"task": "covering", "level": 0, "seed": int(rng.integers(1000))}
+                    state = self.post(connection, "start", scene)["moments"][0]["state"]
+                placed = [int(rng.integers(7)), float(rng.uniform(-6, 6)), float(rng.uniform(0.4, 8)), bool(rng.integers(2))]
+                state = self.post(connection, "step", {"state": state, "placement": placed})["state"]
+            except (OSError, RuntimeError, http.client.HTTPException) as error:
+                if not isinstance(error, RuntimeError):
+                    self.answers[type(error).__name__] += 1
+                connection.close()
+                state = None
+
+    def recovered(self) -> bool:
+        if not self.running():
+            self.start()
+            return False
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            self.post(connection, "start", {"task": "covering", "level": 0, "seed": 1})
+            workers = len(self.workers())
+            self.crew = max(self.crew, workers)
+            return workers == self.crew > 0  # all of those that died are replaced
+        except (OSError, RuntimeError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def cut(self, rng: np.random.Generator) -> None:
+        """A visitor that is gone in the middle of a request, or of its answer."""
+        body = json.dumps({"task": "covering", "level": 0, "seed": 1}).encode()
+        host = f"Host: 127.0.0.1:{self.port}"
+        head = ["POST /api/start HTTP/1.1", host, "Content-Type: application/json", f"Content-Length: {len(body)}", "", ""]
+        whole = "\r\n".join(head).encode() + body
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5) as line:
+            line.sendall(whole[: int(rng.integers(1, len(whole) + 1))])
+            if rng.integers(2):
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset rather than a goodbye
