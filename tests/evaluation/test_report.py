@@ -248,7 +248,8 @@ def test_a_folder_that_is_none_or_broken_is_refused(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
-def test_results_on_different_scenes_are_not_compared(tmp_path):
+def test_results_on_different_scenes_are_not_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr("trilith.evaluation.evaluate.VERSION", 2)
     with pytest.raises(ValueError, match=r"results on different versions of the test scenes: \[1, 2\]"):
         report(tmp_path, result("legal", "covering", "all", 1.0, version=1), result("random", "covering", "all", 1.0, version=2))
     assert not (tmp_path / "report").exists()
@@ -259,3 +260,22 @@ def test_results_of_other_physics_have_a_row_of_their_own(tmp_path):
     del old["physics"]
     rows = table(report(tmp_path, result("planner", "covering", "hardest", 7.9), old))
     assert [name for name in rows if name.startswith("planner")] == ["planner", "planner (physics 1)"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 99}, "is on version 99 of the scenes, this version of trilith knows 1"),
+        ({"physics": 99}, "physics 99: must be a version"),
+        ({"share": "much"}, "share: Expected float, got str"),
+        ({"episodes": 0}, "episodes: Expected int >= 1"),
+        ({"search": {"budget": None}}, "search.budget: Expected int"),
+        ({"by_level": {"0": {"episodes": 1}}}, "by_level"),
+        ({"reasons": []}, "reasons: Expected object"),
+    ],
+)
+def test_a_result_that_cannot_be_is_refused_by_its_file_and_field(tmp_path, change, told):
+    with pytest.raises(ValueError, match=rf"0\.json.*{told}") as error:
+        report(tmp_path, result("legal", "covering", "all", 1.0, **change))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "report").exists()

@@ -189,7 +189,7 @@ def test_its_state_goes_through_json_and_comes_back() -> None:
     assert max(len(good) for good in one.good.values()) == WINDOW
     with pytest.raises(ValueError, match="another curriculum"):
         Schedule("silhouette", CurriculumConfig()).load(state)
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="missing required field"):
         two.load({})
 
 

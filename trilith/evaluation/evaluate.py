@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_origin, get_type_hints
 
 import numpy as np
 from msgspec import Meta
@@ -36,9 +36,9 @@ from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, fr
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
 from trilith.support.cluster import Cluster, Pool, Work
-from trilith.support.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, write_json
+from trilith.support.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
 from trilith.support.processes import limit_threads, start_deaf
-from trilith.world.episode import REASONS, Reason, forfeits
+from trilith.world.episode import REASONS, Reason, forfeits, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
 from trilith.world.tasks import Level, get_task
@@ -95,6 +95,10 @@ class Evaluation:
         return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
 
 
+Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
+"""A placement: slot, x, y, sticky."""
+
+
 class Played(TypedDict):
     """What came of an episode, as a line of the journal has it."""
 
@@ -111,8 +115,89 @@ class Played(TypedDict):
     placements: list[Placed | None]
 
 
-Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
-"""A placement: slot, x, y, sticky."""
+Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
+"""A mean, a share, an interval: larger ones are of no agent, and nothing can be drawn of them."""
+Some = Annotated[int, Meta(ge=1, le=10**9)]
+
+
+class Searched(TypedDict):
+    """How an agent searched, as a result tells it."""
+
+    budget: Some
+    c: NotRequired[Figure]
+    stages: NotRequired[Count]
+    root: NotRequired[str]
+    considered: NotRequired[Count]
+    world: NotRequired[str]
+
+
+class OfLevel(TypedDict):
+    """What came of the episodes of one level."""
+
+    episodes: Some
+    reward: Figure
+    most: Figure
+
+
+class _Start(TypedDict):
+    level: Level
+
+
+class Worst(TypedDict):
+    """An episode that a result keeps whole; it is a recording as well."""
+
+    index: Count
+    reward: Figure
+    most: Figure
+    reason: Reason
+    start: _Start
+    placements: list[Placed | None]
+
+
+class Result(TypedDict):
+    """What a report is made of, and all that is told of a result that is there already."""
+
+    agent: str
+    task: str
+    level: Level
+    split: Split
+    seed: Count
+    forfeit: bool
+    search: NotRequired[Searched | None]
+    """Results from before there was any do not tell."""
+    version: int
+    physics: NotRequired[int]
+    episodes: Some
+    reward: Figure
+    kept: NotRequired[Figure | None]
+    forfeited: NotRequired[Figure | None]
+    interval: Figure | None
+    share: Figure
+    solved: Figure
+    blocks: Figure
+    glue: Figure
+    reasons: dict[str, Count]
+    by_level: dict[str, OfLevel]
+
+
+NEEDED = {name for name, hint in get_type_hints(Result, include_extras=True).items() if get_origin(hint) is not NotRequired}
+"""What every result has."""
+
+
+class Finished(Result):
+    """A result as it is written."""
+
+    worst: list[Worst]
+
+
+def check_versions(path: Path, data: Mapping[str, Any]) -> None:
+    """Raises ValueError that names the version if a result is on scenes, or in physics, that this version does not know."""
+    if not isinstance(data["version"], int) or not 1 <= data["version"] <= VERSION:
+        raise ValueError(f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}")
+    try:
+        physics_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
@@ -211,8 +296,13 @@ class Run:
         found = read_json(self.out)
         if isinstance(found, dict):
             found = {"search": None, "weights": None, "physics": 1} | found  # results from before there were any
-        if not isinstance(found, dict) or not {"by_level", "worst", *self._identity} <= found.keys():
+        if not isinstance(found, dict) or not {*NEEDED, "worst", *self._identity} <= found.keys():
             raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
+        check_versions(self.out, found)
+        try:
+            typed(found, Finished)
+        except ValueError as error:
+            raise ValueError(f"{self.out} is {error}: choose another --out, or remove it") from None
         for key, value in self._identity.items():
             if found[key] != value:
                 raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")

@@ -11,8 +11,9 @@ from statistics import fmean, median
 from typing import Any
 
 from trilith.agents.registry import short_names
+from trilith.evaluation import evaluate
 from trilith.search.config import SearchConfig
-from trilith.support.files import atomic_write, read_json
+from trilith.support.files import atomic_write, read_json, typed
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task
@@ -33,23 +34,12 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
 """Mean reward over all scenes and over hardest scenes, as far as the paper says it or its figures let it be read."""
 
 
-_FIELDS = {
-    "agent", "task", "level", "split", "seed", "forfeit", "version", "episodes",
-    "reward", "interval", "share", "solved", "blocks", "glue", "reasons", "by_level",
-}  # fmt: skip
-"""What a result has that a report is made of."""
-
-
 def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
-    found = [read_json(path) for path in sorted(folder.glob("[!.]*.json"))]  # what begins with a dot is on its way to a file
-    results = [
-        data
-        for data in found
-        if isinstance(data, dict) and data.keys() >= _FIELDS and _is_task(data["task"]) and isinstance(data["agent"], str)
-    ]
+    paths = sorted(folder.glob("[!.]*.json"))  # what begins with a dot is on its way to a file
+    results = [result for path in paths if (result := _load(path))]
     if not results:
         raise ValueError(f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
@@ -63,6 +53,18 @@ def load_results(folder: Path) -> list[Result]:
             result["plain"] += f" (physics {physics})"
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
+
+
+def _load(path: Path) -> Result | None:
+    """The result in a file; None if it holds something else. Raises ValueError in one line if it is a result that cannot be."""
+    data = read_json(path)
+    if not isinstance(data, dict) or not data.keys() >= evaluate.NEEDED or not _is_task(data["task"]):
+        return None
+    evaluate.check_versions(path, data)
+    try:
+        return {**typed(data, evaluate.Result)}
+    except ValueError as error:
+        raise ValueError(f"{path} is {error}") from None
 
 
 def _is_task(name: Any) -> bool:
@@ -321,7 +323,7 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
         for result in results:
             for level, each in result["by_level"].items() if result["agent"] == agent else ():
                 if each["episodes"] > largest[level].get(result["seed"], (0, 0))[0]:
-                    largest[level][result["seed"]] = each["episodes"], each["reward"] / each["most"]
+                    largest[level][result["seed"]] = each["episodes"], each["reward"] / each["most"] if each["most"] else 0.0
         shares = {level: median(share for _, share in seeds.values()) for level, seeds in largest.items()}
         if not shares:
             continue

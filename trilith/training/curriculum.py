@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
+from msgspec import Meta
 
 from trilith.support.config import check_least
+from trilith.support.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200
@@ -125,6 +127,15 @@ class Schedule(Curriculum):
         return min((self.last + 1) * step // steps, self.last) if steps else self.last
 
 
+class Kept(TypedDict):
+    """What a checkpoint keeps of a curriculum by performance."""
+
+    passed: Annotated[int, Meta(ge=0)]
+    steps: Annotated[int, Meta(ge=0)]
+    good: list[tuple[int, str, str]]
+    """Level, group, and of its last episodes which were good, as 0 and 1."""
+
+
 class Performance(Curriculum):
     """A level is reached when the one before is passed, as the paper does for RS0 (§F, dynamic curriculum).
 
@@ -193,8 +204,11 @@ class Performance(Curriculum):
         return {"passed": self.passed, "steps": self.steps, "good": good}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.passed, self.steps = state["passed"], state["steps"]
-        self.good = {(level, group): deque((each == "1" for each in kept), maxlen=WINDOW) for level, group, kept in state["good"]}
+        told: Kept = typed(state, Kept)
+        if told["passed"] > self.last + 1:
+            raise ValueError(f"it has passed {told['passed']} levels of {self.last + 1}")
+        self.passed, self.steps = told["passed"], told["steps"]
+        self.good = {(level, group): deque((each == "1" for each in kept), maxlen=WINDOW) for level, group, kept in told["good"]}
 
 
 CURRICULA: dict[Kind, type[Curriculum]] = {"schedule": Schedule, "performance": Performance}

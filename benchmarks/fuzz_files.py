@@ -1,0 +1,327 @@
+"""Files that cannot be: every kind that is read is mutated, and what reads it either takes it or refuses it in one line.
+
+python benchmarks/fuzz_files.py [--share 1.0] [--seed 0]
+
+A failure is any error but a ValueError or OSError (which the command line tells in one line, exit code 2), a message of more than one
+line, or, where a file has a checksum, a mutation that is taken for the real thing. Prints a table; ends with an error if there
+is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import tyro
+
+from trilith.agents.card import load_policy
+from trilith.agents.dqn.config import DQNConfig
+from trilith.cli.evaluate import _result_table
+from trilith.evaluation import report
+from trilith.evaluation.evaluate import Evaluation
+from trilith.evaluation.evaluate import Run as Measurement
+from trilith.nets.config import NetConfig
+from trilith.support.console import show, table_of
+from trilith.support.files import read_json
+from trilith.support.tensors import load_tensors, save_tensors
+from trilith.training import checkpoint
+from trilith.training.config import CONFIG, TrainConfig, run_config
+from trilith.training.run import Run, train
+from trilith.world.episode import Recording
+
+AGENT = DQNConfig(
+    net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, place=0), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1,
+    first_demonstrations=0, demonstrations=0.0,
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 3, 10**9, 10**30, -(10**400), 0.5, -2.5, 1e308, -1e-300, "", "x", "0", "NaN", "$x$ \\ % _", "a\nb", "\x00",
+    "os:abort", "../..", [], [[]], [None], [1, 2, 3], {}, {"a": 1}, {"": None}, "7" * 5000,
+)  # fmt: skip
+"""What is put in the place of something else."""
+
+
+@dataclass
+class Options:
+    """How much."""
+
+    share: float = 1.0
+    """Of the full numbers."""
+    seed: int = 0
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in plain data, the whole included; of long lists only some."""
+    yield path
+    if isinstance(data, dict):
+        for key in data:
+            yield from places(data[key], (*path, key))
+    elif isinstance(data, list):
+        for k in range(min(len(data), 4)):
+            yield from places(data[k], (*path, k))
+
+
+def mutated(data: Any, rng: np.random.Generator) -> Any:
+    """A copy with one to three values changed, gone, doubled or renamed."""
+    data = deepcopy(data)
+    for _ in range(int(rng.integers(1, 4))):
+        ways = list(places(data))
+        *way, last = ways[int(rng.integers(len(ways)))] or (None,)
+        value = VALUES[int(rng.integers(len(VALUES)))]
+        if last is None:
+            if rng.integers(10) == 0:
+                return value
+            continue
+        inner = data
+        for key in way:
+            inner = inner[key]
+        choice = int(rng.integers(5))
+        if choice == 0:
+            del inner[last]
+        elif choice == 1 and isinstance(inner, dict):
+            inner[f"{last}x"] = inner.pop(last)
+        elif choice == 2 and isinstance(inner, list):
+            inner.append(value)
+        else:
+            inner[last] = value
+    return data
+
+
+def spoiled(text: bytes, rng: np.random.Generator) -> bytes:
+    """Bytes cut off, overwritten or turned over."""
+    data = bytearray(text)
+    at = int(rng.integers(len(data)))
+    choice = int(rng.integers(4))
+    if choice == 0:
+        return bytes(data[:at])
+    if choice == 1:
+        data[at] ^= 1 << int(rng.integers(8))
+    elif choice == 2:
+        data[at : at + 3] = bytes(rng.integers(256, size=3).tolist())
+    else:
+        data[at:at] = data[max(at - 40, 0) : at]
+    return bytes(data)
+
+
+def as_json(data: Any, rng: np.random.Generator) -> bytes:
+    """Mutated data as JSON, now and then with the text spoiled instead."""
+    if rng.integers(4) == 0:
+        return spoiled(json.dumps(data).encode(), rng)
+    return json.dumps(mutated(data, rng)).encode()
+
+
+class Tally:
+    """What came of the mutations of one kind of file."""
+
+    def __init__(self) -> None:
+        self.tried = self.refused = self.taken = 0
+        self.failures: list[str] = []
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """One of them."""
+        self.tried += 1
+        try:
+            yield
+            self.taken += 1
+        except (ValueError, OSError) as error:
+            if "\n" in str(error) or not str(error):
+                self.failures.append(f"not one line: {error!r}")
+            self.refused += 1
+        except Exception as error:
+            self.failures.append(f"{type(error).__name__}: {error}")
+
+
+def trained(folder: Path) -> Path:
+    """The folder of a small run."""
+    config: TrainConfig[Any] = TrainConfig(out=folder, actors=0, steps=2, episodes=2, evaluate_every=2, evaluate_scenes=1, agent=AGENT)
+    if not (folder / checkpoint.NAME).exists():
+        train(replace(config, task="silhouette"), screen=False)
+    return folder
+
+
+def fuzz_facts(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Facts of checkpoints, with a checksum that is right."""
+    tally, run = Tally(), trained(folder / "run")
+    path = run / checkpoint.NAME
+    whole = path.read_bytes()
+    arrays, texts = load_tensors(path)
+    facts = json.loads(texts["facts"])
+    for _ in range(count):
+        text = as_json(facts, rng).decode(errors="replace")
+        save_tensors(path, arrays, {"facts": text})
+        with tally.attempt():
+            there = Run(run_config(run))
+            there.load()
+            there.curriculum.levels(there.learner.steps)
+    path.write_bytes(whole)
+    return tally
+
+
+def fuzz_flips(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Single bits of the arrays of checkpoints: all must be noticed."""
+    tally, run = Tally(), trained(folder / "run")
+    path = run / checkpoint.NAME
+    whole = path.read_bytes()
+    first = 8 + int.from_bytes(whole[:8], "little")
+    for _ in range(count):
+        data = bytearray(whole)
+        data[int(rng.integers(first, len(data)))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(data)
+        with tally.attempt():
+            checkpoint.load(path)
+    path.write_bytes(whole)
+    if tally.taken:
+        tally.failures.append(f"{tally.taken} damaged checkpoints were taken for whole ones")
+    return tally
+
+
+def fuzz_configs(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Configs of runs."""
+    tally, run = Tally(), trained(folder / "run")
+    config = read_json(run / CONFIG)
+    (folder / "other").mkdir(exist_ok=True)
+    for _ in range(count):
+        (folder / "other" / CONFIG).write_bytes(as_json(config, rng))
+        with tally.attempt():
+            run_config(folder / "other")
+    return tally
+
+
+def fuzz_cards(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Cards, and the headers of their weights."""
+    tally, run = Tally(), trained(folder / "run")
+    card = read_json(run / "last.json")
+    weights = (run / "last.safetensors").read_bytes()
+    path = folder / "weights.safetensors"
+    for number in range(count):
+        head = number % 4 == 3
+        path.with_suffix(".json").write_bytes(json.dumps(card).encode() if head else as_json(card, rng))
+        path.write_bytes(spoiled(weights[:600], rng) + weights[600:] if head else weights)
+        with tally.attempt():
+            load_policy(path)
+    return tally
+
+
+def measured(folder: Path, agent: str = "legal", scenes: int = 20) -> tuple[Evaluation, Path, bytes]:
+    """An evaluation, its result, and the journal it had before that was written."""
+    evaluation, out = Evaluation(agent, "connecting", "all", scenes=scenes, worst=2), folder / f"{agent}.json"
+    out.unlink(missing_ok=True)
+    run = Measurement(evaluation, out)
+    journal = b""
+    for _ in run.run(1):
+        journal = run.journal.read_bytes()
+    run.finish()
+    return evaluation, out, journal
+
+
+def fuzz_reports(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Result files in the folder of a report. Only one in forty is drawn as well, which would take most of the time."""
+    tally = Tally()
+    _, out, _ = measured(folder)
+    data, results = read_json(out), folder / "results"
+    results.mkdir(exist_ok=True)
+    for number in range(count):
+        (results / "a.json").write_bytes(as_json(data, rng))
+        with tally.attempt(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of letters that a font does not have
+            with nullcontext() if number % 40 == 0 else patch.object(report, "_figure", return_value=False):
+                report.write_report(results, folder / "report")
+    return tally
+
+
+def fuzz_results(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Finished results, and journals, that an evaluation finds. What it takes from a journal must give the right result."""
+    tally = Tally()
+    evaluation, out, journal = measured(folder)
+    whole, data = out.read_bytes(), read_json(out)
+    path = folder / ".legal.journal"
+    heading, *lines = journal.splitlines(keepends=True)
+    known = {each["index"]: each for line in lines for each in json.loads(line.rsplit(b" ", 1)[0])[1]}
+    for number in range(count):
+        out.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        if number % 2:
+            which = int(rng.integers(len(lines)))
+            text, digest = lines[which].rstrip().rsplit(b" ", 1)
+            line = as_json(json.loads(text), rng) + b" " + digest + b"\n"
+            path.write_bytes(heading + b"".join([*lines[:which], line, *lines[which + 1 :]]) if number % 4 == 1 else spoiled(journal, rng))
+        else:
+            out.write_bytes(as_json(data, rng))
+        with tally.attempt():
+            run = Measurement(evaluation, out)
+            if run.result is not None:
+                _result_table(run.result)
+            else:
+                for episode in run.episodes():
+                    known = next(
+                        each
+                        for each in json.loads(lines[episode["index"] // 16].rsplit(b" ", 1)[0])[1]
+                        if each["index"] == episode["index"]
+                    )
+                    if json.loads(json.dumps(episode)) != known:
+                        raise AssertionError(f"a journal gave {episode}")
+    out.write_bytes(whole)
+    return tally
+
+
+def fuzz_recordings(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Recordings, as films are made of them."""
+    tally = Tally()
+    _, out, _ = measured(folder)
+    data = {name: read_json(out)["worst"][0][name] for name in ("start", "placements", "forfeit", "physics")}
+    path = folder / "recording.json"
+    for _ in range(count):
+        path.write_bytes(as_json(data, rng))
+        with tally.attempt():
+            for _ in Recording.from_json(read_json(path)).replay():
+                pass
+    return tally
+
+
+KINDS: dict[str, tuple[Callable[[Path, int, np.random.Generator], Tally], int]] = {
+    "facts of checkpoints": (fuzz_facts, 60),
+    "bit flips in checkpoints": (fuzz_flips, 160),
+    "configs of runs": (fuzz_configs, 130),
+    "cards and headers of weights": (fuzz_cards, 200),
+    "results given to report": (fuzz_reports, 2060),
+    "results and journals of evaluate": (fuzz_results, 2000),
+    "recordings": (fuzz_recordings, 500),
+}
+"""By the kind of file: what is tried, and how often."""
+
+
+def main() -> None:
+    """Tries all kinds and prints the table."""
+    options = tyro.cli(Options, description=__doc__)
+    table, failed = table_of("files", "mutated", "refused in one line", "taken", "failures", "seconds"), 0
+    folder = Path(tempfile.mkdtemp(prefix="trilith_fuzz"))
+    try:
+        for number, (name, (fuzz, count)) in enumerate(KINDS.items()):
+            begin = time.monotonic()
+            tally = fuzz(folder, max(int(count * options.share), 1), np.random.default_rng([options.seed, number]))
+            failed += len(tally.failures)
+            numbers = (tally.tried, tally.refused, tally.taken, len(tally.failures))
+            table.add_row(name, *map(str, numbers), f"{time.monotonic() - begin:.1f}")
+            print(f"{name}: {tally.tried} tried, {len(tally.failures)} failures", file=sys.stderr)
+            for failure in sorted(set(tally.failures))[:10]:
+                print(f"  {failure[:300]}", file=sys.stderr)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    show(table)
+    raise SystemExit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
