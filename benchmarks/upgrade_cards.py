@@ -5,19 +5,19 @@ python benchmarks/upgrade_cards.py trilith/zoo/fast/*.safetensors runs/*/best.sa
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import tyro
+from tyro.conf import Positional
 
 from trilith.agents.card import FORMAT, load_policy
 from trilith.support.files import read_json, write_json
 from trilith.support.tensors import read_header
 
 
-def main() -> None:
-    """Rewrites each card, and loads the weights by it."""
-    for path in map(Path, sys.argv[1:]):
+def main(weights: Positional[tuple[Path, ...]]) -> None:
+    """Rewrites the card of each of these weights, and loads them by it."""
+    for path in weights:
         where = path.with_suffix(".json")
         card = read_json(where)
         if card["format"] == 1:
@@ -32,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main, description=__doc__)
