@@ -2,9 +2,22 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "examples")]
 settings.register_profile("trilith", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trilith")
+
+
+class OneCluster(LoadScopeScheduling):
+    """Every test goes to whichever process is free, but those on a Ray cluster to one and the same: they share their cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "ray" if "/test_ray.py::" in nodeid else nodeid
+
+
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneCluster:
+    return OneCluster(config, log)

@@ -33,7 +33,6 @@ from trilith.training.local import PolicySpec
 from trilith.training.ray import RayActors
 from trilith.training.run import Run, resume, train
 
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all, in one process
 REQUIRED = os.environ.get("TRILITH_REQUIRE_RAY") == "1"
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 
