@@ -7,8 +7,9 @@ from importlib import import_module
 
 from trilith.agents.base import Algorithm, Recipe
 from trilith.agents.dqn.config import ALGORITHM as DQN
+from trilith.agents.rs0.config import ALGORITHM as RS0
 
-ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN,)}
+ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
 """Those that come with the package."""
 
 

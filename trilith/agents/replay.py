@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,11 @@ from trilith.world.scene import Ints
 class Replay:
     """A ring of steps. Episodes are written whole, so the step that follows another is in the next place of the ring."""
 
-    def __init__(self, dtype: np.dtype[Any], megabytes: float) -> None:
-        """`dtype` is that of a policy's decisions."""
+    def __init__(self, dtype: np.dtype[Any], megabytes: float, most: int | None = None) -> None:
+        """`dtype` is that of a policy's decisions; there is room for so many megabytes of them, and at most for `most`."""
         self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
-        self.capacity = max(int(megabytes * 1e6) // self.dtype.itemsize, 256)
+        self.capacity = max(min(int(megabytes * 1e6) // self.dtype.itemsize, most or sys.maxsize), 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
         """Steps ever added; the next goes to place `added % capacity`."""

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
+from trilith.agents.parameters import check_moments, load_moments, moments_of, part
 from trilith.agents.replay import Replay
 from trilith.nets.batch import Records
 from trilith.nets.device import pick_device
@@ -158,40 +159,23 @@ class DQNLearner:
         """Weights of both networks, the state of the optimiser, both memories, and the lengths."""
         arrays = {f"net.{name}": value.cpu().numpy() for name, value in self.net.state_dict().items()}
         arrays |= {f"target.{name}": value.cpu().numpy() for name, value in self.target.state_dict().items()}
-        for index, slots in self.optimiser.state_dict()["state"].items():
-            arrays |= {f"optimiser.{index}.{name}": value.cpu().numpy() for name, value in slots.items()}
+        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
         for name, memory in (("replay", self.replay), ("shown", self.shown)):
             arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
         return arrays, {"steps": self.steps, "lengths": self.lengths, "demonstrated": self.demonstrated}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave, after a look at all of it: an optimiser writes where its moments are, whatever their shape."""
-
-        def part(prefix: str) -> dict[str, NDArray[Any]]:
-            return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
+        """Takes back what `state` gave, after a look at all of it."""
         told: LearnerFacts = typed(facts, LearnerFacts)
         if len(told["lengths"]) != len(self.lengths):
             raise ValueError(f"it has {len(told['lengths'])} levels, not {len(self.lengths)}")
-        moments = part("optimiser.")
-        wanted = {
-            f"{index}.{name}": () if name == "step" else tuple(parameter.shape)
-            for index, parameter in enumerate(self.net.parameters())
-            for name in ("step", "exp_avg", "exp_avg_sq")
-        }
-        if moments and {name: (array.shape, array.dtype) for name, array in moments.items()} != {
-            name: (shape, np.dtype(np.float32)) for name, shape in wanted.items()
-        }:
-            raise ValueError("the state of its optimiser is not of this network")
+        moments = part(arrays, "optimiser.")
+        check_moments(self.optimiser, moments)
         for net, name in ((self.net, "net."), (self.target, "target.")):
-            net.load(part(name))
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, array in moments.items():
-            index, slot = name.split(".")
-            state.setdefault(int(index), {})[slot] = torch.from_numpy(np.array(array))
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        self.replay.load(part("replay."))
-        self.shown.load(part("shown."))
+            net.load(part(arrays, name))
+        load_moments(self.optimiser, moments)
+        self.replay.load(part(arrays, "replay."))
+        self.shown.load(part(arrays, "shown."))
         self.steps, self.lengths, self.demonstrated = told["steps"], told["lengths"], told["demonstrated"]
 
     # ---- learning

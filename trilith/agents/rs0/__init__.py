@@ -1,0 +1,1 @@
+"""RS0: Retrace and stochastic value gradients, for continuous actions."""

@@ -1,0 +1,144 @@
+"""Everything that RS0 depends on, as a dataclass whose fields are also the command line. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from tyro.conf import arg
+
+from trilith.agents.base import Algorithm, Recipe
+from trilith.nets.config import EncoderConfig
+from trilith.support.config import check_least
+
+
+@dataclass(frozen=True)
+class RS0Config:
+    """Everything that RS0 depends on. The defaults are the paper's where it prints them; all else is ours, and says so."""
+
+    net: EncoderConfig = field(default_factory=EncoderConfig)
+    """The network: what it is shown, and its size."""
+    actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
+    """The space of continuous actions: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
+    discount: float = 0.98
+    """What a reward one step later counts for."""
+    length: int = 5
+    """Steps of a sequence; shorter ones, where an episode ends, are used as they are."""
+    trace: float = 1.0
+    """λ of Retrace: how much of what was earned later in a sequence is used. Ours, as the paper prints none."""
+    epsilon: float | None = None
+    """Share of actions that are drawn uniformly from all there are; unless given, the paper's: 0.08 in tasks of short episodes
+    (Silhouette, Covering Hard), 0.03 in others."""
+    ratio: Annotated[float | None, arg(prefix_name=False)] = None
+    """Learner steps for each actor step, kept by both waiting for each other; unless given, both run freely, as in the paper."""
+    replay: int = 100_000
+    """Sequences that are remembered at most, the oldest forgotten first. Every step of an episode begins one."""
+    replay_mb: float = 300.0
+    """Ours: megabytes of them at most."""
+    min_replay: int = 1000
+    """Ours: steps in the replay before learning starts."""
+    batch: int = 16
+    """Ours: sequences of a learner step."""
+    learning_rate: float = 1e-4
+    """Ours, of Adam."""
+    warmup: int = 0
+    """Ours: learner steps over which the learning rate rises from 0."""
+    decay_steps: int = 0
+    """Ours: learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
+    clip: float = 10.0
+    """Ours: the norm that gradients are clipped to; 0: not clipped."""
+    target_rate: float = 0.005
+    """Ours: share by which the target network moves towards the learning one after every learner step."""
+    samples: int = 4
+    """Ours: actions that are drawn from the policy in a state, to value the state and to improve the policy."""
+    value_gradient: float = 1.0
+    """Ours: weight of improving the policy through the critic."""
+    entropy: float = 0.01
+    """Ours: bonus for the entropy of the policy."""
+    outside: float = 1.0
+    """Ours: weight of the squared distance of means from the range of actions, beyond which nothing changes and nothing would call
+    them back."""
+    scale: float = 0.5
+    """Ours: standard deviation of the actions of fresh weights, about."""
+    min_scale: float = 0.02
+    """Ours: the least that it can be."""
+    components: int = 1
+    """Gaussians that the policy is a mixture of; the paper's is one."""
+    candidates: int = 0
+    """Ours: actions that an agent draws, beside the means of all components, to take the one that the critic values most; 0: it takes the
+    mean of the likeliest component."""
+    act_with_target: bool = False
+    """Ours: whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
+    mirror: bool = False
+    """Ours: whether half of the sequences are replayed with left and right swapped, which the world does not notice."""
+    legal: float = 0.0
+    """Ours: share of actions that are any placement that overlaps nothing, as nearly as the policy's actions can make it."""
+    first_demonstrations: int = 0
+    """Ours: episodes of the planner to learn from, before anything else is played."""
+    demonstrations: float = 0.0
+    """Ours: further such episodes for each learner step."""
+    demonstration_share: float = 0.25
+    """Ours: share of demonstrations in a batch, if there are any."""
+    clone: float = 0.0
+    """Ours: weight of the log-likelihood of what was demonstrated."""
+    imitate: float = 0.0
+    """Ours: weight of the log-likelihood of what was played and earned more than expected, each step by how much (at most 1) it did."""
+
+    def __post_init__(self) -> None:
+        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, min_replay=0, replay=256, first_demonstrations=0)
+        check_least(self, warmup=0, decay_steps=0, clip=0, entropy=0, outside=0, clone=0, imitate=0, value_gradient=0, demonstrations=0)
+        for name in ("discount", "trace", "target_rate", "demonstration_share", "epsilon", "legal"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name} {value}: must be from 0 to 1")
+        for name in ("ratio", "replay_mb", "learning_rate", "scale", "min_scale"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} {value}: must be above 0")
+        if self.scale <= self.min_scale:
+            raise ValueError(f"scale {self.scale}: must be above min_scale, {self.min_scale}")
+        if self.actions not in ("relative", "absolute"):
+            raise ValueError(f"there are no continuous actions {self.actions!r}: choose relative or absolute")
+
+
+def _paper(encoder: Any) -> RS0Config:
+    return RS0Config(net=EncoderConfig(encoder=encoder))
+
+
+FAST = RS0Config(
+    net=EncoderConfig(encoder="gn"),
+    components=8,
+    candidates=8,
+    batch=32,
+    learning_rate=5e-4,
+    warmup=200,
+    target_rate=0.01,
+    act_with_target=True,
+    mirror=True,
+    ratio=0.1,
+    first_demonstrations=64,
+    demonstrations=0.05,
+    demonstration_share=0.5,
+    clone=1.0,
+    imitate=1.0,
+    value_gradient=0.1,
+    entropy=0.0,
+    scale=0.3,
+)
+"""Ours: what learns fastest on two cores, see docs/rs0.md."""
+
+ALGORITHM = Algorithm(
+    name="rs0",
+    config=RS0Config,
+    recipes=(
+        Recipe("gn-rs0", _paper("gn"), "GN-RS0 of the paper: a graph network, continuous actions through its globals"),
+        Recipe("rnn-rs0", _paper("rnn"), "RNN-RS0 of the paper: a GRU over the objects"),
+        Recipe("cnn-rs0", _paper("cnn"), "CNN-RS0 of the paper: from images"),
+        Recipe("mlp-rs0", _paper("mlp"), "the MLP agent of the paper's appendix: a padded list of objects"),
+        Recipe("cnn-rn-rs0", _paper("cnn-rn"), "the CNN-RN agent of the paper's appendix: from images, with a relation network"),
+        Recipe("fast-rs0", FAST, "ours: a mixture of Gaussians, demonstrations of the planner, imitation of what went well"),
+    ),
+    policy="trilith.agents.rs0.policy:RS0Policy",
+    learner="trilith.agents.rs0.learner:RS0Learner",
+    needed=("net", "actions", "components", "candidates", "scale", "min_scale"),
+)

@@ -1,0 +1,273 @@
+"""One step of RS0: the critic learns by Retrace, the policy through the critic (SVG(0)), with what imitation adds to its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import cos, isfinite, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trilith.agents.base import Episode
+from trilith.agents.parameters import check_moments, load_moments, load_parameters, moments_of, parameters_of, part
+from trilith.agents.replay import Replay
+from trilith.agents.rs0.config import RS0Config
+from trilith.agents.rs0.mixture import Mixture
+from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
+from trilith.agents.rs0.retrace import retrace
+from trilith.nets.device import pick_device
+from trilith.world.scene import Bools, Ints
+from trilith.world.tasks import get_task
+
+PATIENCE = 64
+"""Learner steps that a learner which runs freely makes without a new episode before it waits for one: actors that are slow, or in
+its own process, would otherwise have it learn the same by heart."""
+SHORT = 8
+"""Steps of the longest episodes of a task that has short ones, which are explored more: the paper's in Silhouette and Covering Hard."""
+CAPPED = 1.0
+"""What a step that earned more than expected counts at most, where it is imitated."""
+
+
+class Sequences(NamedTuple):
+    """B sequences of T steps, and the state after them. What is beyond an episode's end repeats its first step."""
+
+    states: NDArray[Any]
+    """(B, T + 1): records."""
+    actions: NDArray[np.float32]
+    """(B, T + 1, A): as they were drawn."""
+    log_density: NDArray[np.float32]
+    """(B, T + 1): logarithm of what they were drawn with; infinite where they were not."""
+    rewards: NDArray[np.float32]
+    """(B, T)"""
+    count: Ints
+    """(B,): how many of the T + 1 states there are; with fewer than T + 1 the episode ended with the last of them."""
+
+    @property
+    def real(self) -> Bools:
+        """(B, T + 1): which states there are."""
+        return np.arange(self.states.shape[1]) < self.count[:, None]
+
+    @staticmethod
+    def of(steps: NDArray[Any], count: Ints) -> Sequences:
+        """From windows (B, T + 1) of a replay, of which `count` (B,) steps each are real."""
+        return Sequences(steps["state"], steps["action"], steps["log_density"], steps["reward"][:, :-1], count)
+
+
+class Targets(NamedTuple):
+    """What the target network makes of sequences."""
+
+    worth: Tensor
+    """(B, T): what the actions turned out to be worth, by Retrace; nothing beyond an end."""
+    values: Tensor
+    """(B, T + 1): of the states; 0 beyond an end."""
+    trace: Tensor
+    """(B, T): λ min(1, π/μ) of the actions; 0 beyond an end."""
+
+
+class RS0Learner:
+    """The learning network, its target and its optimiser, all on one device, what it remembers, and one step of learning."""
+
+    def __init__(self, config: RS0Config, task: str, seed: int, device: str = "cpu") -> None:
+        self.config, self.device = config, pick_device(device)
+        self.codec, self.head = make_continuous(config), make_head(config)
+        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
+        self.net, self.target = make_net(config, task, beyond=False), make_net(config, task, beyond=False)
+        self.target.load_state_dict(self.net.state_dict())
+        self.target.requires_grad_(False)
+        self.net.to(self.device)
+        self.target.to(self.device)
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
+        self.policy = RS0Policy(config, task, device=device, net=self.target if config.act_with_target else self.net)
+        self.replay = Replay(self.policy.dtype, config.replay_mb, config.replay)
+        self.shown = Replay(self.policy.dtype, config.replay_mb, config.replay)
+        """Demonstrations."""
+        self.demonstrated = 0
+        """Episodes of them since this process began."""
+        self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
+        self.steps = 0
+        self.waited = 0
+        """Learner steps since an episode was added."""
+
+    # ---- what it asks of actors
+
+    def owed(self) -> float:
+        """Learner steps that the ratio allows by now; without one there is always a step to make, unless nothing new comes."""
+        ready = self.replay.added - self.config.min_replay
+        if self.config.ratio is not None:
+            return self.config.ratio * max(ready, 0) - self.steps
+        return 1.0 if ready >= 0 and self.waited < PATIENCE else 0.0
+
+    def waits_for(self) -> str:
+        """Demonstrations first, then steps to learn from."""
+        wanted, least = self.config.first_demonstrations, self.config.min_replay
+        if self.demonstrated < wanted and not self.replay.added:
+            return f"planner demonstrates: {self.demonstrated} of {wanted} episodes"
+        return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
+
+    def exploration(self) -> Exploration:
+        """The same all the time."""
+        return Exploration(self.epsilon, self.config.legal)
+
+    def wants_demonstrations(self, requested: int, idle: bool) -> bool:
+        """As many as the config says by now; and where an actor would have nothing to do, more of them, unless there are none at all."""
+        config = self.config
+        return requested < config.first_demonstrations + config.demonstrations * self.steps or (idle and config.demonstrations > 0)
+
+    def add(self, episode: Episode) -> None:
+        """Remembers an episode."""
+        if episode.demonstrated:
+            self.shown.add(episode)
+            self.demonstrated += 1
+        else:
+            self.replay.add(episode)
+            self.waited = 0
+
+    # ---- what a checkpoint keeps
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Weights of both networks, the state of the optimiser, and both memories."""
+        arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
+        arrays |= {f"target.{name}": array for name, array in parameters_of(self.target).items()}
+        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
+        for name, memory in (("replay", self.replay), ("shown", self.shown)):
+            arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
+        return arrays, {"steps": self.steps, "waited": self.waited}
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave, after a look at all of it."""
+        steps, waited = facts["steps"], facts["waited"]
+        if not all(isinstance(each, int) and each >= 0 for each in (steps, waited)):
+            raise ValueError(f"it has had {steps!r} steps, {waited!r} of them without an episode")
+        moments = part(arrays, "optimiser.")
+        check_moments(self.optimiser, moments)
+        for net, name in ((self.net, "net."), (self.target, "target.")):
+            load_parameters(net, part(arrays, name))
+        load_moments(self.optimiser, moments)
+        self.replay.load(part(arrays, "replay."))
+        self.shown.load(part(arrays, "shown."))
+        self.steps, self.waited = steps, waited
+
+    # ---- learning
+
+    def step(self, rng: np.random.Generator) -> dict[str, float]:
+        """One learner step on sequences of the replay and of demonstrations, if there are any."""
+        config = self.config
+        demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
+        windows = [self.replay.windows(rng, config.batch - demos, config.length + 1)] if demos < config.batch else []
+        if demos:
+            windows.insert(0, self.shown.windows(rng, demos, config.length + 1))
+        steps, count = (np.concatenate(parts) for parts in zip(*windows, strict=True))
+        return self.learn(Sequences.of(steps, count), rng, demos)
+
+    def learn(self, seqs: Sequences, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
+        """One learner step on sequences of which the first `demos` were demonstrated; returns figures for the log."""
+        config = self.config
+        mirror = rng.random(len(seqs.count)) < 0.5 if config.mirror else np.zeros(len(seqs.count), dtype=bool)
+        if mirror.any():
+            seqs = seqs._replace(actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
+        real = seqs.real
+        batch = self.net.batch(seqs.states[real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
+        # What an action does is what it does when clipped, so that is what the critic is shown of it.
+        taken = torch.from_numpy(seqs.actions[real]).to(self.device)
+        targets = self.targets(batch, taken, seqs, rng)
+        seen = self.net.see(batch)
+        policy = self.head.mixture(self.net.policy(seen))
+
+        made = torch.from_numpy(real[:, :-1]).to(self.device)  # of the state after the last step no action is learnt
+        values = self._dense(self.net.value(seen, taken[:, None].clamp(-1, 1))[:, 0], real)[:, :-1]
+        error = (values - targets.worth)[made]
+        critic_loss = 0.5 * error.square().mean()
+        policy_loss, entropy = self.policy_loss(seen, policy, rng)
+        loss = critic_loss + policy_loss
+        figures = {"loss": critic_loss, "policy_loss": policy_loss, "entropy": entropy, "value": values[made].mean()}
+        figures["trace"] = targets.trace[made].mean()
+        if config.clone or config.imitate:
+            likelihood = self._dense(policy.log_density(taken[:, None])[:, 0], real)[:, :-1]
+            shown = (torch.arange(len(made), device=self.device) < demos)[:, None]
+            better = (targets.worth - targets.values[:, :-1]).clamp(0, CAPPED)
+            weight = torch.where(shown, config.clone, config.imitate * better) * made
+            loss = loss - (weight * likelihood).sum() / made.sum()
+            if demos:
+                figures["likelihood"] = likelihood[made & shown].mean()
+        said = dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
+        if not isfinite(said["loss"] + said["policy_loss"]):
+            raise ValueError(f"the loss is {said['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate")
+        self._descend(loss)
+        return said
+
+    def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
+        """What the actions of sequences turned out to be worth, by the target network; `batch` and `taken` (n, A) are of the real steps."""
+        config, real = self.config, seqs.real
+        with torch.no_grad():
+            seen = self.target.see(batch)
+            policy = self.head.mixture(self.target.policy(seen))
+            _, drawn = policy.draw(*self._chances(rng, len(taken)))
+            q = self.target.value(seen, torch.cat([taken[:, None], drawn], dim=1).clamp(-1, 1))
+            behaviour = torch.from_numpy(seqs.log_density[real]).to(self.device)
+            ratio = (policy.log_density(taken[:, None])[:, 0] - behaviour).clamp(max=0).exp()
+            of_taken, values, trace = (self._dense(each, real) for each in (q[:, 0], q[:, 1:].mean(dim=1), config.trace * ratio))
+            rewards, count = (torch.from_numpy(np.array(each)).to(self.device) for each in (seqs.rewards, seqs.count))
+            worth = retrace(rewards, values, of_taken[:, :-1], trace[:, :-1], count, config.discount)
+            return Targets(worth, values, trace[:, :-1])
+
+    def policy_loss(self, seen: Any, policy: Mixture, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """What a policy falls short by, through the critic, whose weights it leaves as they are; and the entropy of the policy.
+
+        The critic is asked for the slope of its values along the numbers of actions drawn. Nothing else of it has a part in the
+        gradient: not its weights, and not what it sees, or features would be learnt that make it say more. Which component an action
+        is of is not differentiable, so weights of components learn by the score function, against the mean of the other draws.
+        """
+        config = self.config
+        component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
+        leaf = drawn.detach().requires_grad_()
+        q = self.net.value(seen, leaf.clamp(-1, 1))
+        [slope] = torch.autograd.grad(q.sum(), leaf)
+        gain = (slope * drawn).sum(-1)
+        if config.components > 1 and config.samples > 1:
+            q = q.detach()
+            against = (q.sum(dim=1, keepdim=True) - q) / (config.samples - 1)
+            gain = gain + (q - against) * policy.log_weight.gather(1, component)
+        entropy = -policy.log_density(drawn).mean()
+        beyond = ((policy.mean.abs() - 1).clamp(min=0).square().sum(-1) * policy.log_weight.exp()).sum(-1).mean()
+        return -config.value_gradient * gain.mean() - config.entropy * entropy + config.outside * beyond, entropy
+
+    def _chances(self, rng: np.random.Generator, states: int) -> tuple[Tensor, Tensor]:
+        """What draws of actions are made from: (states, samples) uniform and (states, samples, A) standard normal numbers."""
+        shape = (states, self.config.samples)
+        chance, noise = rng.random(shape, np.float32), rng.standard_normal((*shape, self.codec.length), np.float32)
+        return torch.from_numpy(chance).to(self.device), torch.from_numpy(noise).to(self.device)
+
+    def _dense(self, rows: Tensor, real: Bools) -> Tensor:
+        """(B, T + 1): what is known of the real steps (n,), and 0 elsewhere."""
+        where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
+        return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
+
+    def _descend(self, loss: Tensor) -> None:
+        """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
+        config = self.config
+        rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
+        if config.decay_steps:
+            rate *= 0.55 + 0.45 * cos(pi * min(self.steps / config.decay_steps, 1.0))
+        self.optimiser.param_groups[0]["lr"] = rate
+        self.optimiser.zero_grad()
+        loss.backward()
+        if config.clip:
+            torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
+        self.optimiser.step()
+        self.steps += 1
+        self.waited += 1
+        with torch.no_grad():
+            # Early on the average covers only the steps there have been, so that the target does not lag behind.
+            rate = max(config.target_rate, 1 / (self.steps + 1))
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
+
+
+def paper_epsilon(task: str) -> float:
+    """The share of uniform actions that the paper has in a task: more where episodes are short."""
+    rules, rng = get_task(task), np.random.default_rng(0)
+    longest = max(rules.max_steps(rules.generate(rng, level), level) for level in rules.levels)
+    return 0.08 if longest <= SHORT else 0.03

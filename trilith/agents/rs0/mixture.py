@@ -1,0 +1,87 @@
+"""The policy as a distribution: what the raw outputs of a network mean. One Gaussian, as in the paper, is a mixture of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log, log1p, pi
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class Mixture(NamedTuple):
+    """A mixture of M Gaussians over actions of A numbers in each of B states, its numbers independent within a component."""
+
+    log_weight: Tensor
+    """(B, M): logarithm of the weight of each component."""
+    mean: Tensor
+    """(B, M, A)"""
+    scale: Tensor
+    """(B, M, A): standard deviations."""
+
+    def log_density(self, actions: Tensor) -> Tensor:
+        """(B, K): logarithm of the density of actions (B, K, A)."""
+        off = (actions[:, :, None] - self.mean[:, None]) / self.scale[:, None]
+        each = -0.5 * off.square().sum(-1) - self.scale.log().sum(-1)[:, None] - 0.5 * actions.shape[-1] * log(2 * pi)
+        return each[..., 0] if each.shape[-1] == 1 else torch.logsumexp(each + self.log_weight[:, None], dim=-1)
+
+    def draw(self, chance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, K) and (B, K, A): a component and an action of it for uniform `chance` (B, K) and standard normal `noise` (B, K, A).
+
+        Actions are differentiable in means and scales; which component they are of is not.
+        """
+        steps = self.log_weight.detach().exp().cumsum(dim=1)
+        chosen = (chance[:, :, None] * steps[:, None, -1:] >= steps[:, None]).sum(-1).clamp(max=steps.shape[1] - 1)
+        rows = chosen[..., None].expand(-1, -1, self.mean.shape[-1])
+        return chosen, self.mean.gather(1, rows) + self.scale.gather(1, rows) * noise
+
+    def likeliest(self) -> Tensor:
+        """(B, A): the mean of the component of the highest weight: of one Gaussian its mean."""
+        best = self.log_weight.argmax(dim=1)
+        return self.mean[torch.arange(len(best)), best]
+
+
+@dataclass(frozen=True)
+class Head:
+    """Raw outputs as a mixture. Means are linear in what a network computed; scales are too, until they are made positive."""
+
+    actions: int
+    """A: numbers of an action."""
+    components: int
+    """M"""
+    scale: float
+    """Standard deviation where the raw output is 0."""
+    min_scale: float
+
+    @property
+    def outputs(self) -> int:
+        """Raw outputs that a mixture takes."""
+        return self.components * (2 * self.actions + (self.components > 1))
+
+    def mixture(self, raw: Tensor) -> Mixture:
+        """The mixture of raw outputs (B, outputs)."""
+        m, a = self.components, self.actions
+        mean, scale, weight = raw.split([m * a, m * a, raw.shape[1] - 2 * m * a], dim=1)
+        mean = mean.reshape(-1, m, a) + torch.from_numpy(self._apart()).to(raw.device)
+        # softplus, shifted such that 0 is `scale`
+        scale = self.min_scale + F.softplus(scale.reshape(-1, m, a) + log(exp(self.scale - self.min_scale) - 1))
+        return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)
+
+    def _apart(self) -> NDArray[np.float32]:
+        """(M, A): where the means of fresh weights are: one in the middle, several spread over the range of actions."""
+        if self.components == 1:
+            return np.zeros((1, self.actions), np.float32)
+        return np.random.default_rng(0).uniform(-0.7, 0.7, (self.components, self.actions)).astype(np.float32)
+
+
+def log_explored(log_density: Tensor, actions: Tensor, epsilon: float) -> Tensor:
+    """(B, K): logarithm of the density of actions (B, K, A) that are drawn uniformly from [-1, 1]ᴬ with probability ε, else by a policy
+    of `log_density` (B, K)."""
+    if not epsilon:
+        return log_density
+    uniform = torch.where((actions.abs() <= 1).all(-1), log(epsilon) - actions.shape[-1] * log(2), -torch.inf)
+    return torch.logaddexp(log_density + log1p(-epsilon), uniform) if epsilon < 1 else uniform

@@ -1,0 +1,182 @@
+"""Acting by a distribution over continuous actions: what an actor holds, and the agents made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trilith.agents.base import Decision, Weights
+from trilith.agents.chance import LegalAgent
+from trilith.agents.parameters import load_parameters, parameters_of
+from trilith.agents.rs0.config import RS0Config
+from trilith.agents.rs0.mixture import Head, Mixture, log_explored
+from trilith.nets.actor_critic import ActorCritic, make_actor_critic
+from trilith.nets.device import pick_device
+from trilith.world.actions import Continuous, make_codec
+from trilith.world.episode import State
+from trilith.world.scene import Placement
+from trilith.world.tasks import get_task
+
+Actions = NDArray[np.float32]
+"""(B, A)"""
+
+
+def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
+    """The network of a config, with fresh weights from torch's generator."""
+    head = make_head(config)
+    return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
+
+
+def make_continuous(config: RS0Config) -> Continuous:
+    """What the actions of a config mean."""
+    codec = make_codec(f"continuous_{config.actions}")
+    assert isinstance(codec, Continuous)
+    return codec
+
+
+def make_head(config: RS0Config) -> Head:
+    """What the outputs of a network mean to the policy of a config."""
+    return Head(make_continuous(config).length, config.components, config.scale, config.min_scale)
+
+
+class Exploration(NamedTuple):
+    """How actors explore."""
+
+    epsilon: float
+    """Share of actions that are drawn uniformly from all there are."""
+    legal: float
+    """Share of actions that are any placement that overlaps nothing."""
+
+
+class RS0Policy:
+    """A network, and how actors act by it: they draw from its policy, and now and then from all there is."""
+
+    def __init__(
+        self,
+        config: RS0Config,
+        task: str,
+        *,
+        beyond: bool = True,
+        forfeit: bool = False,
+        device: str = "cpu",
+        net: ActorCritic | None = None,
+    ) -> None:
+        """`forfeit` makes no difference: nothing is searched."""
+        self.config, self.device = config, pick_device(device)
+        self.codec, self.head = make_continuous(config), make_head(config)
+        self.net = make_net(config, task, beyond).eval().to(self.device) if net is None else net
+        self._legal = LegalAgent()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A record of the state, the action as it was drawn, not clipped, and the logarithm of the density it was drawn with.
+
+        That density is infinite where the action was no draw of the policy at all, so that no importance ratio lets it through.
+        """
+        return np.dtype([("state", self.net.layout.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
+
+    @property
+    def agent(self) -> RS0Agent:
+        """Takes the mean of the policy or, with candidates, what the critic values most of them."""
+        return RS0Agent(self.net, self.codec, self.head, self.device, self.config.candidates)
+
+    def weights(self) -> Weights:
+        """A copy of the network's parameters, those of the critic included."""
+        return parameters_of(self.net)
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes the parameters of a network of the same shape."""
+        load_parameters(self.net, weights)
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
+        """A decision in each state."""
+        records = self.net.layout.pack([state.scene for state in states])
+        with torch.no_grad():
+            mixture = self.agent.mixture(self.agent.see(records))
+            actions = self.agent.draw(mixture, rngs, 1)[:, 0]
+            kind = np.array([rng.random() for rng in rngs])
+            for i in np.flatnonzero(kind < exploration.epsilon).tolist():
+                actions[i] = rngs[i].uniform(-1, 1, self.codec.length)
+            drawn = torch.from_numpy(actions)[:, None]
+            density = log_explored(mixture.log_density(drawn.to(self.device)).cpu(), drawn, exploration.epsilon)[:, 0].numpy().copy()
+        for i in np.flatnonzero(kind >= 1 - exploration.legal).tolist():
+            [placement] = self._legal.act([states[i]], [rngs[i]])
+            if placement is not None:
+                actions[i], density[i] = self.codec.encode(states[i].scene, placement), np.inf
+        return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
+
+    def encode(self, state: State, placement: Placement) -> Decision:
+        """The action that comes nearest to a placement."""
+        [record] = self.net.layout.pack([state.scene])
+        action = np.array(self.codec.encode(state.scene, placement), np.float32)
+        return self._decision(state, record, action, np.inf)
+
+    def _decision(self, state: State, record: np.void, action: NDArray[np.float32], log_density: float) -> Decision:
+        [step] = np.zeros(1, self.dtype)
+        step["state"], step["action"], step["log_density"] = record, action, log_density
+        return Decision(self.codec.decode(state.scene, action.tolist()), step)
+
+
+class RS0Agent:
+    """Builds by a policy over continuous actions."""
+
+    def __init__(
+        self, net: ActorCritic, codec: Continuous, head: Head, device: torch.device, candidates: int = 0, samples: bool = False
+    ) -> None:
+        self.net, self.codec, self.head, self.device, self.candidates = net, codec, head, device, candidates
+        self.samples = samples
+        """Whether it draws from the policy, as actors do, rather than to take its mean or the best of some candidates."""
+
+    def sampling(self) -> RS0Agent:
+        """The same agent, but it draws from its policy."""
+        return RS0Agent(self.net, self.codec, self.head, self.device, self.candidates, samples=True)
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """A placement in each state."""
+        if not states:
+            return []
+        actions = self._choose(states, rngs)
+        return [self.codec.decode(state.scene, action) for state, action in zip(states, actions.tolist(), strict=True)]
+
+    def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
+        """What the policy would do, then others that it might, each with what the critic expects of it."""
+        with torch.no_grad():
+            seen = self.see(self.net.layout.pack([state.scene]))
+            actions = np.concatenate([self._choose([state], [rng]), self.draw(self.mixture(seen), [rng], 4 * k)[0]])
+            values = self.net.value(seen, torch.from_numpy(actions)[None].clamp(-1, 1).to(self.device))[0].tolist()
+        found = [(self.codec.decode(state.scene, action), value) for action, value in zip(actions.tolist(), values, strict=True)]
+        return [found[0], *sorted(found[1:], key=lambda idea: -idea[1])][:k]
+
+    def _choose(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> Actions:
+        """(B, A): an action in each state."""
+        with torch.no_grad():
+            seen = self.see(self.net.layout.pack([state.scene for state in states]))
+            mixture = self.mixture(seen)
+            if self.samples:
+                return self.draw(mixture, rngs, 1)[:, 0]
+            if not self.candidates:
+                return mixture.likeliest().cpu().numpy()
+            drawn = torch.from_numpy(self.draw(mixture, rngs, self.candidates)).to(self.device)
+            actions = torch.cat([mixture.mean, drawn], dim=1).clamp(-1, 1)
+            best = self.net.value(seen, actions).argmax(dim=1)
+            return actions[torch.arange(len(best)), best].cpu().numpy()
+
+    def see(self, records: NDArray[Any]) -> Any:
+        """What the network sees in states."""
+        return self.net.see(self.net.batch(records, None, self.device))
+
+    def mixture(self, seen: Any) -> Mixture:
+        """The policy in states seen."""
+        return self.head.mixture(self.net.policy(seen))
+
+    def draw(self, mixture: Mixture, rngs: Sequence[np.random.Generator], count: int) -> NDArray[np.float32]:
+        """(B, count, A): actions from the policy in each state, by the generators of their episodes."""
+        chance = np.array([rng.random(count, np.float32) for rng in rngs])
+        noise = np.array([rng.standard_normal((count, self.codec.length), np.float32) for rng in rngs])
+        numbers: Tensor = mixture.draw(*(torch.from_numpy(each).to(self.device) for each in (chance, noise)))[1]
+        return numbers.cpu().numpy()
