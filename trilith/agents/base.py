@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,15 @@ class Agent(Protocol):
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A placement for each state (None: it stops, and the episode ends), drawing only from the generator of its episode."""
+        ...
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """An agent with a policy over continuous actions, from which it can also draw."""
+
+    def sampling(self) -> Agent:
+        """The same agent, but it draws from its policy."""
         ...
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from trilith.agents.base import Agent
+from trilith.agents.base import Agent, Sampler
 from trilith.agents.card import load_policy, read_card, weights_file
 from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.shipped import ShippedAgent
@@ -42,17 +42,23 @@ ZOO = Path(__file__).parent.parent / "zoo"
 """Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
 
 
-def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *, budget: int = 0) -> Agent:
+def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
     """The agent of a name, of the folder of a training run or a file of weights, or a class of your own, as my_module:MyAgent.
 
-    With a budget to `search`, it acts by search.
+    With a budget to `search`, it acts by search; with `sample` it draws from its policy, if it has one.
 
     `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
     """
     agent = _load(name)
+    if sample:
+        if not isinstance(agent, Sampler):
+            raise ValueError(f"the agent {name!r} has no policy to sample from: leave out --sample")
+        agent = agent.sampling()
     search = replace(search or SearchConfig(), budget=budget or (search.budget if search else 0))
     if not search.budget:
         return agent
+    if isinstance(agent, Sampler):
+        raise ValueError(f"the agent {name!r} has continuous actions, of which there is no list to search: leave out --budget")
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
     return SearchAgent(agent, search, make_world(search.world, forfeit))

@@ -83,6 +83,8 @@ class Evaluate:
     budget: str = "0"
     """Simulations a decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
     search: SearchOptions = field(default_factory=SearchOptions)
+    sample: bool = False
+    """Draw from the policy of an agent with continuous actions, rather than to act by its mean."""
     worst: int = 10
     """Episodes to show and to keep in the result: those that fell furthest short."""
     out: Path | None = None
@@ -116,12 +118,28 @@ class Evaluate:
         if len(searches) > 1 and (self.out or self.record):
             raise ValueError(f"--out and --record are for one budget, not for {self.budget}")
         todo = [
-            Evaluation(self.agent, self.task, self.level, self.split, self.scenes, self.seed, self.forfeit, search, self.worst)  # type: ignore[arg-type]
+            Evaluation(
+                self.agent,
+                self.task,
+                self.level,
+                self.split,
+                self.scenes,
+                self.seed,
+                self.forfeit,
+                search,
+                self.sample,
+                self.worst,  # type: ignore[arg-type]
+            )
             for search in searches
         ]
         runs = []
         for evaluation in todo:
-            marks = (f"-seed{self.seed}" if self.seed else "") + ("-forfeit" if self.forfeit else "") + self.search.marks(evaluation.search)
+            marks = (
+                (f"-seed{self.seed}" if self.seed else "")
+                + ("-forfeit" if self.forfeit else "")
+                + ("-sample" if self.sample else "")
+                + self.search.marks(evaluation.search)
+            )
             task = self.task.replace(":", "-")
             name = f"{_file_name(self.agent)}-{task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
             runs.append(Run(evaluation, self.out or Path("results") / name, self.record))

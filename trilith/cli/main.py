@@ -55,6 +55,8 @@ def _parse(arguments: Sequence[str]) -> Any:
         elif name == "--resume":
             config = run_config(Path(value or following))
             break
+    if any(argument.startswith("--agent.mask") for argument in arguments) and not hasattr(config.agent, "mask"):
+        raise ValueError(f"--agent.mask is for discrete actions: those of the recipe {config.recipe} are continuous, leave it out")
     commands: dict[str, Any] = {**COMMANDS, "train": Train[type(config.agent)]}  # type: ignore[misc]
     defaults = {"train": Train(config)}
     choices: Any = None

@@ -62,6 +62,8 @@ class Evaluation:
     forfeit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
     """How the agent searches, if it has a budget."""
+    sample: bool = False
+    """Whether the agent draws from its policy rather than to take what it thinks best."""
     worst: int = 10
     """Episodes that the result keeps whole: those that fell furthest short of what there was to earn."""
 
@@ -78,7 +80,7 @@ class Evaluation:
 
     def identity(self) -> dict[str, Any]:
         """All that the episodes depend on, but for the code of the agent and, of a task of one's own, that of its score."""
-        facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search")}
+        facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if not is_guarded(self.task):
             facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
@@ -86,7 +88,7 @@ class Evaluation:
 
     def load(self) -> Agent:
         """The agent. Raises ValueError naming what there is, or what it cannot do."""
-        agent = load(self.agent, self.search, self.forfeit)
+        agent = load(self.agent, self.search, self.forfeit, sample=self.sample)
         check_builds(self.agent, self.task)
         return agent
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from tyro.conf import arg
 
 from trilith.support.config import check_least, check_most
 
@@ -45,7 +47,7 @@ class NetConfig:
 class EncoderConfig:
     """The network of an actor-critic: what it sees of a state, and its sizes, by default the paper's (§C.1, §C.2)."""
 
-    encoder: Literal["mlp", "rnn", "cnn", "cnn-rn", "gn"] = "gn"
+    encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn"], arg(prefix_name=False)] = "gn"
     """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), or gn (a graph)."""
     features: int = 100
     """mlp: features that the list is normalised into."""

@@ -49,7 +49,7 @@ class RS0Config:
     """Ours: the norm that gradients are clipped to; 0: not clipped."""
     target_rate: float = 0.005
     """Ours: share by which the target network moves towards the learning one after every learner step."""
-    samples: int = 4
+    samples: int = 1
     """Ours: actions that are drawn from the policy in a state, to value the state and to improve the policy."""
     value_gradient: float = 1.0
     """Ours: weight of improving the policy through the critic."""
@@ -108,6 +108,7 @@ def _paper(encoder: Any) -> RS0Config:
 FAST = RS0Config(
     net=EncoderConfig(encoder="gn"),
     components=8,
+    samples=4,
     candidates=8,
     batch=32,
     learning_rate=5e-4,

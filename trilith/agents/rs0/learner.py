@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import cos, isfinite, pi
 from typing import Any, NamedTuple
 
@@ -31,7 +32,8 @@ CAPPED = 1.0
 """What a step that earned more than expected counts at most, where it is imitated."""
 
 
-class Sequences(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sequences:
     """B sequences of T steps, and the state after them. What is beyond an episode's end repeats its first step."""
 
     states: NDArray[Any]
@@ -168,7 +170,7 @@ class RS0Learner:
         config = self.config
         mirror = rng.random(len(seqs.count)) < 0.5 if config.mirror else np.zeros(len(seqs.count), dtype=bool)
         if mirror.any():
-            seqs = seqs._replace(actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
+            seqs = replace(seqs, actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
         real = seqs.real
         batch = self.net.batch(seqs.states[real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
         # What an action does is what it does when clipped, so that is what the critic is shown of it.
@@ -195,7 +197,9 @@ class RS0Learner:
                 figures["likelihood"] = likelihood[made & shown].mean()
         said = dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
         if not isfinite(said["loss"] + said["policy_loss"]):
-            raise ValueError(f"the loss is {said['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate")
+            raise ValueError(
+                f"the loss is {said['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
+            )
         self._descend(loss)
         return said
 
