@@ -18,8 +18,14 @@ from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.run import resume, train
 
 AGENT = RS0Config(
-    net=EncoderConfig(encoder="mlp", width=16, layers=2, features=16), batch=4, ratio=0.2, min_replay=20, replay_mb=0.3, components=2, samples=2,
-)  # fmt: skip
+    net=EncoderConfig(encoder="mlp", width=16, layers=2, features=16),
+    batch=4,
+    ratio=0.2,
+    min_replay=20,
+    replay_mb=0.3,
+    components=2,
+    samples=2,
+)
 
 
 def config(out: Path, **options: Any) -> TrainConfig[Any]:

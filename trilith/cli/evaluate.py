@@ -122,13 +122,13 @@ class Evaluate:
                 self.agent,
                 self.task,
                 self.level,
-                self.split,
+                self.split,  # type: ignore[arg-type]
                 self.scenes,
                 self.seed,
                 self.forfeit,
                 search,
                 self.sample,
-                self.worst,  # type: ignore[arg-type]
+                self.worst,
             )
             for search in searches
         ]

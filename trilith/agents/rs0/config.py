@@ -95,8 +95,8 @@ class RS0Config:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} {value}: must be above 0")
-        if self.scale <= self.min_scale:
-            raise ValueError(f"scale {self.scale}: must be above min_scale, {self.min_scale}")
+        if not self.min_scale < self.scale < 1:
+            raise ValueError(f"scale {self.scale}: must be above min_scale, {self.min_scale}, and below 1")
         if self.actions not in ("relative", "absolute"):
             raise ValueError(f"there are no continuous actions {self.actions!r}: choose relative or absolute")
 

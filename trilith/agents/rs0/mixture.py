@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, log, log1p, pi
+from math import log, log1p, pi
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
+
+MAX_SCALE = 1.0
+"""Half of the range of actions. What is drawn from beyond the range is clipped, where the critic has no slope that would make a scale
+smaller again: an entropy bonus alone then makes it grow without end."""
 
 
 class Mixture(NamedTuple):
@@ -47,7 +50,7 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """Raw outputs as a mixture. Means are linear in what a network computed; scales are too, until they are made positive."""
+    """Raw outputs as a mixture. Means are linear in what a network computed; so are scales, before they are brought into their limits."""
 
     actions: int
     """A: numbers of an action."""
@@ -67,8 +70,8 @@ class Head:
         m, a = self.components, self.actions
         mean, scale, weight = raw.split([m * a, m * a, raw.shape[1] - 2 * m * a], dim=1)
         mean = mean.reshape(-1, m, a) + torch.from_numpy(self._apart()).to(raw.device)
-        # softplus, shifted such that 0 is `scale`
-        scale = self.min_scale + F.softplus(scale.reshape(-1, m, a) + log(exp(self.scale - self.min_scale) - 1))
+        share = (self.scale - self.min_scale) / (MAX_SCALE - self.min_scale)
+        scale = self.min_scale + (MAX_SCALE - self.min_scale) * torch.sigmoid(scale.reshape(-1, m, a) + log(share / (1 - share)))
         return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)
 
     def _apart(self) -> NDArray[np.float32]:
