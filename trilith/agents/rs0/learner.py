@@ -227,12 +227,10 @@ class RS0Learner:
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
-        leaf = drawn.detach().requires_grad_()
-        q = self.net.value(seen, leaf.clamp(-1, 1))
-        [slope] = torch.autograd.grad(q.sum(), leaf)
-        gain = (slope * drawn).sum(-1)
+        q, slope = self.net.slope(seen, drawn.detach().clamp(-1, 1))
+        inside = drawn.detach().abs() <= 1  # beyond, nothing changes
+        gain = (slope * inside * drawn).sum(-1)
         if config.components > 1 and config.samples > 1:
-            q = q.detach()
             against = (q.sum(dim=1, keepdim=True) - q) / (config.samples - 1)
             gain = gain + (q - against) * policy.log_weight.gather(1, component)
         entropy = -policy.log_density(drawn).mean()
