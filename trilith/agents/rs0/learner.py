@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import cos, isfinite, pi
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
+from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
 from trilith.agents.rs0.retrace import retrace
 from trilith.nets.device import pick_device
+from trilith.support.files import typed
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
@@ -58,6 +60,14 @@ class Sequences:
         return Sequences(steps["state"], steps["action"], steps["log_density"], steps["reward"][:, :-1], count)
 
 
+class LearnerFacts(TypedDict):
+    """What a checkpoint keeps of a learner beside arrays."""
+
+    steps: Annotated[int, Meta(ge=0)]
+    waited: Annotated[int, Meta(ge=0)]
+    demonstrated: Annotated[int, Meta(ge=0)]
+
+
 class Targets(NamedTuple):
     """What the target network makes of sequences."""
 
@@ -88,7 +98,7 @@ class RS0Learner:
         self.shown = Replay(self.policy.dtype, config.replay_mb, config.replay)
         """Demonstrations."""
         self.demonstrated = 0
-        """Episodes of them since this process began."""
+        """Episodes of them."""
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
         self.steps = 0
         self.waited = 0
@@ -137,13 +147,11 @@ class RS0Learner:
         arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
         for name, memory in (("replay", self.replay), ("shown", self.shown)):
             arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
-        return arrays, {"steps": self.steps, "waited": self.waited}
+        return arrays, {"steps": self.steps, "waited": self.waited, "demonstrated": self.demonstrated}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it."""
-        steps, waited = facts["steps"], facts["waited"]
-        if not all(isinstance(each, int) and each >= 0 for each in (steps, waited)):
-            raise ValueError(f"it has had {steps!r} steps, {waited!r} of them without an episode")
+        told: LearnerFacts = typed(facts, LearnerFacts)
         moments = part(arrays, "optimiser.")
         check_moments(self.optimiser, moments)
         for net, name in ((self.net, "net."), (self.target, "target.")):
@@ -151,7 +159,7 @@ class RS0Learner:
         load_moments(self.optimiser, moments)
         self.replay.load(part(arrays, "replay."))
         self.shown.load(part(arrays, "shown."))
-        self.steps, self.waited = steps, waited
+        self.steps, self.waited, self.demonstrated = told["steps"], told["waited"], told["demonstrated"]
 
     # ---- learning
 
