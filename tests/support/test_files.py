@@ -1,10 +1,14 @@
 """Files appear whole or not at all, and what goes wrong with them is told in one line that names them."""
 
 import os
+import subprocess
+import sys
 
 import pytest
+from shell import ENVIRONMENT
 
-from trilith.support.files import atomic_write, clear_leftovers, make_folder, read_json, told, write_json
+from trilith.support import files
+from trilith.support.files import atomic_write, clear_leftovers, folder_lock, make_folder, read_json, told, write_json
 
 
 def names(folder) -> list[str]:
@@ -152,3 +156,33 @@ def test_a_value_of_another_type_is_refused_with_its_file(tmp_path, data, told):
     write_json(tmp_path / "x.json", {"a": {"b": data}})
     with pytest.raises(ValueError, match=rf"x\.json is not what it should be: .*({told})"):
         read_json(tmp_path / "x.json", dict[str, dict[str, int]])
+
+
+def test_a_folder_is_locked_for_others_and_free_again_after_also_where_one_was_killed(tmp_path):
+    code = f"""
+import os, sys
+from trilith.support.files import folder_lock
+with folder_lock({str(tmp_path)!r}):
+    print("locked", flush=True)
+    sys.stdin.read()
+    os._exit(9)  # as if killed: nothing is tidied up
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(ValueError, match=f"another process is at work in {tmp_path}: wait for it, or stop it"), folder_lock(tmp_path):
+            pass
+        other.communicate("")
+    for _ in range(2):
+        with folder_lock(tmp_path):
+            pass
+
+
+def test_where_a_file_system_knows_no_locks_the_work_goes_on(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise NotImplementedError("no locks here")
+
+    monkeypatch.setattr(files.FileLock, "acquire", refuse)
+    with folder_lock(tmp_path):
+        (tmp_path / "done").touch()
+    assert (tmp_path / "done").exists()

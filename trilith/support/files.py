@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where nobody watches over folders
-    fcntl = None  # type: ignore[assignment]
+from filelock import FileLock, Timeout
 
 
 @contextmanager
@@ -49,19 +45,17 @@ def check_png(path: str | Path) -> None:
 @contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
     """While this lasts no other process is let into a folder by it. Raises ValueError in one line if one is there already."""
-    if fcntl is None:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
+    lock = FileLock(Path(folder) / ".lock")
     try:
-        with suppress(OSError):  # some file systems know no locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"another process is at work in {folder}: wait for it, or stop it") from None
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise ValueError(f"another process is at work in {folder}: wait for it, or stop it") from None
+    except (OSError, NotImplementedError):
+        pass  # some file systems know no locks
+    try:
         yield
     finally:
-        os.close(handle)  # which also frees the folder, as does the end of the process
+        lock.release()  # as does the end of the process, however it comes
 
 
 @contextmanager
@@ -92,7 +86,7 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
 
 def clear_leftovers(folder: str | Path) -> None:
     """Removes what `atomic_write` left in a folder if the process that wrote was killed."""
-    if fcntl is None:  # without signals there is no asking whether a process lives
+    if os.name == "nt":  # without signals there is no asking whether a process lives
         return
     for path in Path(folder).glob(".*.part*"):
         if (found := _ASIDE.fullmatch(path.name)) and not _lives(int(found[1])):
