@@ -367,7 +367,8 @@ def test_weights_and_their_card_are_a_pair_or_told_apart(tmp_path: Path) -> None
     save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
     old = path.with_suffix(".json").read_bytes()
     assert is_pair(path)
-    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
+    others = {name: value + 1 for name, value in DQNPolicy(config, "silhouette").weights().items()}
+    save_weights(path, "dqn", config, "silhouette", others, {})
     assert is_pair(path)
     path.with_suffix(".json").write_bytes(old)
     assert not is_pair(path)

@@ -1,6 +1,6 @@
 """`python -m trilith.cli`: the command `trilith` where it is not installed."""
 
-from trilith.cli.main import main
+from trilith.cli import start
 
 if __name__ == "__main__":
-    main()
+    start()
