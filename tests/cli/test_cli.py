@@ -448,3 +448,19 @@ def test_the_figures_of_shipped_agents_are_the_same_on_their_cards_and_in_the_do
         hardest = {each["budget"]: f"{each['reward']:.2f} ± {each['interval']:.2f}" for each in card["test"] if each["level"] == "hardest"}
         minutes = f"{card['cost']['kept']:.0f} of {card['cost']['minutes']:.0f}"
         assert found == [str(card["cost"]["processes"]), found[1], minutes, f"{card['learner_steps']:,}", hardest[0], hardest[10]]
+
+
+def test_ctrl_c_while_the_command_is_being_loaded_is_quiet(tmp_path):
+    program = """
+import sys
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == "tyro":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+from trilith.cli import start
+start()
+"""
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 130
+    assert result.stderr == ""

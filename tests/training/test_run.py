@@ -326,6 +326,7 @@ def test_a_full_disk_is_told_and_the_old_checkpoint_kept(
     assert all(f"cannot write {tmp_path / name}: No space left" in told for name in (checkpoint.NAME, "last.safetensors"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="the command that is offered is a shell's")
 def test_the_checkpoint_before_the_last_is_kept_and_offered(tmp_path: Path) -> None:
     out = tmp_path / "a run"
     train(tiny(out, steps=3), screen=False)
@@ -390,6 +391,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path,
     assert checkpoint.load(path.with_name(checkpoint.PREVIOUS))[1] == facts
 
 
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere nothing is cleared")
 def test_what_a_killed_writer_left_is_cleared_when_the_run_goes_on(tmp_path: Path) -> None:
     train(tiny(tmp_path, steps=1), screen=False)
     process = subprocess.Popen(["true"])
