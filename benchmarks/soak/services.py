@@ -251,6 +251,8 @@ class Evaluation(Service):
         super().start()
 
     def ended(self, code: int, said: str) -> None:
+        if code == -signal.SIGINT and self.out.exists():
+            code = 0  # all was done and told, and Python itself on its way out
         super().ended(code, said)
         if code == 0:
             self.finished += 1
