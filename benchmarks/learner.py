@@ -33,11 +33,15 @@ from nets.scenes import states  # type: ignore[import-not-found]
 from trilith.agents.dqn.config import FAST, PAPER, DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, choose, make_layout, make_net, observe
 from trilith.agents.replay import Replay
+from trilith.agents.rs0.config import RS0Config
+from trilith.agents.rs0.learner import RS0Learner
 from trilith.nets.batch import Records, reference_rows
 from trilith.nets.qnet import QNet
+from trilith.training.actor import DemonstrateRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train
 from trilith.world.scene import SLOTS, Scene
+from trilith.world.tasks import get_task
 
 ROUNDS = 5
 
@@ -154,9 +158,32 @@ def main(options: Options) -> None:
     for name, each in (("fast", FAST), ("paper", PAPER)):
         replay = Replay(DQNPolicy(each, options.task, beyond=False).dtype, 1)
         print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
+    actor_critics(options)
     if options.loop_seconds:
         for name in ("fast", "paper"):
             whole_loop(name, options)
+
+
+def actor_critics(options: Options) -> None:
+    """Learner steps/s of the paper's actor-critics, on full sequences and on those that fresh policies play, actor steps/s and bytes."""
+    print(f"actor-critics: {options.batch} sequences of 5, full ones (of demonstrations) and those that were played")
+    for encoder in ("mlp", "rnn", "gn", "cnn", "cnn-rn"):
+        config: RS0Config = replace(recipe_config(f"{encoder}-rs0").agent, batch=options.batch)
+        full, played = (RS0Learner(config, options.task, seed=0) for _ in range(2))
+        levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)
+        start = time.process_time()
+        episodes = collect(played.policy, options.task, PlayRequest((0, 1), 64, levels, False, played.exploration())).episodes
+        rate = sum(len(episode.steps) for episode in episodes) / (time.process_time() - start)
+        for episode in episodes:
+            played.add(episode)
+        for episode in collect(full.policy, options.task, DemonstrateRequest((0, 2), 4, levels, False)).episodes:
+            full.replay.add(episode)
+        left = full.replay.ring["left"]
+        full.replay.ring["left"][: len(full.replay)] = np.maximum(left[: len(full.replay)], config.length + 1)  # as if none ended
+        rng = np.random.default_rng(0)
+        took = best_of({"full": partial(full.step, rng), "played": partial(played.step, rng)}, options.seconds)
+        speeds = "   ".join(f"{name} {1e3 / ms:.1f}" for name, ms in took.items())
+        print(f"  {encoder:8} learner steps/s: {speeds}   {rate:.0f} actor steps/s   {full.replay.dtype.itemsize} bytes a step")
 
 
 def whole_loop(recipe: str, options: Options) -> None:

@@ -136,7 +136,7 @@ class RS0Learner:
             self.demonstrated += 1
         else:
             self.replay.add(episode)
-            self.waited = 0
+        self.waited = 0
 
     # ---- what a checkpoint keeps
 
