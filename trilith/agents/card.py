@@ -68,6 +68,8 @@ class Card(TypedDict):
     """Checksum of what the weights' file holds."""
     agent: dict[str, Any]
     """Fields of the algorithm's config that a policy is made of."""
+    learning: NotRequired[dict[str, Any]]
+    """The other fields: how it has learnt."""
     recipe: NotRequired[str]
     cost: NotRequired[Cost]
     test: NotRequired[list[Tested]]
