@@ -30,7 +30,7 @@ from trilith.world.scene import Placement, Role
 from trilith.world.tasks import get_task
 
 SMALL = Evaluation("legal", "connecting", "all", "valid", scenes=5 * GROUP - 7, seed=3, worst=4)
-LONG = Evaluation("legal", "silhouette", 4, "test", scenes=400, worst=2)
+LONG = Evaluation("legal", "silhouette", 4, "test", scenes=1600, worst=2)
 """Long enough to be stopped on its way, on any machine."""
 
 
