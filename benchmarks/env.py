@@ -17,7 +17,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pyb2d3
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -25,12 +24,13 @@ from tyro.conf import Positional
 
 from trilith.builders import Planner
 from trilith.evaluation.frozen import frozen
+from trilith.world import physics
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State, start, step
 from trilith.world.observe.graph import graph
 from trilith.world.observe.image import image
 from trilith.world.observe.segments import segments
-from trilith.world.physics import CONTACT_TUNING, GRAVITY, SUB_STEPS, TIME_STEP, Settled, settle
+from trilith.world.physics import CONTACT_TUNING, SUB_STEPS, TIME_STEP, Settled, engine_world, settle
 from trilith.world.scene import Placement, Scene, place
 from trilith.world.tasks import TASKS
 
@@ -87,8 +87,8 @@ Call = tuple[str, int, Any, Any]
 class Listening:
     """A world that does what it is asked and keeps a list of it, so that the same can be asked of the engine alone."""
 
-    def __init__(self, gravity: tuple[float, float]) -> None:
-        self.world = REAL_WORLD(gravity=gravity)
+    def __init__(self) -> None:
+        self.world = engine_world()
         self.calls: list[Call] = []
         self.count = 0
         LISTS.append(self.calls)
@@ -128,20 +128,19 @@ class ListeningBody:
         return getattr(self.body, name)
 
 
-REAL_WORLD = pyb2d3.World
 LISTS: list[list[Call]] = []
 
 
 def calls_of(placed: Scene) -> list[Call]:
     """All that is asked of the engine while a scene settles, but for questions."""
-    with patch.object(pyb2d3, "World", Listening):
+    with patch.object(physics, "engine_world", Listening):
         settle(placed)
     return LISTS.pop()
 
 
 def engine_only(calls: list[Call]) -> None:
     """What Box2D itself does for a placement: the same bodies and shapes, and the same steps."""
-    world = pyb2d3.World(gravity=(0.0, GRAVITY))
+    world = engine_world()
     world.set_contact_tuning(*CONTACT_TUNING)
     bodies: list[Any] = []
     for kind, number, definition, polygon in calls:

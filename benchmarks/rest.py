@@ -18,7 +18,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pyb2d3
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -29,7 +28,7 @@ from trilith.evaluation.frozen import frozen
 from trilith.world import physics
 from trilith.world.actions import CLEARANCE
 from trilith.world.episode import step
-from trilith.world.physics import settle
+from trilith.world.physics import engine_world, settle
 from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SLOT_WIDTHS, SMALL, Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import TASKS
 from trilith.world.tasks.silhouette import filled
@@ -121,12 +120,9 @@ def played(task: str, count: int) -> list[Scene]:
     return placed
 
 
-REAL_WORLD = pyb2d3.World
-
-
-def awake_world(gravity: tuple[float, float]) -> Any:
+def awake_world() -> Any:
     """A world of the engine in which nothing sleeps."""
-    world = REAL_WORLD(gravity=gravity)
+    world = engine_world()
     world.sleeping_enabled = False
     return world
 
@@ -136,7 +132,7 @@ def rest(placed: list[Scene]) -> str:
     steps, moved = [], []
     for scene in placed:
         early, full = settle(scene), settle(scene, early_stop=False)
-        with patch.object(pyb2d3, "World", awake_world):
+        with patch.object(physics, "engine_world", awake_world):
             awake = settle(scene, early_stop=False)
         blocks = scene.rows(Role.BLOCK)
         steps.append(early.steps)

@@ -106,13 +106,20 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
     between the two rectangles decides (`geometry.TOUCH`) whether they bond or whether an obstacle was hit.
     `early_stop=False` runs on when the world is at rest, which tests use to show that next to nothing happens then.
     """
-    # Not pyb2d3.World: where Ctrl-C comes while one is made, what there is of it complains when it is deleted.
-    world = pyb2d3.WorldView(pyb2d3.create_world_id(pyb2d3.world_def(gravity=(0.0, GRAVITY))))
+    world = engine_world()
     world.set_contact_tuning(*CONTACT_TUNING)
     try:
         return _World(world, scene).run(record, early_stop)
     finally:
         world.destroy()  # the engine has room for 128 worlds, so do not wait for the garbage collector
+
+
+def engine_world() -> pyb2d3.WorldView:
+    """A world of the engine without anything in it, to be destroyed by whoever asks for it.
+
+    It is not a pyb2d3.World: where Ctrl-C comes while one of those is made, what there is of it complains when it is deleted.
+    """
+    return pyb2d3.WorldView(pyb2d3.create_world_id(pyb2d3.world_def(gravity=(0.0, GRAVITY))))
 
 
 @dataclass(slots=True)
