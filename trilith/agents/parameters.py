@@ -1,8 +1,9 @@
-"""What learners keep of their networks and optimisers: arrays by name, and back, after a look at all of them."""
+"""What learners do alike with their networks and optimisers: descend, let a target follow, and keep both as arrays by name, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import cos, pi
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,32 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trilith.nets.acting import check_weights
+
+
+def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
+    """The learning rate at a step: risen from 0 over `warmup` steps, fallen to a tenth over `decay_steps` along a cosine (0: not)."""
+    rate *= min(1.0, (step + 1) / max(warmup, 1))
+    return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
+
+
+def descend(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
+    """One step of an optimiser down a loss, the norm of gradients clipped unless `clip` is 0."""
+    [group] = optimiser.param_groups
+    group["lr"] = rate
+    optimiser.zero_grad()
+    loss.backward()
+    if clip:
+        nn.utils.clip_grad_norm_(group["params"], clip)
+    optimiser.step()
+
+
+def follow(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
+    """Moves a target by a share towards the network that has had so many steps.
+
+    Early on the average covers only the steps there have been, so that the target does not lag behind.
+    """
+    with torch.no_grad():
+        torch._foreach_lerp_(list(target.parameters()), list(net.parameters()), max(rate, 1 / (steps + 1)))
 
 
 def parameters_of(module: nn.Module) -> dict[str, NDArray[Any]]:

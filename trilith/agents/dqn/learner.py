@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import cos, isfinite, pi
+from math import isfinite
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
-from trilith.agents.parameters import check_moments, load_moments, moments_of, part
-from trilith.agents.replay import Replay
+from trilith.agents.parameters import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
+from trilith.agents.replay import Replay, mixed_windows
 from trilith.nets.batch import Records
 from trilith.nets.device import pick_device
 from trilith.support.files import typed
@@ -184,10 +184,7 @@ class DQNLearner:
         """One learner step on transitions of the replay and of demonstrations, if there are any."""
         config = self.config
         demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
-        windows = [self.replay.windows(rng, config.batch - demos, config.n_step + 1)] if demos < config.batch else []
-        if demos:
-            windows.insert(0, self.shown.windows(rng, demos, config.n_step + 1))
-        steps, count = (np.concatenate(parts) for parts in zip(*windows, strict=True))
+        steps, count = mixed_windows(rng, self.shown, demos, self.replay, config.batch - demos, config.n_step + 1)
         return self.learn(Sample.of(steps, count, config.discount), rng, demos)
 
     def learn(self, sample: Sample, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
@@ -250,23 +247,13 @@ class DQNLearner:
     def _descend(self, loss: Tensor) -> None:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
         config = self.config
-        rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
-        if config.decay_steps:
-            rate *= 0.55 + 0.45 * cos(pi * min(self.steps / config.decay_steps, 1.0))
-        self.optimiser.param_groups[0]["lr"] = rate
-        self.optimiser.zero_grad()
-        loss.backward()
-        if config.clip:
-            torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
-        self.optimiser.step()
+        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
+        descend(self.optimiser, loss, rate, config.clip)
         self.steps += 1
-        with torch.no_grad():
-            if config.target_rate:
-                # Early on the average covers only the steps there have been, so that the target does not lag behind.
-                rate = max(config.target_rate, 1 / (self.steps + 1))
-                torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
-            elif self.steps % config.target_period == 0:
-                self.target.load_state_dict(self.net.state_dict())
+        if config.target_rate:
+            follow(self.target, self.net, config.target_rate, self.steps)
+        elif self.steps % config.target_period == 0:
+            self.target.load_state_dict(self.net.state_dict())
 
 
 def read(figures: dict[str, Tensor]) -> dict[str, float]:

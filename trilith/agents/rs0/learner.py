@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import cos, isfinite, pi
+from math import isfinite
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -14,8 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.parameters import check_moments, load_moments, load_parameters, moments_of, parameters_of, part
-from trilith.agents.replay import Replay
+from trilith.agents.parameters import (
+    check_moments,
+    descend,
+    follow,
+    load_moments,
+    load_parameters,
+    moments_of,
+    parameters_of,
+    part,
+    scheduled_rate,
+)
+from trilith.agents.replay import Replay, mixed_windows
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
@@ -167,10 +177,7 @@ class RS0Learner:
         """One learner step on sequences of the replay and of demonstrations, if there are any."""
         config = self.config
         demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
-        windows = [self.replay.windows(rng, config.batch - demos, config.length + 1)] if demos < config.batch else []
-        if demos:
-            windows.insert(0, self.shown.windows(rng, demos, config.length + 1))
-        steps, count = (np.concatenate(parts) for parts in zip(*windows, strict=True))
+        steps, count = mixed_windows(rng, self.shown, demos, self.replay, config.batch - demos, config.length + 1)
         return self.learn(Sequences.of(steps, count), rng, demos)
 
     def learn(self, seqs: Sequences, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
@@ -259,21 +266,11 @@ class RS0Learner:
     def _descend(self, loss: Tensor) -> None:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
         config = self.config
-        rate = config.learning_rate * min(1.0, (self.steps + 1) / max(config.warmup, 1))
-        if config.decay_steps:
-            rate *= 0.55 + 0.45 * cos(pi * min(self.steps / config.decay_steps, 1.0))
-        self.optimiser.param_groups[0]["lr"] = rate
-        self.optimiser.zero_grad()
-        loss.backward()
-        if config.clip:
-            torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.clip)
-        self.optimiser.step()
+        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
+        descend(self.optimiser, loss, rate, config.clip)
         self.steps += 1
         self.waited += 1
-        with torch.no_grad():
-            # Early on the average covers only the steps there have been, so that the target does not lag behind.
-            rate = max(config.target_rate, 1 / (self.steps + 1))
-            torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), rate)
+        follow(self.target, self.net, config.target_rate, self.steps)
 
 
 def paper_epsilon(task: str) -> float:
