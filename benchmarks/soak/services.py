@@ -12,10 +12,11 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from system import Process, children
@@ -33,10 +34,10 @@ SLACK = 10.0
 """Seconds that a checkpoint may be late, on a machine that is busy."""
 
 
-class Service:
+class Service(ABC):
     """A command that is started again whenever it ended."""
 
-    name = ""
+    name: ClassVar[str]
 
     def __init__(self, work: Path, disk: Path, mark: str) -> None:
         self.work, self.disk = work, disk
@@ -54,9 +55,9 @@ class Service:
         self.refusals = 0
         """Times that it ended with a line that says why."""
 
+    @abstractmethod
     def line(self) -> list[str]:
         """The command."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Starts the command, in a group of its own as a terminal does."""
@@ -122,9 +123,9 @@ class Service:
         self.running()
         return time.monotonic() - begin
 
+    @abstractmethod
     def recovered(self) -> bool:
         """Whether it does its work again; starts it if it has ended. Asked again and again."""
-        raise NotImplementedError
 
 
 class Training(Service):
@@ -137,6 +138,8 @@ class Training(Service):
         self.out = disk / "run"
         self.least = (0, 0)
         """Learner and actor steps that a run that goes on must have at least: those of the checkpoint it goes on from."""
+        self.kept = 0.0
+        """Seconds of training in that checkpoint: lines of the log up to there are of processes before."""
         self.reached = -1
         self.most_lost = 0.0
         """Seconds of training after the last checkpoint, at a kill."""
@@ -171,7 +174,7 @@ class Training(Service):
         if not path.exists():
             return
         arrays, facts = checkpoint.load(path)
-        self.least = (facts["learner"]["steps"], facts["actor_steps"])
+        self.goes_on_from(facts)
         if last := self.logged():
             self.most_lost = max(self.most_lost, last["minutes"] * 60 - facts["seconds"])
         added = int(arrays["replay.added"])
@@ -184,19 +187,21 @@ class Training(Service):
         if offered := re.search(r"`(mv [^`]+)`", said):
             subprocess.run(offered[1], shell=True, check=True)
             facts = checkpoint.load(self.out / checkpoint.NAME)[1]
-            self.least = (facts["learner"]["steps"], facts["actor_steps"])
+            self.goes_on_from(facts)
+
+    def goes_on_from(self, facts: checkpoint.Facts) -> None:
+        """Remembers what the run must have at least when it goes on."""
+        self.least, self.kept = (facts["learner"]["steps"], facts["actor_steps"]), facts["seconds"]
 
     def start(self) -> None:
         self.reached = -1
-        self.begun = time.time()
         super().start()
 
     def recovered(self) -> bool:
         if not self.running():
             self.start()
-        log = self.out / "log.jsonl"
         last = self.logged()
-        if last is None or not log.exists() or log.stat().st_mtime < self.begun:
+        if last is None or last["minutes"] * 60 <= self.kept:
             return False
         now = (last["step"], last["actor_steps"])
         if self.reached < 0:
