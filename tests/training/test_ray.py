@@ -294,14 +294,26 @@ def test_a_training_outlives_its_actors_its_nodes_and_itself(nodes: Nodes, clust
         while _learnt(config.out) < 80 and process.poll() is None and time.monotonic() < end:
             time.sleep(0.1)
         process.kill()
-    killed = _learnt(config.out)
+    killed, (_, facts) = _learnt(config.out), checkpoint.load(config.out / checkpoint.NAME)
     assert killed >= 80
+    before = _logged(config.out)
+    assert 60 * before[-1]["minutes"] - facts["seconds"] < 60  # no more than the last minute is lost
     resume(replace(run_config(config.out), steps=killed + 20, cluster="auto"), screen=False)  # when the dead one's actors have gone
     _check(config.out, killed + 20)
     resume(replace(run_config(config.out), steps=killed + 25, cluster=None, actors=0), screen=False)  # without any cluster, too
     _check(config.out, killed + 25)
-    steps = [json.loads(line)["step"] for line in (config.out / "log.jsonl").read_text().splitlines() if '"train"' in line]
-    assert steps == sorted(steps)
+    lines = _logged(config.out)
+    for name in ("step", "actor_steps", "minutes"):
+        assert [line[name] for line in lines] == sorted(line[name] for line in lines)
+    # The reward goes on from the episodes that the checkpoint knows: few can have come in half a second.
+    assert len(facts["recent"]) > 50
+    first = next(line for line in lines if line["minutes"] * 60 >= facts["seconds"])
+    assert first["reward"] == pytest.approx(np.mean(facts["recent"]), abs=0.5)
+
+
+def _logged(out: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == "train"]
 
 
 def _learnt(out: Path) -> int:
