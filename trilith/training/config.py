@@ -63,6 +63,8 @@ class TrainConfig(Generic[C]):
     """Time between two full checkpoints."""
     log_seconds: float = 10.0
     """Time between two lines of the log."""
+    track: Literal["wandb"] | None = None
+    """Draw the curves with Weights & Biases too (extra `wandb`). Its environment variables hold, such as WANDB_MODE=offline."""
     agent: C = field(default_factory=lambda: FAST)  # type: ignore[assignment]
     """The agent and how it learns."""
 

@@ -1,11 +1,9 @@
-"""What a run says about itself: a line on the screen, lines of JSON in a file, curves for TensorBoard."""
+"""What a run says about itself: a line on the screen, lines of JSON in a file, curves on boards."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,11 +12,9 @@ from typing import Any, TypedDict
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
 
 from trilith.support.files import atomic_write, parse_json
+from trilith.training.boards import Board, TensorBoard
 
 JSONL = "log.jsonl"
 
@@ -31,18 +27,14 @@ class Line(TypedDict):
 
 
 class Log:
-    """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, and to the screen."""
+    """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, to the screen, and to the other boards that it is given."""
 
-    def __init__(self, out: Path, screen: bool = True) -> None:
+    def __init__(self, out: Path, screen: bool = True, *others: Board) -> None:
         self.out = out
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
         self._screen = screen
-        # Written here and now, not by TensorBoard's own thread, whose errors could only be printed.
-        folder = out / "tensorboard"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._board = RecordWriter((folder / f"events.out.tfevents.{int(time.time())}.{os.getpid()}").open("ab"))
-        self._board.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        self._boards: list[Board] = [TensorBoard(out), *others]
 
     def __enter__(self) -> Log:
         if self._live:
@@ -52,16 +44,17 @@ class Log:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._live:
             self._live.stop()
-        self._board.close()
+        for board in self._boards:
+            board.close()
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
         """One line of the log: of a `kind` ("train" or "valid"), at a learner step."""
         # Opened each time, so that a folder that has vanished is an error now and not a file nobody can see.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
-        scalars = [Summary.Value(tag=f"{kind}/{k}", simple_value=v) for k, v in figures.items() if isinstance(v, int | float)]
-        self._board.write(Event(wall_time=time.time(), step=step, summary=Summary(value=scalars)).SerializeToString())
-        self._board.flush()
+        scalars = {f"{kind}/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
+        for board in self._boards:
+            board.write(step, scalars)
 
     def show(self, line: str) -> None:
         """The live line; on a screen that is not a terminal, one line more."""

@@ -28,6 +28,7 @@ from trilith.support.files import clear_leftovers, folder_lock, make_folder, wri
 from trilith.support.processes import limit_threads
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
+from trilith.training.boards import Wandb, wandb_missing
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.local import Actors, Inline, PolicySpec, Processes
@@ -40,7 +41,7 @@ DEMONSTRATIONS = 2
 """Episodes of one request for demonstrations: they take as long as some fifty of a network's."""
 FREE: dict[str, Any] = {
     **{"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
-    **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0},
+    **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
 }
 """Fields of a config that may change when a run goes on, with any values."""
 
@@ -113,6 +114,8 @@ class Run:
         self.config = config
         if config.evaluate_scenes > SIZES["valid"]:
             raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
+        if config.track and (problem := wandb_missing()):
+            raise ValueError(problem)
         limit_threads(config.threads)
         self.cluster: Cluster | None = None
         if config.cluster and config.learner_gpus:  # before the learner looks for them
@@ -156,12 +159,14 @@ class Run:
     def go(self, screen: bool = True) -> dict[str, Any]:
         """Runs until the time or the steps are over, or Ctrl-C; saves; returns the last evaluation."""
         config = self.config
-        actors = self._start_actors()  # before signals are ours: Ctrl-C ends also the wait for a cluster
+        # Before signals are ours: Ctrl-C ends also the wait for a cluster, or for wandb.
+        others = [Wandb(config.out, to_json(config), screen)] if config.track else []
+        actors = self._start_actors()
         stop = threading.Event()
         main = threading.current_thread() is threading.main_thread()
         before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
         try:
-            with Log(config.out, screen) as log:
+            with Log(config.out, screen, *others) as log:
                 if not self.planned and self.learner.wants_demonstrations(0, idle=True):
                     log.say(f"there is no planner for {config.task}: training without demonstrations")
                 if config.actors:
