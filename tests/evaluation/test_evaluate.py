@@ -9,6 +9,7 @@ import signal
 import statistics
 import threading
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from trilith.evaluation.evaluate import GROUP, Evaluation, Run, summary
 from trilith.evaluation.frozen import VERSION, frozen, generator, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
+from trilith.support import workers as pool
 from trilith.support.files import read_json, write_json
 from trilith.world.episode import REASONS, Recording, step
 from trilith.world.physics import PHYSICS
@@ -402,15 +404,15 @@ def test_a_worker_that_dies_is_told_and_nothing_is_lost(small, tmp_path):
 
 
 def test_a_worker_that_dies_at_once_is_one_line_of_the_command(tmp_path, capsys, monkeypatch):
-    hire = module._hire
+    hire = pool._hire
 
-    def hire_and_lose(evaluation):
-        connection, process = hire(evaluation)
+    def hire_and_lose(make):
+        connection, process = hire(make)
         process.kill()
         process.join()
         return connection, process
 
-    monkeypatch.setattr(module, "_hire", hire_and_lose)
+    monkeypatch.setattr(pool, "_hire", hire_and_lose)
     with pytest.raises(SystemExit) as stop:
         main(arguments(SMALL, tmp_path / "out.json", workers=2))
     assert stop.value.code == 2
@@ -420,14 +422,14 @@ def test_a_worker_that_dies_at_once_is_one_line_of_the_command(tmp_path, capsys,
 
 
 def test_an_interrupt_does_not_reach_a_worker_from_its_first_moment_on(small, tmp_path, monkeypatch):
-    hire = module._hire
+    hire = pool._hire
 
-    def hire_and_interrupt(evaluation):
-        connection, process = hire(evaluation)
+    def hire_and_interrupt(make):
+        connection, process = hire(make)
         os.kill(process.pid, signal.SIGINT)
         return connection, process
 
-    monkeypatch.setattr(module, "_hire", hire_and_interrupt)
+    monkeypatch.setattr(pool, "_hire", hire_and_interrupt)
     run = Run(SMALL, tmp_path / "out.json")
     for _ in run.run(2):
         for worker in multiprocessing.active_children():
@@ -450,7 +452,7 @@ class Broken:
 def test_what_goes_wrong_in_a_worker_is_told_by_the_main_process(monkeypatch, error, kind):
     monkeypatch.setitem(AGENTS, "broken", lambda: Broken(error))
     ours, theirs = multiprocessing.Pipe()
-    worker = threading.Thread(target=module._work, args=(theirs, replace(SMALL, agent="broken")))
+    worker = threading.Thread(target=pool._serve, args=(theirs, partial(module._make_work, replace(SMALL, agent="broken"), {})))
     worker.start()
     ours.send((0, [0, 1]))
     answer = ours.recv()

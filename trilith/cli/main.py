@@ -21,6 +21,7 @@ from trilith.cli.demo import Demo
 from trilith.cli.evaluate import Evaluate, Report
 from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
 from trilith.cli.pictures import Film, Scene
+from trilith.cli.record import RecordEpisodes
 from trilith.cli.train import Plot, Train
 from trilith.cli.web import Web
 from trilith.training.config import TrainConfig, recipe_config, run_config
@@ -36,6 +37,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "compare": Compare,
     "report": Report,
+    "record-episodes": RecordEpisodes,
     "train": Train,
     "plot": Plot,
     "scenes": Scenes,

@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import signal
 import sys
-import threading
-import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from io import FileIO
 from itertools import islice
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_origin, get_type_hints
@@ -35,9 +29,9 @@ from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
-from trilith.support.cluster import Cluster, Pool, Work
+from trilith.support.cluster import Cluster, Pool
 from trilith.support.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
-from trilith.support.processes import limit_threads, start_deaf
+from trilith.support.workers import Work, spread
 from trilith.world.episode import REASONS, Reason, forfeits, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
@@ -344,8 +338,9 @@ class Run:
         with atomic_write(self.journal) as aside:
             aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
         with FileIO(self.journal, "a") as journal:
-            spread = _spread_on(cluster, self.evaluation, todo, workers) if cluster else _spread(self.evaluation, todo, workers)
-            for number, episodes in spread:
+            make = partial(_make_work, self.evaluation, {})
+            answers = _spread_on(cluster, self.evaluation, todo, workers) if cluster else spread(make, todo, workers)
+            for number, episodes in answers:
                 self.done[number] = episodes
                 line = _line([number, episodes])
                 with told(self.journal):
@@ -417,47 +412,8 @@ Job = tuple[int, list[int]]
 """A group: its number and the indices of its scenes."""
 
 
-def _spread(evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
-    """Runs groups in so many processes and yields each as it ends. Raises ChildProcessError if a process dies."""
-    if workers < 1:
-        raise ValueError(f"{workers} workers: must be 1 or more")
-    limit_threads(1)  # here and in workers alike: threads may change a network's last digits
-    if workers == 1 or len(jobs) < 2:
-        agent = evaluation.load()
-        for number, indices in jobs:
-            yield number, run_group(agent, evaluation, indices)
-        return
-    waiting = iter(jobs)
-    crew: dict[Connection, SpawnProcess] = {}
-    try:
-        for job in islice(waiting, workers):
-            with _interrupts_later():
-                connection, process = _hire(evaluation)
-                crew[connection] = process
-            with _alive(process):
-                connection.send(job)
-        busy = set(crew)
-        while busy:
-            ready = wait(list(busy))
-            for connection in [each for each in busy if each in ready]:
-                with _alive(crew[connection]):
-                    answer = connection.recv()
-                    if (next_job := next(waiting, None)) is not None:
-                        connection.send(next_job)
-                    else:
-                        busy.remove(connection)
-                if isinstance(answer, Exception):
-                    raise answer
-                yield answer
-    finally:
-        for process in crew.values():
-            process.kill()  # they hold nothing that could be lost
-        for process in crew.values():
-            process.join()
-
-
 def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
-    """As `_spread`, with workers on a cluster."""
+    """As `spread`, with workers on a cluster."""
     if workers < 1:
         raise ValueError(f"{workers} workers: must be 1 or more")
     if not jobs:
@@ -488,69 +444,10 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
 
 
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
-    """What a worker on a cluster does: as `_work`. The `files` are the agent's, if it is not found by its name anywhere."""
+    """What a worker does. The `files` are the agent's, if it is not found by its name there."""
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         weights = [str(Path(folder) / name) for name in files if not name.endswith(".json")]
         agent = replace(evaluation, agent=weights[0]).load() if weights else evaluation.load()
     return lambda job, _: (job[0], run_group(agent, evaluation, job[1]))
-
-
-@contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Ctrl-C counts only when this ends: half a worker could neither be used nor be stopped.
-
-    Blocking the signal would not do, because it may reach any thread of the process, and is then ours all the same.
-    """
-    if threading.current_thread() is not threading.main_thread():  # which interrupts never reach
-        yield
-        return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
-
-
-def _hire(evaluation: Evaluation) -> tuple[Connection, SpawnProcess]:
-    """A new worker and the connection to it. Ctrl-C reaches it neither while it starts nor later: it is ours to handle."""
-    context = multiprocessing.get_context("spawn")  # a fork would inherit threads' locks
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, evaluation), daemon=True)
-    start_deaf(process)
-    theirs.close()
-    return ours, process
-
-
-def _work(connection: Connection, evaluation: Evaluation) -> None:
-    """A worker: runs groups until the other end is gone, also when it was killed."""
-    agent: Agent | None = None
-    with suppress(EOFError, ConnectionError):
-        while True:
-            number, indices = connection.recv()
-            answer: tuple[int, list[Played]] | Exception
-            try:
-                agent = agent or evaluation.load()
-                answer = number, run_group(agent, evaluation, indices)
-            except ValueError as error:
-                answer = ValueError(str(error))
-            except Exception:  # goes on in the main process, with where it happened
-                answer = RuntimeError(f"in a worker:\n{traceback.format_exc()}")
-            connection.send(answer)
-
-
-@contextmanager
-def _alive(process: SpawnProcess) -> Iterator[None]:
-    """While we talk to a worker: raises ChildProcessError, which tells how it died, if it is not there."""
-    try:
-        yield
-    except (EOFError, ConnectionError):
-        process.join(5)
-        code = process.exitcode
-        how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        how += "; is memory short?" if code == -9 else ""
-        raise ChildProcessError(f"a worker died ({how}): what is done is kept, the same command goes on from there") from None

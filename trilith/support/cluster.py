@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trilith import __version__
+from trilith.support.workers import Work
 
 CONNECT_SECONDS = 5.0
 """A cluster that does not answer within this is not there."""
@@ -51,9 +52,6 @@ STORE_BYTES = 200 * 2**20
 """Object store of a local cluster: a few versions of weights, and results on their way."""
 SAID_LINES = 5
 """Lines of what was printed during a job that are told, the last ones."""
-
-Work = Callable[[Any, Any], Any]
-"""What a worker does: (job, shared) -> result."""
 
 
 class Answer(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,17 @@ def save_tensors(
     texts = dict(facts or {})
     with atomic_write(path, previous=previous) as aside:
         # Not by the library's own `save_file`: killed, that leaves a file behind under a name that nobody knows.
-        aside.write_bytes(save(whole, texts | {CHECKSUM: checksum(whole, texts)}))
+        aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: checksum(whole, texts)})))
+
+
+def _in_order(file: bytes) -> bytes:
+    """The same file with its texts by name: the library writes them in any order, and the same content shall be the same bytes."""
+    length = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at multiples of 8
+    return len(text).to_bytes(8, "little") + text + file[8 + length :]
 
 
 def read_header(path: Path) -> Header:

@@ -1,0 +1,149 @@
+"""Recorded episodes are the same bytes however they were recorded, and give back every state."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import interrupt, launch, refused, trilith, until
+
+from trilith.agents.chance import LegalAgent
+from trilith.agents.registry import AGENTS
+from trilith.envs.minari import write_minari
+from trilith.evaluation.record import SHARD, Recorder, record, rewards_of
+from trilith.support.tensors import load_tensors
+from trilith.world.episode import step
+from trilith.world.observe.objects import objects
+from trilith.world.trajectory import CODEC, read_episodes
+
+SMALL = Recorder(("legal", "scripted"), "covering", "all", 2 * SHARD + 5, seed=3, epsilon=0.3)
+
+
+def recorded(recorder: Recorder, out: Path, workers: int = 1) -> dict[str, bytes]:
+    for _ in record(recorder, out, workers):
+        pass
+    return contents(out)
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.name != ".lock"}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("recorded")
+    recorded(SMALL, out)
+    return out
+
+
+def test_the_number_of_workers_changes_nothing(small, tmp_path):
+    assert list(contents(small)) == ["00000.safetensors", "00001.safetensors", "00002.safetensors", "dataset.json"]
+    assert recorded(SMALL, tmp_path, workers=2) == contents(small)
+
+
+def test_every_transition_is_what_the_rules_make_of_it(small):
+    episodes = list(read_episodes(small))
+    assert [episode.agent for episode in episodes] == [SMALL.agents[k % 2] for k in range(SMALL.episodes)]
+    for episode in episodes:
+        assert len(episode.states) == len(episode.placements) + 1
+        for state, placement, reward, after in zip(episode.states, episode.placements, episode.rewards, episode.states[1:], strict=False):
+            happened = step(state, placement)
+            assert happened.state == after
+            assert happened.reward == reward
+        assert episode.states[-1].ended
+    shares = [np.mean([e for episode in episodes if episode.agent == name for e in episode.explored]) for name in SMALL.agents]
+    assert all(0.2 < share < 0.4 for share in shares)
+
+
+def test_actions_say_what_was_placed(small):
+    arrays, _ = load_tensors(small / "00000.safetensors")
+    assert arrays["terminated"].sum() == SHARD
+    episodes = list(read_episodes(small))[:SHARD]
+    steps = [(s, p) for e in episodes for s, p in zip(e.states, e.placements, strict=False)]
+    off = 0
+    for (state, placement), action, by_chance in zip(steps, arrays["action"].tolist(), arrays["explored"], strict=True):
+        if placement is not None and by_chance:  # chance chooses among these actions: what it placed is told exactly
+            assert np.allclose(CODEC.decode(state.scene, action)[1:3], placement[1:3])
+            off += 1
+    assert off > 10
+    assert rewards_of(arrays) == [episode.states[-1].total for episode in episodes]
+
+
+def test_more_episodes_and_damaged_files_are_recorded_again(small, tmp_path):
+    recorded(replace(SMALL, episodes=SHARD + 1), tmp_path)
+    path = tmp_path / "00000.safetensors"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert recorded(SMALL, tmp_path) == contents(small)
+
+
+def test_a_folder_of_something_else_is_refused(small, tmp_path):
+    command = ["record-episodes", *SMALL.agents, "--task=covering", f"--episodes={SMALL.episodes}", "--seed=3"]
+    before = contents(small)
+    said = refused(trilith(*command, "--epsilon=0.2", f"--out={small}", cwd=tmp_path))
+    assert said == f"{small} holds episodes of epsilon 0.3, not 0.2: choose another --out, or remove it"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("Dear")
+    assert "is not empty" in refused(trilith(*command, "--out=mine", cwd=tmp_path))
+    assert "epsilon 2.0: must be a probability" in refused(trilith(*command, "--epsilon=2", "--out=new", cwd=tmp_path))
+    assert "there is no agent 'nobody'" in refused(trilith("record-episodes", "nobody", "--task=covering", "--out=new", cwd=tmp_path))
+    assert not (tmp_path / "new").exists()
+    assert contents(small) == before
+
+
+def test_ctrl_c_keeps_whole_files_and_the_same_command_goes_on(tmp_path):
+    command = ["record-episodes", "legal", "--task=silhouette", "--episodes=480", "--workers=2", "--out=data"]
+    process = launch(*command, cwd=tmp_path)
+    until(lambda: (tmp_path / "data" / "00001.safetensors").exists(), "two files")
+    code, out, err = interrupt(process)
+    assert code == 130
+    assert not out
+    assert "episodes are kept, the same command goes on from there" in err
+    kept = contents(tmp_path / "data")
+    assert trilith(*command, cwd=tmp_path).returncode == 0
+    after = contents(tmp_path / "data")
+    assert len(after) == 16
+    assert after.items() >= kept.items()
+    assert len(list(read_episodes(tmp_path / "data"))) == 480
+
+
+READ = """
+import json, sys
+from minari import MinariDataset
+dataset = MinariDataset(sys.argv[1])
+episodes = [(e.observations["objects"].tolist(), e.rewards.tolist(), e.infos["placement"].tolist(), e.infos["reason"][-1].decode(),
+             bool(e.terminations[-1]), bool(e.truncations[-1]), len(e.actions)) for e in dataset]
+assert not any(name == "trilith" or name.startswith("trilith.") for name in sys.modules)
+print(json.dumps(episodes))
+"""
+
+
+class Stopper(LegalAgent):
+    """Stops after two placements."""
+
+    def act(self, states, rngs):
+        return [None if state.steps == 2 else placement for state, placement in zip(states, super().act(states, rngs), strict=True)]
+
+
+def test_minari_reads_what_was_recorded_without_trilith(tmp_path, monkeypatch):
+    pytest.importorskip("minari")
+    monkeypatch.setitem(AGENTS, "stopper", Stopper)
+    small = tmp_path / "data"
+    recorded(Recorder(("stopper", "legal", "random"), "covering_hard", episodes=20), small)
+    count = write_minari(small, tmp_path / "minari")
+    read = subprocess.run([sys.executable, "-c", READ, tmp_path / "minari"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    found = json.loads(read.stdout.splitlines()[-1])
+    episodes = [episode for episode in read_episodes(small) if episode.placements[0] is not None]
+    assert len(found) == len(episodes) == count
+    assert {episode.states[-1].ended for episode in episodes} >= {"stopped", "obstacle_hit", "invalid_edge"}
+    for episode, (rows, rewards, placements, reason, terminated, truncated, steps) in zip(episodes, found, strict=True):
+        stopped = episode.placements[-1] is None
+        assert steps == len(rows) - 1 == len(episode.placements) - stopped
+        assert (terminated, truncated) == (not stopped, stopped)
+        assert reason == episode.states[-1].ended
+        assert rewards == list(episode.rewards[:steps])
+        assert placements[1:] == [list(map(float, placement)) for placement in episode.placements[:steps]]
+        for state, seen in zip(episode.states, rows, strict=False):
+            assert np.array_equal(objects(state.scene), np.float32(seen[: len(state.scene)]))

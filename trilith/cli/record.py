@@ -1,0 +1,79 @@
+"""Episodes of agents as data to learn from."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from trilith.cli.evaluate import SearchOptions
+from trilith.support.console import Progress
+
+
+@dataclass
+class RecordEpisodes:
+    """Record episodes with all their states, as data to learn from. Stopped or killed, the same command goes on where it was.
+
+    Example: trilith record-episodes fast planner --task covering_hard --episodes 2000 --epsilon 0.1 --out data/covering_hard
+    """
+
+    agents: Positional[Annotated[tuple[str, ...], arg(metavar="AGENT [AGENT ...]")]]
+    """Who builds, in turn: names that `trilith agents` lists, folders of training runs, files of weights, or my_module:MyAgent."""
+    task: str
+    """Name of a task, or my_module:MyTask."""
+    out: Path
+    """Folder for the episodes."""
+    level: str = "all"
+    """A level's number or name, "hardest", or "all" for the training mix."""
+    episodes: int = 1000
+    """How many. A folder that has fewer is gone on with."""
+    format: Literal["arrays", "minari"] = "arrays"
+    """Arrays are safetensors files. With minari (extra minari) a Minari dataset of them is written as well, in OUT/minari."""
+    epsilon: float = 0.0
+    """Probability that a placement is any legal one instead of the agent's."""
+    seed: int = 0
+    """Of scenes and agents; the scenes are none of those that agents are evaluated on."""
+    forfeit: bool = False
+    """Touching an obstacle takes back all that was earned, as the paper says."""
+    budget: int = 0
+    """Simulations a decision, for agents that value actions."""
+    search: SearchOptions = field(default_factory=SearchOptions)
+    workers: int = 2
+    """Processes; what is recorded does not depend on it."""
+
+    def run(self) -> None:
+        """Records what is missing."""
+        from trilith.envs.minari import check_minari, write_minari
+        from trilith.evaluation.record import Recorder, record, rewards_of
+
+        if self.format == "minari":
+            check_minari()
+        if self.workers < 1:
+            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        recorder = Recorder(
+            self.agents, self.task, self.level, self.episodes, self.seed, self.epsilon, self.forfeit, self.search.config(self.budget)
+        )
+        rewards: list[float] = []
+        steps, begin = 0, time.monotonic()
+        with Progress(f"{', '.join(self.agents)}, {self.task}", self.episodes) as progress:
+            try:
+                for arrays, _ in record(recorder, self.out, self.workers):
+                    rewards += rewards_of(arrays)
+                    steps += len(arrays["reward"])
+                    progress.add(len(arrays["length"]), f"reward {sum(rewards) / len(rewards):.3f}")
+            except KeyboardInterrupt:
+                progress.stop()
+                kept = f"{len(rewards)} of {self.episodes} episodes are kept"
+                print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                raise SystemExit(130) from None
+        mean = sum(rewards) / len(rewards)
+        took = f"{time.monotonic() - begin:.1f} s"
+        print(f"{len(rewards)} episodes, {steps} placements, mean reward {mean:.3f}, in {took}", file=sys.stderr)
+        if self.format == "minari":
+            count = write_minari(self.out, self.out / "minari")
+            print(f"{count} episodes in {self.out / 'minari'}", file=sys.stderr)
+        print(self.out)

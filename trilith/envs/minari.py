@@ -1,0 +1,98 @@
+"""Recorded episodes as a Minari dataset: plain observations and actions of Gymnasium spaces, to be read without trilith."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trilith.envs.gymnasium import OBSERVATIONS, ConstructionEnv
+from trilith.world.trajectory import Trajectory, read_dataset, read_episodes, to_arrays
+
+OBSERVATION = "objects"
+"""What the observations are, of those that the environments have: a row of numbers an object, and who touches whom."""
+
+
+def check_minari() -> None:
+    """Raises ValueError in one line if what writes these is not installed."""
+    absent = [name for name in ("minari", "h5py") if not find_spec(name)]
+    if absent:
+        raise ValueError(f'--format minari needs more packages ({", ".join(absent)} missing): pip install "trilith[minari]"')
+
+
+def write_minari(folder: Path, out: Path) -> int:
+    """Writes the recorded episodes of a folder as a Minari dataset in `out`, whole or not at all; returns how many.
+
+    An episode that was stopped by its agent is truncated after its last placement, and left out if it has none: to stop is no
+    action of the spaces. Infos have L + 1 rows; those of row t + 1 came with placement t.
+    """
+    check_minari()
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+    from minari.dataset.minari_storage import MinariStorage
+
+    facts = read_dataset(folder)
+    env = ConstructionEnv(facts["task"], "discrete_relative", OBSERVATION, facts["level"])
+    aside = out.parent / f".{out.name}.{os.getpid()}.part"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    count = 0
+    try:
+        storage = MinariStorage.new(aside, env.observation_space, env.action_space)
+        agents = ", ".join(facts["agents"])
+        about = {key: facts[key] for key in ("agents", "level", "seed", "epsilon", "forfeit", "physics")}
+        storage.update_metadata(
+            {
+                "dataset_id": f"trilith/{facts['task'].replace(':', '-')}/{_word(agents)}-v0",
+                "minari_version": version("minari"),
+                "algorithm_name": agents,
+                "description": f"Episodes of {facts['task']} by {agents}. {json.dumps(about)}",
+            }
+        )
+
+        def buffers() -> Iterator[Any]:
+            nonlocal count
+            for episode in read_episodes(folder):
+                columns = _columns(episode, env)
+                if columns is not None:
+                    count += 1
+                    yield EpisodeBuffer(**columns)
+
+        storage.update_episodes(buffers())
+        if out.exists():
+            shutil.rmtree(out)
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return count
+
+
+def _columns(episode: Trajectory, env: ConstructionEnv) -> dict[str, Any] | None:
+    """The arrays of an episode; None if nothing was placed in it."""
+    arrays, _ = to_arrays([episode])
+    stopped = episode.placements[-1] is None
+    steps = len(episode.placements) - stopped
+    if not steps:
+        return None
+    seen = [OBSERVATIONS[OBSERVATION].of(state.scene, env.max_objects, "full") for state in episode.states[: steps + 1]]
+    last = np.arange(steps) == steps - 1
+    reasons = np.array([*[""] * (steps - 1), episode.states[-1].ended], "S")
+    info = {"placement": arrays["placement"], "explored": arrays["explored"], "total": arrays["total"][1:], "reason": reasons}
+    return {
+        "observations": {name: np.stack([each[name] for each in seen]) for name in seen[0]},
+        "actions": arrays["action"][:steps].astype(np.int64),
+        "rewards": arrays["reward"][:steps],
+        "terminations": last & (not stopped),
+        "truncations": last & stopped,
+        "infos": {name: np.concatenate([np.zeros_like(rows[:1]), rows[:steps]]) for name, rows in info.items()},
+    }
+
+
+def _word(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in text) or "episodes"

@@ -1,0 +1,159 @@
+"""Episodes with all their states, as values and as plain arrays in files: what models are learned from, and other libraries read.
+
+A folder of them has a `dataset.json`, which says what was recorded, and numbered files (safetensors, with a checksum) of some
+episodes each. In a file the states of all episodes lie one after another, the last state of an episode included, and so do the
+objects of all states, so nothing is padded and every state comes back byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.support.files import read_json
+from trilith.support.tensors import load_tensors
+from trilith.world.actions import DiscreteRelative
+from trilith.world.episode import REASONS, State
+from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene
+
+FORMAT = 1
+"""Of the files: another order or meaning of anything below is another format."""
+STOPPED = -2
+"""What stands for the block where an agent stopped; -1 is an invalid edge."""
+CODEC = DiscreteRelative()
+"""The actions by which placements are told as well: those of the paper's main agents."""
+NO_EDGE = (FLOOR, FLOOR, 0, 0)
+"""What an invalid edge, or to stop, is told by: an action that leads from no available block."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """An episode of L placements."""
+
+    states: tuple[State, ...]
+    """(L + 1): before each placement, and after the last."""
+    placements: tuple[Placement | None, ...]
+    """(L): None where the agent stopped, which can only be the last."""
+    rewards: tuple[float, ...]
+    """(L)"""
+    explored: tuple[bool, ...]
+    """(L): whether chance chose the placement."""
+    agent: str = ""
+    """Who built it."""
+
+
+_PER_OBJECT: dict[str, Any] = {"pose": "f8", "size": "f8", "velocity": "f8", "role": "u1", "sticky": "?"}
+_PER_LINK: dict[str, Any] = {"contact": "i2", "glue": "i2", "glue_frame": "f8"}
+
+
+def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """E episodes as arrays and texts, S states and T placements in all.
+
+    | array                               | shape              | what                                                              |
+    |-------------------------------------|--------------------|-------------------------------------------------------------------|
+    | length, agent, level, reason        | (E,)               | placements of each episode; who built it, its level and how it ended, as places in the texts `agents`, `levels` and `reasons` |
+    | objects, contacts, glues            | (S,)               | objects, contacts and bonds of each state; an episode has length + 1 states |
+    | total                               | (S,)               | what had been earned by then                                      |
+    | pose, size, velocity, role, sticky  | (Σ objects, …)     | as in a `Scene`, the objects of all states one after another      |
+    | contact, glue, glue_frame           | (Σ contacts, 2), … | likewise, pairs of rows of the state's own objects                |
+    | placement                           | (T, 4)             | slot (-1: an invalid edge, -2: stopped), x, y, sticky             |
+    | action                              | (T, 4)             | the nearest discrete relative action: block, object, offset, sticky |
+    | reward, explored, terminated        | (T,)               | terminated is true at the last placement of every episode         |
+    """  # noqa: E501
+    states = [state for episode in episodes for state in episode.states]
+    scenes = [state.scene for state in states]
+    steps = [(state, p) for episode in episodes for state, p in zip(episode.states[:-1], episode.placements, strict=True)]
+    lists: dict[str, list[Any]] = {
+        "agents": sorted({episode.agent for episode in episodes}),
+        "levels": sorted({episode.states[0].level for episode in episodes}, key=str),
+        "reasons": list(REASONS),
+    }
+    ended = [episode.states[-1].ended for episode in episodes]
+    assert None not in ended
+    arrays = {
+        "length": np.array([len(episode.placements) for episode in episodes], "i4"),
+        "agent": np.array([lists["agents"].index(episode.agent) for episode in episodes], "u1"),
+        "level": np.array([lists["levels"].index(episode.states[0].level) for episode in episodes], "u1"),
+        "reason": np.array([lists["reasons"].index(reason) for reason in ended], "u1"),
+        "objects": np.array([len(scene) for scene in scenes], "i4"),
+        "contacts": np.array([len(scene.contact) for scene in scenes], "i4"),
+        "glues": np.array([len(scene.glue) for scene in scenes], "i4"),
+        "total": np.array([state.total for state in states], "f8"),
+        "placement": np.array([_numbers(p) for _, p in steps], "f8"),
+        "action": np.array([_action(state, p) for state, p in steps], "i2"),
+        "reward": np.array([reward for episode in episodes for reward in episode.rewards], "f8"),
+        "explored": np.array([each for episode in episodes for each in episode.explored], "?"),
+        "terminated": np.array([last for e in episodes for last in (*[False] * (len(e.placements) - 1), True)], "?"),
+    }
+    for name, dtype in (_PER_OBJECT | _PER_LINK).items():
+        arrays[name] = np.concatenate([getattr(scene, name) for scene in scenes]).astype(dtype)
+    texts = {"format": str(FORMAT), "task": states[0].task} | {name: json.dumps(values) for name, values in lists.items()}
+    return arrays, texts
+
+
+def from_arrays(arrays: dict[str, NDArray[Any]], texts: dict[str, str]) -> list[Trajectory]:
+    """The episodes that `to_arrays` was given."""
+    agents, levels, reasons = (json.loads(texts[name]) for name in ("agents", "levels", "reasons"))
+    ends = {name: np.cumsum(arrays[name])[:-1] for name in ("objects", "contacts", "glues")}
+    columns = {
+        name: np.split(arrays[name].astype(np.int64 if name == "role" else arrays[name].dtype), ends["objects"]) for name in _PER_OBJECT
+    }
+    columns |= {name: np.split(arrays[name], ends["contacts" if name == "contact" else "glues"]) for name in _PER_LINK}
+    scenes = [Scene(**{name: column[k] for name, column in columns.items()}) for k in range(len(arrays["objects"]))]
+    episodes, s, t = [], 0, 0
+    for length, agent, level, reason in zip(*(arrays[name].tolist() for name in ("length", "agent", "level", "reason")), strict=True):
+        states = [
+            State(scenes[s + k], texts["task"], levels[level], k, float(arrays["total"][s + k]), reasons[reason] if k == length else None)
+            for k in range(length + 1)
+        ]
+        here = slice(t, t + length)
+        placements = tuple(_placement(row) for row in arrays["placement"][here].tolist())
+        rewards, explored = tuple(arrays["reward"][here].tolist()), tuple(arrays["explored"][here].tolist())
+        episodes.append(Trajectory(tuple(states), placements, rewards, explored, agents[agent]))
+        s, t = s + length + 1, t + length
+    return episodes
+
+
+def _numbers(placement: Placement | None) -> tuple[float, ...]:
+    return (STOPPED, 0.0, 0.0, 0.0) if placement is None else (placement.slot, placement.x, placement.y, placement.sticky)
+
+
+def _placement(row: list[float]) -> Placement | None:
+    slot, x, y, sticky = row
+    return None if slot == STOPPED else Placement(int(slot), x, y, bool(sticky))
+
+
+def _action(state: State, placement: Placement | None) -> tuple[int, ...]:
+    """The nearest discrete relative action."""
+    return NO_EDGE if placement is None or placement == INVALID_EDGE else CODEC.encode(state.scene, placement)
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    """The file of some of the episodes of a folder."""
+    return folder / f"{number:05d}.safetensors"
+
+
+def read_dataset(folder: Path) -> dict[str, Any]:
+    """What `dataset.json` says. Raises ValueError in one line if the folder holds no recorded episodes, or of another format."""
+    data = read_json(folder / "dataset.json")
+    if not isinstance(data, dict) or not {"format", "task", "episodes", "shards"} <= data.keys():
+        raise ValueError(f"{folder / 'dataset.json'} does not describe recorded episodes")
+    if data["format"] != FORMAT:
+        raise ValueError(f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
+    return data
+
+
+def read_episodes(folder: Path) -> Iterator[Trajectory]:
+    """Every episode of a folder, in order. Raises ValueError in one line if a file is missing or damaged."""
+    data = read_dataset(folder)
+    for number in range(data["shards"]):
+        path = shard_path(folder, number)
+        if not path.exists():
+            raise ValueError(f"{folder} is not complete, {path.name} is missing: the command that recorded it goes on from there")
+        yield from from_arrays(*load_tensors(path))
