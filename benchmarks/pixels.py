@@ -1,9 +1,11 @@
-"""What seeing segmented images costs: learner steps/s of the graph network on objects, on windows and on whole images, and acting.
+"""What seeing segmented images costs: learning, acting and searching by networks that see objects, windows of them, or whole images.
 
-    python benchmarks/pixels.py [--tasks silhouette covering_hard] [--batch 16] [--rounds 6]
+    python benchmarks/pixels.py [--tasks silhouette covering_hard] [--batch 16] [--rounds 6] [--search-seconds 4]
 
 A learner step is a forward and a backward pass over the states of a batch and a target pass over those that follow, real ones at
-the hardest level, pictures drawn anew each time. Times are of the processor, the shortest of several rounds.
+the hardest level, pictures drawn anew each time. Acting is deciding in 1, 8 and 32 states at once; objects are acted by as agents do,
+attention without torch. Searches decide with 10 simulations in 16 episodes side by side, physics included. Times are of the
+processor, the shortest of several rounds; those of searches are means.
 """
 
 from __future__ import annotations
@@ -24,21 +26,31 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from nets.plain_cnn import plain_features  # type: ignore[import-not-found]  # with the tests, whose oracle it is
 from nets.scenes import states  # type: ignore[import-not-found]
 
-from trilith.agents.dqn.policy import observe
-from trilith.nets.batch import Batch, Layout
-from trilith.nets.graph import GraphNet, Packed
-from trilith.nets.object_cnn import segments_of
-from trilith.nets.pixel_graph import PixelGraphNet
-from trilith.world.actions import DiscreteRelative
+from trilith.agents.dqn.config import CNN_GN_DQN, FAST, FAST_PIXELS, PAPER, DQNConfig
+from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
+from trilith.evaluation.frozen import frozen
+from trilith.nets.acting import Valuing
+from trilith.nets.batch import Batch, Records
+from trilith.nets.object_cnn import ObjectCNN, segments_of
+from trilith.nets.qnet import QNet
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.support.console import show, table_of
+from trilith.world.episode import step
 from trilith.world.observe.image import COORDINATES, PIXELS
-from trilith.world.tasks import get_task
+from trilith.world.scene import Scene
+
+BUDGET, SIDE_BY_SIDE = 10, 16
+ACTING = (1, 8, 32)
+"""Numbers of states that are decided in at once."""
 
 
-class PlainPixelNet(PixelGraphNet):
+class WholeCNN(ObjectCNN):
     """The same by whole images, which are made from the windows."""
 
-    def packed(self, batch: Batch) -> Packed:
-        return replace(GraphNet.packed(self, batch), nodes=plain_features(self.cnn, whole_images(batch)))
+    def forward(self, batch: Batch) -> Tensor:
+        features: Tensor = plain_features(self, whole_images(batch))
+        return features
 
 
 def whole_images(batch: Batch) -> np.ndarray:
@@ -64,6 +76,24 @@ class Options:
     """Transitions of a learner step."""
     rounds: int = 6
     """Times that each is measured."""
+    search_seconds: float = 4.0
+    """Time for each search; 0 leaves them out."""
+
+
+def legal(config: DQNConfig) -> DQNConfig:
+    """The network of a config with the same mask for all."""
+    return replace(FAST, net=config.net)
+
+
+FORMS: dict[str, tuple[DQNConfig, bool]] = {
+    "attention, objects": (replace(FAST, net=replace(FAST.net, place=0)), False),
+    "attention, windows": (FAST_PIXELS, False),
+    "attention, whole images": (FAST_PIXELS, True),
+    "graph, objects": (legal(PAPER), False),
+    "graph, windows": (legal(CNN_GN_DQN), False),
+    "graph, whole images": (legal(CNN_GN_DQN), True),
+}
+"""Config of each form, and whether it sees whole images."""
 
 
 def best(job: Callable[[], object], rounds: int) -> float:
@@ -77,33 +107,65 @@ def best(job: Callable[[], object], rounds: int) -> float:
     return min(found)
 
 
+def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]:
+    """A learner step without the optimiser, which is the same for all."""
+    actions = net.best(net.layout.unpack(here))[0].clamp(min=0)
+
+    def run() -> None:
+        with torch.no_grad():
+            wanted = net.best(net.layout.unpack(there))[1].nan_to_num(neginf=0.0)
+        net.zero_grad()
+        F.huber_loss(net.q_at(net.layout.unpack(here), actions), wanted).backward()
+
+    return run
+
+
+def searched(net: Valuing, task: str, seconds: float) -> float:
+    """Simulations a second in episodes on validation scenes."""
+    agent = SearchAgent(DQNAgent(net), SearchConfig(BUDGET))
+    first = [frozen(task, "hardest", "valid", i) for i in range(SIDE_BY_SIDE)]
+    rngs = [np.random.default_rng(i) for i in range(SIDE_BY_SIDE)]
+    agent.act(first, rngs)  # first calls prepare much
+    total, spent, now = 0, 0.0, list(first)
+    while spent < seconds:
+        begin = time.process_time()
+        placements = agent.act(now, rngs)
+        spent += time.process_time() - begin
+        total += BUDGET * SIDE_BY_SIDE
+        after = [step(state, placement).state for state, placement in zip(now, placements, strict=True)]
+        now = [start if state.ended else state for start, state in zip(first, after, strict=True)]
+    return total / spent
+
+
+def measured(config: DQNConfig, whole: bool, task: str, scenes: list[Scene], options: Options) -> list[str]:
+    """A row of the table."""
+    torch.manual_seed(0)
+    layout = make_layout(config, task, beyond=False)
+    net = make_net(config, layout)
+    if whole:
+        net.cnn = WholeCNN()
+    acting: Valuing = net
+    if not whole:
+        acting = make_acting_net(config, layout)
+        acting.load(net.weights())
+    records = observe(layout, scenes)
+    took = best(learner_step(net, records[: options.batch], records[options.batch : 2 * options.batch]), options.rounds)
+    acts = [f"{best(lambda count=count: acting.values(records[:count]), 3 * options.rounds):.1f}" for count in ACTING]  # type: ignore[misc]
+    found = f"{searched(acting, task, options.search_seconds):.0f}" if options.search_seconds else "-"
+    return [f"{1e3 / took:.1f}", *acts, found]
+
+
 def main(options: Options) -> None:
     """Prints a table for each task."""
     torch.set_num_threads(1)
     for task in options.tasks:
-        scenes = [state.scene for state in states(task, 2 * max(options.batch, 16), level="hardest")]
-        print(f"{task}, hardest, {np.mean([len(scene) for scene in scenes]):.1f} objects a state")
-        for name, kind in (("objects", GraphNet), ("windows", PixelGraphNet), ("whole images", PlainPixelNet)):
-            layout = Layout.of(get_task(task), DiscreteRelative(), True, beyond=False, pictures=kind is not GraphNet)
-            net, records = kind(layout, "legal"), observe(layout, scenes)
-            here, there = records[: options.batch], records[options.batch : 2 * options.batch]
-            actions: Tensor = net.best(layout.unpack(here))[0].clamp(min=0)
-
-            def step(net: GraphNet = net, here: np.ndarray = here, there: np.ndarray = there, actions: Tensor = actions) -> None:
-                with torch.no_grad():
-                    wanted = net.best(net.layout.unpack(there))[1].nan_to_num(neginf=0.0)
-                net.zero_grad()
-                F.huber_loss(net.q_at(net.layout.unpack(here), actions), wanted).backward()
-
-            def act(size: int, net: GraphNet = net, records: np.ndarray = records) -> None:
-                with torch.no_grad():
-                    net.best(net.layout.unpack(records[:size]))
-
-            took = best(step, options.rounds)
-            acting = "  ".join(f"{size}: {best(lambda size=size: act(size), options.rounds):.1f}" for size in (1, 8, 32))  # type: ignore[misc]
-            print(
-                f"  {name:14}{1e3 / took:8.1f} learner steps/s   acting, milliseconds at  {acting}   {layout.dtype.itemsize} bytes a state"
-            )
+        scenes = [state.scene for state in states(task, max(2 * options.batch, *ACTING), level="hardest")]
+        print(f"{task}, hardest, {np.mean([len(scene) for scene in scenes]):.1f} objects a state, batches of {options.batch}")
+        heads = ["network", "learner steps/s", *(f"acting at {count}, ms" for count in ACTING), f"simulations/s at {SIDE_BY_SIDE}"]
+        table = table_of(*heads)
+        for name, (config, whole) in FORMS.items():
+            table.add_row(name, *measured(config, whole, task, scenes, options))
+        show(table)
 
 
 if __name__ == "__main__":

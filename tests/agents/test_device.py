@@ -33,6 +33,7 @@ CONFIGS = {
     "graph, sparse, edges": replace(GRAPH, net=replace(GRAPH.net, connectivity="sparse"), mask="edges", target_rate=0.0, target_period=1),
     "paper": replace(PAPER, net=GRAPH.net, demonstration_share=0.25, replay_mb=1.0),
     "pixels": replace(GRAPH, net=replace(GRAPH.net, network="pixels")),
+    "pixel-attention": replace(SMALL, net=replace(SMALL.net, network="pixel-attention")),
     "graph, absolute": replace(GRAPH, actions="absolute", mask="edges", mirror=False, first_demonstrations=0, demonstrations=0.0),
 }
 

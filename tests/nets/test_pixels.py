@@ -14,13 +14,22 @@ from trilith.agents.dqn.policy import observe
 from trilith.nets.batch import Batch, Layout, SceneLayout, reference_rows
 from trilith.nets.config import Mask
 from trilith.nets.object_cnn import ObjectCNN, segments_of
+from trilith.nets.pixel_attention import PixelAttentionNet
 from trilith.nets.pixel_graph import PixelGraphNet
 from trilith.world.actions import DiscreteAbsolute, DiscreteRelative
 from trilith.world.observe.segments import segments
 from trilith.world.scene import SLOTS, Role, Scene, fresh_scene
 from trilith.world.tasks import get_task
 
-MASKS: tuple[Mask, ...] = ("none", "edges", "legal")
+Net = type[PixelGraphNet] | type[PixelAttentionNet]
+BOTH: tuple[Net, ...] = (PixelGraphNet, PixelAttentionNet)
+MASKS: tuple[tuple[Net, Mask], ...] = (
+    (PixelGraphNet, "none"),
+    (PixelGraphNet, "edges"),
+    (PixelGraphNet, "legal"),
+    (PixelAttentionNet, "edges"),
+    (PixelAttentionNet, "legal"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -96,10 +105,10 @@ def noisy(batch: Batch) -> Batch:
     return replace(batch, **noise, memo={"segments": seen})
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_nothing_but_pixels_links_and_mask_reaches_the_values(mask: Mask) -> None:
+@pytest.mark.parametrize(("kind", "mask"), MASKS)
+def test_nothing_but_pixels_links_and_mask_reaches_the_values(kind: Net, mask: Mask) -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), mask == "legal", pictures=True)
-    net = PixelGraphNet(layout, mask, 16)
+    net = kind(layout, mask, 16)
     batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
     other = noisy(batch)
     assert torch.equal(net.q(other), net.q(batch))
@@ -108,19 +117,59 @@ def test_nothing_but_pixels_links_and_mask_reaches_the_values(mask: Mask) -> Non
     torch.testing.assert_close(net.q_at(other, actions), values)
 
 
-@pytest.mark.parametrize("relative", [False, True])
-def test_gradients_reach_the_pixels_weights(relative: bool) -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative() if relative else DiscreteAbsolute(4, 8), False, pictures=True)
-    net = PixelGraphNet(layout, "edges", 16)
+@pytest.mark.parametrize("kind", BOTH)
+def test_what_may_be_chosen_is_no_part_of_the_values(kind: Net) -> None:
+    """Where all may be chosen, what the mask of legal actions allows is worth the same."""
+    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
+    net = kind(layout, "legal", 16)
+    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    assert batch.legal is not None
+    other = replace(batch, legal=torch.ones_like(batch.legal))
+    mask = net.mask(batch)
+    assert not mask.equal(net.mask(other))
+    torch.testing.assert_close(net.q(other)[mask], net.q(batch)[mask])
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_pictures_touching_and_glue_reach_the_values(kind: Net) -> None:
+    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False, pictures=True)
+    net, blank = kind(layout, "edges", 16), kind(layout, "edges", 16, blank=True)
+    blank.load_state_dict(net.state_dict())
+    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    mask = net.mask(batch)
+    for other in (replace(batch, touch=1 - batch.touch, memo={}), replace(batch, glue=1 - batch.glue, memo={})):
+        assert (net.q(other) - net.q(batch))[mask].abs().max() > 1e-6
+    assert (blank.q(batch) - net.q(batch))[mask].abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_blank_pictures_show_nothing(kind: Net) -> None:
+    """Every object and every block has the same values, if none touch: those of scenes with as many objects elsewhere."""
+    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
+    net = kind(layout, "edges", 16, blank=True)
+    one = fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
+    two = fresh_scene([], [(-5, 3.0, 0.7, 0.7), (5, 1.0, 1.4, 0.7)])
+    batch = layout.unpack(observe(layout, [one, two]))
+    first, second = (values[mask] for values, mask in zip(net.q(batch), net.mask(batch), strict=True))
+    torch.testing.assert_close(first, second)
+    torch.testing.assert_close(first.view(-1, net.outputs), first[: net.outputs].expand(len(first) // net.outputs, -1))
+
+
+@pytest.mark.parametrize("form", ["graph", "absolute graph", "attention"])
+def test_gradients_reach_the_pixels_weights(form: str) -> None:
+    codec = DiscreteAbsolute(4, 8) if form == "absolute graph" else DiscreteRelative()
+    layout = Layout.of(get_task("covering_hard"), codec, False, pictures=True)
+    net = (PixelAttentionNet if form == "attention" else PixelGraphNet)(layout, "edges", 16)
     batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 4)]))
     net.q(batch).square().sum().backward()
     assert all(each.grad is not None and each.grad.abs().max() > 0 for each in net.cnn.parameters())
 
 
-def test_the_order_of_segments_does_not_matter_and_colours_do() -> None:
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None:
     """Rows in another order have the same values in that order; a target that is drawn as an obstacle has others."""
     layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
-    net, scene = PixelGraphNet(layout, "edges", 16), fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
+    net, scene = kind(layout, "edges", 16), fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
     order = [*range(SLOTS + 1), SLOTS + 2, SLOTS + 1]
     columns = (each[order] for each in (scene.pose, scene.size, scene.velocity, scene.role, scene.sticky))
     shuffled = Scene(*columns, scene.contact, scene.glue, scene.glue_frame)
@@ -129,6 +178,18 @@ def test_the_order_of_segments_does_not_matter_and_colours_do() -> None:
     values, others, swapped = (net.q(layout.unpack(observe(layout, [each])))[0] for each in (scene, shuffled, replace(scene, role=role)))
     torch.testing.assert_close(others[:, [0, 2, 1]], values, rtol=1e-4, atol=1e-6)
     assert (swapped - values).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_values_of_given_actions_are_those_of_all(kind: Net) -> None:
+    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
+    net = kind(layout, "legal", 16)
+    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    actions, values = net.best(batch)
+    torch.testing.assert_close(net.q_at(batch, actions), values)
+    every, taken = net.q_both(batch, actions, 2)
+    torch.testing.assert_close(taken, values)
+    torch.testing.assert_close(every.flatten(1).gather(1, net.flat(batch[:2], actions[:2])[:, None])[:, 0], values[:2])
 
 
 def test_a_sparse_graph_is_refused_in_one_line() -> None:

@@ -10,6 +10,8 @@ changes there.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -24,73 +26,17 @@ from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
 
 
-class AttentionNet(QNet):
-    """See the module. Knows no edges between objects alone, so the mask `none` is not for it."""
+class KindQNet(QNet):
+    """Values of placing a kind of block by an object, (B, 3, R, outputs). Knows no edges between objects alone: the mask `none` is not
+    for it."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        mask: Mask = "legal",
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        pair: int = 32,
-        decoder: int = 128,
-        place: int = 0,
-    ) -> None:
-        super().__init__(layout, mask)
-        check_attention(layout, mask, place)
-        self.node = nn.Linear(NODE_FEATURES, width)
-        self.pair = nn.Linear(PAIR_FEATURES, pair)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(_Layer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.reference = nn.Linear(width, decoder)
-        self.pooled = nn.Linear(width, decoder, bias=False)
-        self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
-        self.fit = nn.Linear(2, decoder, bias=False)
-        self.hidden = nn.Linear(decoder, decoder)
-        self.out = nn.Linear(decoder, self.outputs)
-        nn.init.zeros_(self.out.bias)
-        self.place = nn.Linear(PLACE_FEATURES, place) if place else None
-        self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
-        self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
-        self.kind_widths: Tensor
-
+    @abstractmethod
     def encode(self, batch: Batch) -> Tensor:
-        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
-        objects, relations = _described(batch)
-        tokens = self.node(objects)
-        pairs = F.relu(self.pair(relations))
-        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, weight, batch)
-        tokens = self.norm(tokens)
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
+        """What `_decode` needs to know of the scenes, one row an object at least; scenes one after another."""
 
-    def _kinds(self, batch: Batch) -> Tensor:
-        """(B, 3, decoder): what the decoder needs to know of each kind of block."""
-        left = batch.left[..., None] / 3
-        widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
-        which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
-        return self.kind(torch.cat([which, left, widths], dim=-1))
-
+    @abstractmethod
     def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
-        block, base = self.kind_widths[kind], batch.size[scene, ref, 0]
-        more = (block - base.clamp(max=MAX_WIDTH)) / SCALE
-        pairs = references.index_select(0, batch.start[scene] + ref) + self._kinds(batch)[scene, kind]
-        pairs = pairs + self.fit(torch.stack([more, more.abs()], dim=-1))
-        hidden = F.relu(self.hidden(F.relu(pairs)))
-        values: Tensor = self.out(hidden)
-        if self.place is None or self.weigh is None:
-            return values
-        # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
-        found = forecast(self.layout, batch.arrays, scene.cpu().numpy(), kind.cpu().numpy(), ref.cpu().numpy())
-        places = F.relu(self.place(_sent(batch, found)))
-        weights = self.weigh(hidden).view(len(hidden), 2, -1)
-        return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
 
     def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
         """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""
@@ -133,6 +79,74 @@ class AttentionNet(QNet):
         return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
 
 
+class AttentionNet(KindQNet):
+    """See the module."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        mask: Mask = "legal",
+        width: int = 64,
+        layers: int = 3,
+        heads: int = 4,
+        pair: int = 32,
+        decoder: int = 128,
+        place: int = 0,
+    ) -> None:
+        super().__init__(layout, mask)
+        check_attention(layout, mask, place)
+        self.node = nn.Linear(NODE_FEATURES, width)
+        self.pair = nn.Linear(PAIR_FEATURES, pair)
+        self.bias = nn.Linear(pair, layers * heads, bias=False)
+        self.heads = heads
+        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.reference = nn.Linear(width, decoder)
+        self.pooled = nn.Linear(width, decoder, bias=False)
+        self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
+        self.fit = nn.Linear(2, decoder, bias=False)
+        self.hidden = nn.Linear(decoder, decoder)
+        self.out = nn.Linear(decoder, self.outputs)
+        nn.init.zeros_(self.out.bias)
+        self.place = nn.Linear(PLACE_FEATURES, place) if place else None
+        self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
+        self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
+        self.kind_widths: Tensor
+
+    def encode(self, batch: Batch) -> Tensor:
+        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
+        objects, relations = _described(batch)
+        tokens = self.node(objects)
+        pairs = F.relu(self.pair(relations))
+        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
+            tokens = layer(tokens, pairs, weight, batch)
+        tokens = self.norm(tokens)
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
+        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
+
+    def _kinds(self, batch: Batch) -> Tensor:
+        """(B, 3, decoder): what the decoder needs to know of each kind of block."""
+        left = batch.left[..., None] / 3
+        widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
+        which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
+        return self.kind(torch.cat([which, left, widths], dim=-1))
+
+    def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+        block, base = self.kind_widths[kind], batch.size[scene, ref, 0]
+        more = (block - base.clamp(max=MAX_WIDTH)) / SCALE
+        pairs = references.index_select(0, batch.start[scene] + ref) + self._kinds(batch)[scene, kind]
+        pairs = pairs + self.fit(torch.stack([more, more.abs()], dim=-1))
+        hidden = F.relu(self.hidden(F.relu(pairs)))
+        values: Tensor = self.out(hidden)
+        if self.place is None or self.weigh is None:
+            return values
+        # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
+        found = forecast(self.layout, batch.arrays, scene.cpu().numpy(), kind.cpu().numpy(), ref.cpu().numpy())
+        places = F.relu(self.place(_sent(batch, found)))
+        weights = self.weigh(hidden).view(len(hidden), 2, -1)
+        return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
+
+
 def _described(batch: Batch) -> tuple[Tensor, Tensor]:
     """(n, 19) and (p, 18): what `describe` says of the objects and pairs of a batch.
 
@@ -151,7 +165,7 @@ def _sent(batch: Batch, array: Floats32) -> Tensor:
     return batch.send(torch.from_numpy(array).clone())
 
 
-class _Layer(nn.Module):
+class AttentionLayer(nn.Module):
     """Attention and a small MLP, each behind a norm and beside a residual."""
 
     def __init__(self, width: int, heads: int, pair: int) -> None:

@@ -18,29 +18,37 @@ class NetConfig:
     """The network that values actions."""
 
     network: str = "attention"
-    """attention (over objects, ours), graph (the paper's graph network), or pixels (the same over a segmented image an object)."""
+    """attention (over objects, ours), graph (the paper's graph network), or, with a segmented image for each object and nothing else of
+    it, pixel-attention (ours) or pixels (the paper's)."""
     width: int = 64
     """Units of every hidden layer; of a token in the attention network."""
     layers: int = 3
-    """Attention: number of layers."""
+    """Attention, also from pixels: number of layers."""
     heads: int = 4
-    """Attention: heads of a layer."""
+    """Attention, also from pixels: heads of a layer."""
     pair: int = 32
-    """Attention: units for how two objects lie to each other."""
+    """Attention, also from pixels: units for how two objects lie to each other."""
     decoder: int = 128
-    """Attention: units of the decoder's hidden layers."""
+    """Attention, also from pixels: units of the decoder's hidden layers."""
     place: int = 0
     """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
     recurrent: int = 3
     """Graph and pixels: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse"] = "full"
     """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+    blank: bool = False
+    """From pixels: show empty pictures instead, to see what is learnt without them."""
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, place=0, recurrent=1)
         check_most(self, width=2**16, pair=2**16, decoder=2**16, place=2**16, layers=1000, recurrent=1000)  # a card may claim anything
-        if self.network == "attention" and self.width % self.heads:
+        if self.network in ("attention", "pixel-attention") and self.width % self.heads:
             raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
+
+    @property
+    def pictures(self) -> bool:
+        """Whether it sees segmented images."""
+        return self.network in ("pixels", "pixel-attention")
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,17 @@ from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import Layout
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.graph import GraphNet
+from trilith.nets.pixel_attention import PixelAttentionNet
 from trilith.nets.pixel_graph import PixelGraphNet
 from trilith.nets.qnet import QNet
 
 NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
     "attention": lambda layout, mask, net: AttentionNet(layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place),
     "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
-    "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
+    "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),
+    "pixel-attention": lambda layout, mask, net: PixelAttentionNet(
+        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.blank
+    ),
 }
 
 

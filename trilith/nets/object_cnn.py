@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from trilith.nets.batch import Batch
 from trilith.nets.cnn import convolution, pool
 from trilith.world.observe.image import COORDINATES, PIXELS
-from trilith.world.observe.raster import TILE, windows
+from trilith.world.observe.raster import LEAST, TILE, windows
 from trilith.world.observe.segments import CHANNELS
 
 LAYERS = (8, 16, 8)
@@ -100,11 +100,19 @@ def _segments(batch: Batch) -> Segments:
     return Segments(sizes, batch.send(torch.tensor([place[name] for name in names])))
 
 
-class ObjectCNN(nn.Module):
-    """Features of segmented images."""
+def no_segments(batch: Batch) -> Segments:
+    """The same if nothing were seen of any object."""
+    empty = Windows(torch.zeros(1, _COLOURS, LEAST, LEAST), *torch.zeros(2, 1, dtype=torch.int64))
+    count = int(batch.host.available.sum() + batch.host.present.sum())
+    return Segments([Windows(*(batch.send(each) for each in empty))], batch.send(torch.zeros(count, dtype=torch.int64)))
 
-    def __init__(self) -> None:
+
+class ObjectCNN(nn.Module):
+    """Features of segmented images; if `blank`, of empty ones."""
+
+    def __init__(self, blank: bool = False) -> None:
         super().__init__()
+        self.blank = blank
         self.layers = nn.ModuleList(convolution(a, b) for a, b in zip((CHANNELS, *LAYERS), LAYERS, strict=False))
         side = PIXELS >> len(LAYERS)
         self.hidden = nn.Linear(side * side * LAYERS[-1], HIDDEN)
@@ -120,7 +128,7 @@ class ObjectCNN(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """(V, 32): of each scene the available blocks, then the other objects."""
-        segments = segments_of(batch)
+        segments = no_segments(batch) if self.blank else segments_of(batch)
         maps = self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))

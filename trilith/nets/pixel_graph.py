@@ -19,14 +19,20 @@ class PixelGraphNet(GraphNet):
     """
 
     def __init__(
-        self, layout: Layout, mask: Mask = "none", width: int = 64, recurrent: int = 3, connectivity: Connectivity = "full"
+        self,
+        layout: Layout,
+        mask: Mask = "none",
+        width: int = 64,
+        recurrent: int = 3,
+        connectivity: Connectivity = "full",
+        blank: bool = False,
     ) -> None:
         super().__init__(layout, mask, width, recurrent, connectivity, PIXEL_FEATURES)
         if connectivity != "full":
             raise ValueError(
                 "the sparse graph is made from what objects are, which the network pixels does not see: choose connectivity full"
             )
-        self.cnn = ObjectCNN()
+        self.cnn = ObjectCNN(blank)
 
     def packed(self, batch: Batch) -> Packed:
         return replace(super().packed(batch), nodes=self.cnn(batch))

@@ -151,8 +151,9 @@ CNN_GN_DQN = replace(PAPER, net=replace(PAPER.net, network="pixels"))
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
 """The paper's agent CNN-GN-DQN-MCTS."""
 
-FAST_PIXELS = replace(FAST, net=CNN_GN_DQN.net)
-"""`fast`, but it sees segmented images: what it has of `fast` are demonstrations, the mask of legal actions, and how it learns."""
+FAST_PIXELS = replace(FAST, net=NetConfig(network="pixel-attention"))
+"""`fast`, but all it sees of an object is its segmented image: attention, demonstrations, the mask of legal actions and how it learns
+are those of `fast`; geometry and what is known of places are not."""
 
 _PAPER_RUN = {"curriculum": {"steps": 40_000, "hardest_share": 0.0}}
 """Levels raised as printed; all reached alike likely is ours, as the paper does not say."""
@@ -166,7 +167,7 @@ ALGORITHM = Algorithm(
         Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as paper, actors search with ten simulations a decision", _PAPER_RUN),
         Recipe("cnn-gn-dqn", CNN_GN_DQN, "CNN-GN-DQN of the paper: as paper, from segmented images", _PAPER_RUN),
         Recipe("cnn-gn-dqn-mcts", CNN_GN_DQN_MCTS, "CNN-GN-DQN-MCTS of the paper: as gn-dqn-mcts, from segmented images", _PAPER_RUN),
-        Recipe("fast-pixels", FAST_PIXELS, "ours: the network of cnn-gn-dqn, learnt as fast learns, with its demonstrations and mask"),
+        Recipe("fast-pixels", FAST_PIXELS, "ours: as fast, from segmented images and nothing else of an object"),
         Recipe("save", SAVE, "ours after Hamrick et al. 2020: as fast, actors search and the network learns what they find"),
     ),
     policy="trilith.agents.dqn.policy:DQNPolicy",

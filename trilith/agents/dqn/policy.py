@@ -37,7 +37,7 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     codec = make_discrete(config.actions, offsets=config.offsets, heights=heights, widths=widths)
     if config.mask == "legal" and not codec.relative:
         raise ValueError(f"the mask legal is for relative actions: choose mask none or edges for {config.actions} ones")
-    return Layout.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.network == "pixels")
+    return Layout.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures)
 
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
