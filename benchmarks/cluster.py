@@ -28,7 +28,8 @@ from tyro.conf import Positional
 
 from trilith.agents.dqn.config import FAST, SAVE, DQNConfig
 from trilith.agents.dqn.policy import Exploration
-from trilith.support.cluster import Cluster, Pool
+from trilith.support.cluster import Cluster
+from trilith.support.cluster_pool import Pool
 from trilith.support.processes import limit_threads
 from trilith.training.actor import PlayRequest, Request, Result, collect
 from trilith.training.config import TrainConfig

@@ -24,7 +24,9 @@ from training.tiny import AGENT, policy, request
 
 from trilith.evaluation.evaluate import evaluate
 from trilith.support import cluster as support
-from trilith.support.cluster import Cluster, Pool
+from trilith.support import cluster_pool
+from trilith.support.cluster import Cluster
+from trilith.support.cluster_pool import Pool
 from trilith.training import checkpoint
 from trilith.training.actor import collect
 from trilith.training.config import TrainConfig, run_config
@@ -93,17 +95,17 @@ def cluster(nodes: Nodes) -> Cluster:
     return found
 
 
-def answers(pool: Any, count: int, seconds: float = 60) -> list[Any]:
+def answers(pool: Any, count: int, seconds: float = 180) -> list[Any]:
     """The next answers, and a little longer, in case there are more."""
     found: list[Any] = []
     until = time.monotonic() + seconds
     while len(found) < count:
-        assert time.monotonic() < until, "no answer"
+        assert time.monotonic() < until, getattr(pool, "deaths", None) or getattr(pool, "notes", None)
         found += pool.receive(timeout=0.5)
     return found + pool.receive(timeout=0.3)
 
 
-def until(pool: Any, met: Callable[[], bool], seconds: float = 60) -> list[Any]:
+def until(pool: Any, met: Callable[[], bool], seconds: float = 180) -> list[Any]:
     """Receives until something is so."""
     end, found = time.monotonic() + seconds, []
     while not met():
@@ -169,7 +171,7 @@ def test_a_result_that_comes_late_is_taken_and_the_second_attempt_dropped(cluste
         os.kill(stopped.pid, signal.SIGSTOP)
         for number in range(2):
             pool.send(number, 0.1)
-        monkeypatch.setattr(support, "STALL_SECONDS", 1.0)
+        monkeypatch.setattr(cluster_pool, "STALL_SECONDS", 1.0)
         monkeypatch.setattr(cluster.ray, "kill", lambda handle: None)  # as if its node could not be reached
         time.sleep(1.1)
         found = pool.receive(timeout=0.2)

@@ -29,7 +29,8 @@ from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
-from trilith.support.cluster import Cluster, Pool
+from trilith.support.cluster import Cluster
+from trilith.support.cluster_pool import Pool
 from trilith.support.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
 from trilith.support.workers import Work, spread
 from trilith.world.episode import REASONS, Reason, forfeits, physics_from_json

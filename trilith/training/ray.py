@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from trilith.agents.base import Weights
-from trilith.support.cluster import Cluster, Pool
+from trilith.support.cluster import Cluster
+from trilith.support.cluster_pool import Pool
 from trilith.support.workers import Work
 from trilith.training.actor import Request, Result, collect
 from trilith.training.local import PolicySpec
