@@ -105,7 +105,7 @@ def played(learner: RS0Learner, task: str = "covering_hard", episodes: int = 30)
 
 
 @pytest.mark.parametrize("components", [1, 3])
-@pytest.mark.parametrize("encoder", ["mlp", "gn"])
+@pytest.mark.parametrize("encoder", ["mlp", "gn", "attention"])
 def test_gradients_reach_the_encoder_from_both_heads_and_the_policy_leaves_the_critic_as_it_is(encoder: str, components: int) -> None:
     torch.set_num_threads(1)
     net = replace(SMALL.net, encoder=encoder, graph=8)  # type: ignore[arg-type]

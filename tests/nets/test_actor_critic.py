@@ -1,6 +1,7 @@
 """Networks of actors and critics: they see what the environment shows, and each reads it in its own way."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from worlds import mirrored
 
-from trilith.nets.actor_critic import ENCODERS, ActorCritic, make_actor_critic
+from trilith.agents.rs0.mixture import Head
+from trilith.nets.actor_critic import ENCODERS, POINTING, ActorCritic, make_actor_critic
 from trilith.nets.cnn import pixels, pool
 from trilith.nets.config import EncoderConfig
+from trilith.nets.pointing import PointingActor
 from trilith.nets.relation import RelationEncoder
 from trilith.nets.rows import ROW_FEATURES, longest, rows
 from trilith.world.observe.image import image
@@ -22,6 +25,7 @@ from trilith.world.scene import FLOOR, Role, Scene
 from trilith.world.tasks import TASKS, get_task
 
 ACTIONS, OUTPUTS = 5, 10
+POINTING_HEAD = Head(ACTIONS, components=1, scale=0.5, min_scale=0.2, pointing=True)
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 LISTS = ["mlp", "rnn"]
 """Encoders that read lists of objects."""
@@ -45,9 +49,21 @@ def scenes_of(task: str, count: int, level: str = "all") -> list[Scene]:
     return [state.scene for state in states(task, count, level=level)]
 
 
+def policy_of(net: ActorCritic, seen: Any) -> Tensor:
+    """(B, outputs): what the actor says of states seen. Of one that points, whose outputs are as many as there is to choose from, in
+    the order of objects: what weights say of each way to choose and glue, all together, whatever the order."""
+    raw = net.policy(seen)
+    if not isinstance(net.actor, PointingActor):
+        return raw
+    mixture = POINTING_HEAD.mixture(raw)
+    grid = torch.cartesian_prod(*([torch.tensor([-0.8, 0.1, 0.7])] * 2), torch.tensor([-0.9, -0.5]), torch.tensor([-0.3, 0.4]))
+    actions = torch.cat([grid, torch.ones(len(grid), 1)], dim=1)[None].expand(len(raw), -1, -1).to(raw.device)
+    return mixture.log_density(actions)
+
+
 def outputs(net: ActorCritic, scenes: list[Scene], actions: Tensor) -> tuple[Tensor, Tensor]:
     seen = net.see(net.batch(net.layout.pack(scenes)))
-    return net.policy(seen), net.value(seen, actions)
+    return policy_of(net, seen), net.value(seen, actions)
 
 
 def reordered(scene: Scene, order: np.ndarray) -> Scene:
@@ -68,7 +84,8 @@ def shuffled(scene: Scene, rng: np.random.Generator) -> Scene:
 def test_every_encoder_has_a_policy_and_values(encoder: str, task: str) -> None:
     net, scenes = make(encoder, task), scenes_of(task, 5)
     policy, values = outputs(net, scenes, torch.randn(5, 3, ACTIONS))
-    assert policy.shape == (5, OUTPUTS)
+    assert policy.shape[0] == 5
+    assert policy.shape[1] == OUTPUTS or encoder in POINTING
     assert values.shape == (5, 3)
     assert policy.isfinite().all()
     assert values.isfinite().all()
@@ -132,13 +149,13 @@ def test_a_scene_is_seen_alike_whatever_else_is_in_the_batch(encoder: str) -> No
             torch.testing.assert_close(one[0], all_[i], **CLOSE)
 
 
-@pytest.mark.parametrize("encoder", ["mlp", "rnn", "gn"])
+@pytest.mark.parametrize("encoder", ["mlp", "rnn", "gn", "attention"])
 def test_the_order_of_objects_matters_to_lists_and_not_to_graphs(encoder: str) -> None:
     net, scenes, actions = make(encoder), scenes_of("silhouette", 6, "hardest"), torch.randn(6, 1, ACTIONS)
     rng = np.random.default_rng(0)
     before, after = (outputs(net, each, actions) for each in (scenes, [shuffled(scene, rng) for scene in scenes]))
     for one, other in zip(before, after, strict=True):
-        if encoder != "gn":
+        if encoder in LISTS:
             assert (one - other).abs().amax(dim=1).min() > 1e-5
         else:
             torch.testing.assert_close(one, other, **CLOSE)
@@ -151,9 +168,9 @@ def test_mirrored_records_are_the_records_of_the_mirrored_scene(encoder: str, ta
     mirror = np.arange(8) % 3 > 0
     seen = net.see(net.batch(net.layout.pack(scenes), mirror))
     expected = outputs(net, [mirrored(scene) if yes else scene for scene, yes in zip(scenes, mirror, strict=True)], actions)
-    for one, other in zip((net.policy(seen), net.value(seen, actions)), expected, strict=True):
+    for one, other in zip((policy_of(net, seen), net.value(seen, actions)), expected, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
-    assert (net.policy(seen) - outputs(net, scenes, actions)[0]).abs().amax(dim=1)[torch.from_numpy(mirror)].min() > 1e-6
+    assert (policy_of(net, seen) - outputs(net, scenes, actions)[0]).abs().amax(dim=1)[torch.from_numpy(mirror)].min() > 1e-6
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -78,6 +78,17 @@ def test_it_resumes_bit_for_bit_and_its_weights_build(ratio: float | None, tmp_p
     assert len({json.dumps(result["worst"]) for result in results}) == 3
 
 
+def test_a_policy_that_points_and_its_demonstrations_resume_bit_for_bit(tmp_path: Path) -> None:
+    fast = replace(recipe_config("fast-rs0").agent, batch=4, first_demonstrations=8, min_replay=20, replay_mb=0.3)
+    train(config(tmp_path / "whole", steps=12, agent=fast, evaluate_scenes=0), screen=False)
+    train(config(tmp_path / "parts", steps=5, agent=fast, evaluate_scenes=0), screen=False)
+    resume(replace(run_config(tmp_path / "parts"), steps=12), screen=False)
+    (arrays, facts), (arrays2, facts2) = kept(tmp_path / "whole"), kept(tmp_path / "parts")
+    assert facts == facts2
+    assert int(arrays["shown.added"]) > 0
+    assert all(array.tobytes() == arrays2[name].tobytes() for name, array in arrays.items())
+
+
 def test_it_learns_from_demonstrations_with_an_actor_process(tmp_path: Path) -> None:
     agent = replace(AGENT, first_demonstrations=2, demonstrations=0.01, clone=1.0, imitate=1.0, mirror=True, candidates=2, legal=0.2)
     train(config(tmp_path, steps=15, actors=1, agent=agent, evaluate_scenes=0), screen=False)

@@ -14,6 +14,7 @@ from trilith.nets.cnn import CNNEncoder
 from trilith.nets.config import EncoderConfig
 from trilith.nets.graph_core import GraphCore, GraphEncoder
 from trilith.nets.mlp import MLPCore, MLPEncoder
+from trilith.nets.pointing import PointedCritic, PointingActor, TokenEncoder
 from trilith.nets.relation import RelationEncoder
 from trilith.nets.rnn import RNNEncoder
 from trilith.nets.rows import longest
@@ -90,6 +91,8 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
     rows = SceneLayout.rows_of(task, beyond)
     layout = SceneLayout(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
     encoder = ENCODERS[config.encoder](config, task)
+    if config.encoder in POINTING:
+        return ActorCritic(layout, encoder, PointingActor(actions), PointedCritic(actions))
     return ActorCritic(layout, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
 
 
@@ -107,7 +110,10 @@ ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
     "cnn": lambda config, task: CNNEncoder(config.embedding),
     "cnn-rn": lambda config, task: RelationEncoder(config.embedding),
     "gn": lambda config, task: GraphEncoder(config.graph),
+    "attention": lambda config, task: TokenEncoder(),
 }
 """Pre-processors by their names: a new one is a file in this room and a line here."""
+POINTING = ("attention",)
+"""Those with a policy that points at objects, of as many components as there are to choose from."""
 IMAGES = ("cnn", "cnn-rn")
 """Those that see an image."""

@@ -11,6 +11,7 @@ changes there.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -115,12 +116,7 @@ class AttentionNet(KindQNet):
 
     def encode(self, batch: Batch) -> Tensor:
         """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
-        objects, relations = _described(batch)
-        tokens = self.node(objects)
-        pairs = F.relu(self.pair(relations))
-        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, weight, batch)
-        tokens = self.norm(tokens)
+        tokens = tokens_of(self, batch)
         pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
         return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
 
@@ -145,6 +141,17 @@ class AttentionNet(KindQNet):
         places = F.relu(self.place(_sent(batch, found)))
         weights = self.weigh(hidden).view(len(hidden), 2, -1)
         return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
+
+
+def tokens_of(net: Any, batch: Batch) -> Tensor:
+    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `AttentionNet` does."""
+    objects, relations = _described(batch)
+    tokens = net.node(objects)
+    pairs = F.relu(net.pair(relations))
+    for layer, weight in zip(net.layers, net.bias.weight.split(net.heads), strict=True):
+        tokens = layer(tokens, pairs, weight, batch)
+    normed: Tensor = net.norm(tokens)
+    return normed
 
 
 def _described(batch: Batch) -> tuple[Tensor, Tensor]:

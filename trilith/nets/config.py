@@ -55,8 +55,9 @@ class NetConfig:
 class EncoderConfig:
     """The network of an actor-critic: what it sees of a state, and its sizes, by default the paper's (§C.1, §C.2)."""
 
-    encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn"], arg(prefix_name=False)] = "gn"
-    """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), or gn (a graph)."""
+    encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn", "attention"], arg(prefix_name=False)] = "gn"
+    """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or
+    attention (over objects, at which the policy points; ours)."""
     features: int = 100
     """mlp: features that the list is normalised into."""
     embedding: int = 256

@@ -63,7 +63,7 @@ class RS0Config:
     min_scale: float = 0.02
     """Ours: the least that it can be."""
     components: int = 1
-    """Gaussians that the policy is a mixture of; the paper's is one."""
+    """Gaussians that the policy is a mixture of; the paper's is one. The encoder attention has six for each kind of block and object."""
     candidates: int = 0
     """Ours: actions that an agent draws, beside the means of all components, to take the one that the critic values most; 0: it takes the
     mean of the likeliest component."""
@@ -106,18 +106,19 @@ def _paper(encoder: Any) -> RS0Config:
 
 
 FAST = RS0Config(
-    net=EncoderConfig(encoder="gn"),
+    net=EncoderConfig(encoder="attention"),
     components=8,
-    samples=4,
-    candidates=8,
-    batch=32,
+    samples=2,
+    batch=16,
+    ratio=0.25,
     learning_rate=5e-4,
     warmup=200,
+    decay_steps=30_000,
     target_rate=0.01,
     act_with_target=True,
     mirror=True,
     first_demonstrations=16,
-    demonstrations=0.03,
+    demonstrations=0.06,
     min_replay=200,
     demonstration_share=0.5,
     clone=1.0,
@@ -142,7 +143,12 @@ ALGORITHM = Algorithm(
         Recipe("cnn-rs0", _paper("cnn"), "CNN-RS0 of the paper: from images", _PAPER_RUN),
         Recipe("mlp-rs0", _paper("mlp"), "the MLP agent of the paper's appendix: a padded list of objects", _PAPER_RUN),
         Recipe("cnn-rn-rs0", _paper("cnn-rn"), "the CNN-RN agent of the paper's appendix: images and a relation network", _PAPER_RUN),
-        Recipe("fast-rs0", FAST, "ours: a mixture of Gaussians, demonstrations of the planner, imitation of what went well", _FAST_RUN),
+        Recipe(
+            "fast-rs0",
+            FAST,
+            "ours: a mixture of Gaussians that points at objects, demonstrations of the planner, imitation of what went well",
+            _FAST_RUN,
+        ),
     ),
     policy="trilith.agents.rs0.policy:RS0Policy",
     learner="trilith.agents.rs0.learner:RS0Learner",

@@ -59,6 +59,8 @@ class Head:
     scale: float
     """Standard deviation where the raw output is 0."""
     min_scale: float
+    pointing: bool = False
+    """Whether there are as many components as there are to choose from, each with means that are already where it points."""
 
     @property
     def outputs(self) -> int:
@@ -67,9 +69,12 @@ class Head:
 
     def mixture(self, raw: Tensor) -> Mixture:
         """The mixture of raw outputs (B, outputs)."""
-        m, a = self.components, self.actions
+        a = self.actions
+        m = raw.shape[1] // (2 * a + 1) if self.pointing else self.components
         mean, scale, weight = raw.split([m * a, m * a, raw.shape[1] - 2 * m * a], dim=1)
-        mean = mean.reshape(-1, m, a) + torch.from_numpy(self._apart()).to(raw.device)
+        mean = mean.reshape(-1, m, a)
+        if not self.pointing:
+            mean = mean + torch.from_numpy(self._apart()).to(raw.device)
         share = (self.scale - self.min_scale) / (MAX_SCALE - self.min_scale)
         scale = self.min_scale + (MAX_SCALE - self.min_scale) * torch.sigmoid(scale.reshape(-1, m, a) + log(share / (1 - share)))
         return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)

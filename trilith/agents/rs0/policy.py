@@ -15,7 +15,7 @@ from trilith.agents.chance import LegalAgent
 from trilith.agents.parameters import load_parameters, parameters_of
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
-from trilith.nets.actor_critic import ActorCritic, make_actor_critic
+from trilith.nets.actor_critic import POINTING, ActorCritic, make_actor_critic
 from trilith.nets.device import pick_device
 from trilith.world.actions import Continuous, make_codec
 from trilith.world.episode import State
@@ -41,7 +41,7 @@ def make_continuous(config: RS0Config) -> Continuous:
 
 def make_head(config: RS0Config) -> Head:
     """What the outputs of a network mean to the policy of a config."""
-    return Head(make_continuous(config).length, config.components, config.scale, config.min_scale)
+    return Head(make_continuous(config).length, config.components, config.scale, config.min_scale, config.net.encoder in POINTING)
 
 
 class Exploration(NamedTuple):
