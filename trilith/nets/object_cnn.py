@@ -30,6 +30,8 @@ PIXEL_FEATURES = 32
 """Features of an object."""
 _FRAME = TILE
 """Places around a map: no window reaches further beyond it."""
+_FEW = 4.0
+"""Square root of 64 places of the last map over those, about four, that an object is seen in."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
 _PADDING = ((1, 2), (2, 1), (1, 1))
@@ -117,14 +119,21 @@ class ObjectCNN(nn.Module):
         side = PIXELS >> len(LAYERS)
         self.hidden = nn.Linear(side * side * LAYERS[-1], HIDDEN)
         self.out = nn.Linear(HIDDEN, PIXEL_FEATURES)
-        for part in (*self.layers, self.hidden, self.out):
-            # Larger than torch's own, by which little of a picture is left after five layers: an object fills few of its pixels.
-            nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
-            nn.init.zeros_(part.bias)
         empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.from_numpy(COORDINATES.copy()).permute(2, 0, 1)])
         self.register_buffer("empty", empty[None], persistent=False)
         self.empty: Tensor
         self._known: tuple[list[tuple[int, int]], list[Maps]] | None = None
+        self._start()
+
+    @torch.no_grad()
+    def _start(self) -> None:
+        """First weights by which objects differ as much as inputs of a network should. With the usual ones most of a feature is what the
+        coordinates add to it, the same for all objects, and many features are 0 for all."""
+        for part in (*self.layers, self.hidden, self.out):
+            nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
+            nn.init.zeros_(part.bias)
+        self.hidden.weight *= _FEW  # of its inputs few see the object
+        self.hidden.bias -= self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten())  # so an empty picture comes out as 0
 
     def forward(self, batch: Batch) -> Tensor:
         """(V, 32): of each scene the available blocks, then the other objects."""
