@@ -16,6 +16,7 @@ from trilith.nets.config import Mask
 from trilith.nets.object_cnn import ObjectCNN, segments_of
 from trilith.nets.pixel_attention import PixelAttentionNet
 from trilith.nets.pixel_graph import PixelGraphNet
+from trilith.nets.windows import add_to_map, add_to_map_plain, pool_added, pool_added_plain
 from trilith.world.actions import DiscreteAbsolute, DiscreteRelative
 from trilith.world.observe.segments import segments
 from trilith.world.scene import SLOTS, Role, Scene, fresh_scene
@@ -90,6 +91,23 @@ def test_windows_that_are_the_same_are_computed_once() -> None:
     once, twice = (segments_of(drawn([scene] * n)) for n in (1, 2))
     assert sum(len(each.top) for each in once.sizes) == sum(len(each.top) for each in twice.sizes)
     assert twice.which.tolist() == once.which.tolist() * 2
+
+
+@pytest.mark.parametrize("reach", [(1, 2), (2, 1), (1, 1)])
+def test_compiled_pools_of_windows_are_those_of_tensors(reach: tuple[int, int]) -> None:
+    """Values and gradients, of windows that lie across every border, in corners and on the whole map."""
+    side, pad = 16, reach[0]
+    at = torch.tensor([-4, 0, 4, side - 4, side]) + pad  # so that pools begin at even places
+    top, left = (each.flatten() for each in torch.meshgrid(at, at, indexing="ij"))
+    given = [torch.randn(shape, requires_grad=True) for shape in ((len(top), 3, 8, 6), (1, 3, side, side), (1, 3, side // 2, side // 2))]
+    added, down, across = pool_added(*given, top, left, reach)
+    plain = pool_added_plain(*given, top - pad, left - pad, *added.shape[2:], reach)
+    whole, plain_whole = add_to_map(added, given[2], down, across), add_to_map_plain(plain, given[2], down, across)
+    torch.testing.assert_close(added, plain)
+    torch.testing.assert_close(whole, plain_whole)
+    pull = torch.randn_like(whole)
+    for one, other in zip(*(torch.autograd.grad((each * pull).sum(), given) for each in (whole, plain_whole)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 def noisy(batch: Batch) -> Batch:

@@ -19,8 +19,9 @@ from torch.nn import functional as F
 
 from trilith.nets.batch import Batch
 from trilith.nets.cnn import convolution, pool
+from trilith.nets.windows import add_to_map, pool_added
 from trilith.world.observe.image import COORDINATES, PIXELS
-from trilith.world.observe.raster import LEAST, TILE, windows
+from trilith.world.observe.raster import LEAST, windows
 from trilith.world.observe.segments import CHANNELS
 
 LAYERS = (8, 16, 8)
@@ -28,13 +29,11 @@ LAYERS = (8, 16, 8)
 HIDDEN = 64
 PIXEL_FEATURES = 32
 """Features of an object."""
-_FRAME = TILE
-"""Places around a map: no window reaches further beyond it."""
 _FEW = 4.0
 """Square root of 64 places of the last map over those, about four, that an object is seen in."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
-_PADDING = ((1, 2), (2, 1), (1, 1))
+_REACH = ((1, 2), (2, 1), (1, 1))
 """How many more places each layer's pool looks at before and after those that its convolution adds something to: all that reach them."""
 
 
@@ -42,11 +41,9 @@ class Maps(NamedTuple):
     """What a layer gives for a picture with nothing in it."""
 
     convolved: Tensor
-    """(s + 16, s + 16, C): after the convolution, in a frame of what a pool never picks."""
-    framed: Tensor
-    """(s / 2 + 16, s / 2 + 16, C): after the pool, in a frame of 0."""
+    """(1, C, s, s): after the convolution."""
     pooled: Tensor
-    """(1, C, s / 2, s / 2): the same without the frame."""
+    """(1, C, s / 2, s / 2): after the pool."""
 
 
 class Windows(NamedTuple):
@@ -132,8 +129,8 @@ class ObjectCNN(nn.Module):
         for part in (*self.layers, self.hidden, self.out):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
             nn.init.zeros_(part.bias)
-        self.hidden.weight *= _FEW  # of its inputs few see the object
-        self.hidden.bias -= self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten())  # so an empty picture comes out as 0
+        self.hidden.weight.mul_(_FEW)  # of its inputs few see the object
+        self.hidden.bias.sub_(self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten()))  # so an empty picture comes out as 0
 
     def forward(self, batch: Batch) -> Tensor:
         """(V, 32): of each scene the available blocks, then the other objects."""
@@ -158,7 +155,7 @@ class ObjectCNN(nn.Module):
         for layer in self.layers:
             convolved = layer(x)
             x = pool(convolved)
-            maps.append(Maps(_framed(convolved, -torch.inf), _framed(x, 0.0), x))
+            maps.append(Maps(convolved, x))
         return maps
 
     def window(self, given: Windows, maps: list[Maps]) -> Tensor:
@@ -168,44 +165,8 @@ class ObjectCNN(nn.Module):
         sum, without the fixed pool, is what it adds to the next input.
         """
         added, top, left = given.colours, given.top, given.left
-        for layer, (convolved, framed, pooled), (pad, pad_after) in zip(self.layers, maps, _PADDING, strict=True):
+        for layer, (convolved, pooled), reach in zip(self.layers, maps, _REACH, strict=True):
             assert isinstance(layer, nn.Conv2d)
-            weight = layer.weight[:, : added.shape[1]]
-            grown = F.conv2d(added, weight, padding=2)  # one more on each side than it was given
-            tall, wide = grown.shape[2] + pad + pad_after, grown.shape[3] + pad + pad_after
-            start, along = top - 1 - pad, left - 1 - pad  # even, as windows begin at multiples of 8
-            whole = _cut(convolved, start, along, tall, wide) + F.pad(grown, (pad, pad_after, pad, pad_after))
-            new = F.max_pool2d(whole, 3, stride=2)
-            top, left = start // 2, along // 2
-            inside = _inside(top, new.shape[2], pooled.shape[2])[:, :, None] & _inside(left, new.shape[3], pooled.shape[3])[:, None]
-            fixed = _cut(framed, top, left, new.shape[2], new.shape[3])
-            added = torch.where(inside[:, None], new - fixed, 0.0)
-        return pooled + _paste(added, top, left, pooled.shape[2])
-
-
-def _inside(first: Tensor, count: int, side: int) -> Tensor:
-    """(n, count) bool: which places from `first` (n,) on are within a picture."""
-    at = first[:, None] + torch.arange(count, device=first.device)
-    return (at >= 0) & (at < side)
-
-
-def _framed(fixed: Tensor, outside: float) -> Tensor:
-    """(s + 16, s + 16, C): a map (1, C, s, s) with a frame of what is outside it, channels last."""
-    return F.pad(fixed[0], (_FRAME,) * 4, value=outside).permute(1, 2, 0).contiguous()
-
-
-def _cut(framed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int) -> Tensor:
-    """(n, C, tall, wide): parts of a map with its frame that begin at `top` and `left` (n,) of the map."""
-    rows = top[:, None] + _FRAME + torch.arange(tall, device=top.device)
-    columns = left[:, None] + _FRAME + torch.arange(wide, device=top.device)
-    flat = rows[:, :, None] * framed.shape[1] + columns[:, None]
-    return framed.flatten(0, 1).index_select(0, flat.flatten()).view(*flat.shape, -1).permute(0, 3, 1, 2)
-
-
-def _paste(parts: Tensor, top: Tensor, left: Tensor, side: int) -> Tensor:
-    """(n, C, side, side): parts (n, C, h, w) where they belong in a map that is 0; they are 0 where they are outside it."""
-    n, channels, h, w = parts.shape
-    rows = (top[:, None] + torch.arange(h, device=top.device)).clamp(0, side - 1)
-    columns = (left[:, None] + torch.arange(w, device=top.device)).clamp(0, side - 1)
-    flat = (rows[:, :, None] * side + columns[:, None]).flatten(1)[:, None].expand(-1, channels, -1)
-    return parts.new_zeros(n, channels, side * side).scatter_add(2, flat, parts.reshape(n, channels, -1)).view(n, channels, side, side)
+            grown = F.conv2d(added, layer.weight[:, : added.shape[1]], padding=2)  # one more on each side than it was given
+            added, top, left = pool_added(grown, convolved, pooled, top - 1, left - 1, reach)
+        return add_to_map(added, pooled, top, left)

@@ -151,9 +151,9 @@ CNN_GN_DQN = replace(PAPER, net=replace(PAPER.net, network="pixels"))
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
 """The paper's agent CNN-GN-DQN-MCTS."""
 
-FAST_PIXELS = replace(FAST, net=NetConfig(network="pixel-attention"))
+FAST_PIXELS = replace(FAST, net=NetConfig(network="pixel-attention"), learning_rate=1e-3)
 """`fast`, but all it sees of an object is its segmented image: attention, demonstrations, the mask of legal actions and how it learns
-are those of `fast`; geometry and what is known of places are not."""
+are those of `fast`; geometry and what is known of places are not. It learns more slowly, and faster with twice the learning rate."""
 
 _PAPER_RUN = {"curriculum": {"steps": 40_000, "hardest_share": 0.0}}
 """Levels raised as printed; all reached alike likely is ours, as the paper does not say."""
