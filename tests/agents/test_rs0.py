@@ -16,11 +16,13 @@ from trilith.agents.rs0.learner import RS0Learner, Sequences, paper_epsilon
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
 from trilith.agents.rs0.policy import Exploration, RS0Policy
 from trilith.agents.rs0.retrace import retrace
+from trilith.nets.cnn import pixels
 from trilith.nets.config import EncoderConfig
 from trilith.support.config import from_json, to_json
 from trilith.training.actor import PlayRequest, collect
 from trilith.world.episode import start
-from trilith.world.scene import fresh_scene
+from trilith.world.observe.image import image
+from trilith.world.scene import Scene, fresh_scene
 
 SMALL = RS0Config(net=EncoderConfig(encoder="mlp", width=32, layers=2, features=16), batch=8, min_replay=20, replay_mb=0.5)
 
@@ -228,6 +230,28 @@ def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_nothing_new_come
     for episode in episodes:
         tied.add(episode)
     assert tied.owed() == pytest.approx(0.5 * (sum(len(each.steps) for each in episodes) - 10))
+
+
+def test_images_of_the_replay_are_those_of_the_environment() -> None:
+    """Through all that a state goes through: the actor's record, the ring, windows, and a batch of those of them that are real."""
+    learner = RS0Learner(replace(SMALL, net=replace(SMALL.net, encoder="cnn"), legal=0.9), "covering_hard", seed=0)
+    played_scenes: list[Scene] = []
+    policy_act = learner.policy.act
+
+    def act(states: Any, rngs: Any, exploration: Any) -> Any:
+        played_scenes.extend(state.scene for state in states)
+        return policy_act(states, rngs, exploration)
+
+    learner.policy.act = act  # type: ignore[method-assign]
+    for episode in played(learner, episodes=20):
+        learner.add(episode)
+    assert max(len(scene.glue) for scene in played_scenes) > 0
+    wanted = np.stack([image(scene) for scene in played_scenes])
+    seqs = Sequences.of(*learner.replay.windows(np.random.default_rng(0), 20, 6))
+    found = pixels(learner.net.batch(seqs.states[seqs.real])).permute(0, 2, 3, 1).numpy()
+    other = np.array([(wanted != each).sum(axis=(1, 2, 3)).min() for each in found])
+    assert (other == 0).mean() > 0.9
+    assert other.max() <= 10, "states are stored in single precision: a pixel whose centre is just at an edge may differ, in each channel"
 
 
 def test_exploration_is_the_papers() -> None:
