@@ -81,6 +81,30 @@ class Policy(Protocol):
         ...
 
 
+class View(NamedTuple):
+    """What an agent that sees segmented images is shown of one object, and what it makes of it."""
+
+    row: int
+    """The object's row in the scene."""
+    top: int
+    """First row of the window around it in the picture of 64 × 64 pixels."""
+    left: int
+    """Its first column."""
+    pixels: NDArray[np.float32]
+    """(height, width, 4): red, green, blue and alpha in the window, colours times alpha. Outside, all are 0."""
+    value: float | None
+    """The highest value of placing a block by it or, of an available block, of placing it; None if nothing of the kind may be done."""
+
+
+@runtime_checkable
+class Sees(Protocol):
+    """An agent that can say what it sees."""
+
+    def views(self, state: State) -> list[View]:
+        """What it sees of each object; nothing if it does not see pictures."""
+        ...
+
+
 class Episode(NamedTuple):
     """What an actor yields. The state an episode ended in has no value, so it is not kept."""
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from trilith.agents.base import Sees, View
 from trilith.agents.card import load_policy
 from trilith.search.tree import Prior
 from trilith.world.episode import State
@@ -49,3 +50,8 @@ class ShippedAgent:
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values."""
         return self.of(state.task).ideas(state, rng, k)
+
+    def views(self, state: State) -> list[View]:
+        """What it sees of each object, if it sees pictures."""
+        agent = self.of(state.task)
+        return agent.views(state) if isinstance(agent, Sees) else []

@@ -36,7 +36,8 @@ class Scene:
     pixels: int = 640
     """Width and height of the picture."""
     agent: str | None = None
-    """Show the placements that this agent's search tried most, with their values and visits; it is drawn 880 wide."""
+    """Show the placements that this agent's search tried most, with their values and visits; it is drawn 880 wide. Of one that sees
+    segmented images, show these too, each object's with the highest value of a placement by it."""
     budget: int = 100
     """Simulations of that search."""
     steps: int = 0
@@ -67,8 +68,9 @@ class Scene:
         """Draws what a search thinks."""
         import numpy as np
 
+        from trilith.agents.base import Sees
         from trilith.agents.registry import check_builds, load
-        from trilith.render.pictures import thoughts_picture
+        from trilith.render.pictures import thoughts_picture, views_picture
         from trilith.search.agent import SearchAgent
         from trilith.search.config import SearchConfig
         from trilith.search.tree import depth, size
@@ -96,8 +98,12 @@ class Scene:
             x, y = clipped(placement.x, placement.y)
             if all(abs(x - p.x) > 0.7 or abs(y - p.y) > 0.35 for p, _, _ in ideas):
                 ideas.append((placement._replace(x=x, y=y), float(root.values[action]), int(root.counts[action]) - 1))
+        views = agent.agent.views(state) if isinstance(agent.agent, Sees) else []
+        captions = ["" if view.value is None else f"{view.value:+.2f}" for view in views]
+        seen = views_picture([(caption, *view[1:4]) for caption, view in zip(captions, views, strict=True)]) if views else None
         facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {len(root.values)} could be made"
-        thoughts_picture(state.scene, ideas, self.out, f"{name}, {self.task}, seed {self.seed}, after {state.steps} placements\n{facts}")
+        title = f"{name}, {self.task}, seed {self.seed}, after {state.steps} placements\n{facts}"
+        thoughts_picture(state.scene, ideas, self.out, title, seen)
 
 
 @dataclass

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from trilith.world.actions import Discrete
 from trilith.world.actions import reference_rows as reference_rows
 from trilith.world.observe.image import glue_points
+from trilith.world.observe.raster import windows
 from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, Task
 
@@ -380,6 +381,14 @@ def _tensor(array: NDArray[Any]) -> Tensor:
     import torch
 
     return torch.from_numpy(array)
+
+
+def windows_of(arrays: Arrays) -> tuple[Ints, Ints, Floats32]:
+    """What `raster.windows` shows of all objects of some scenes: of each the available blocks, then the others."""
+    assert arrays.points is not None, "the layout stores no glue points"
+    assert arrays.glued is not None
+    objects = arrays.pose, arrays.size, arrays.role, arrays.sticky, arrays.points, arrays.glued
+    return windows(arrays.available, arrays.present.sum(axis=1), *objects)
 
 
 _HOLDS = (KIND_OF_SLOT[:, None] == np.arange(KINDS)).astype(np.float32)

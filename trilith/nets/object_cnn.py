@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.nets.batch import Batch
+from trilith.nets.batch import Batch, windows_of
 from trilith.nets.cnn import convolution, pool
 from trilith.nets.windows import add_to_map, pool_added
 from trilith.world.observe.image import COORDINATES, PIXELS
-from trilith.world.observe.raster import LEAST, windows
+from trilith.world.observe.raster import LEAST
 from trilith.world.observe.segments import CHANNELS
 
 LAYERS = (8, 16, 8)
@@ -75,11 +75,7 @@ def segments_of(batch: Batch) -> Segments:
 
 
 def _segments(batch: Batch) -> Segments:
-    host = batch.host
-    assert host.points is not None, "the layout stores no glue points"
-    assert host.glued is not None
-    objects = [each.numpy() for each in (host.pose, host.size, host.role, host.sticky, host.points, host.glued)]
-    boxes, first, pixels = windows(host.available.numpy(), host.present.sum(dim=1).numpy(), *objects)
+    boxes, first, pixels = windows_of(batch.arrays)
     by_size: dict[tuple[int, int], dict[bytes, tuple[int, int, int]]] = {}
     names: list[tuple[tuple[int, int], bytes]] = []
     for v, (top, bottom, left, right) in enumerate(boxes.tolist()):
@@ -116,7 +112,7 @@ class ObjectCNN(nn.Module):
         side = PIXELS >> len(LAYERS)
         self.hidden = nn.Linear(side * side * LAYERS[-1], HIDDEN)
         self.out = nn.Linear(HIDDEN, PIXEL_FEATURES)
-        empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.from_numpy(COORDINATES.copy()).permute(2, 0, 1)])
+        empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.tensor(COORDINATES).permute(2, 0, 1)])
         self.register_buffer("empty", empty[None], persistent=False)
         self.empty: Tensor
         self._known: tuple[list[tuple[int, int]], list[Maps]] | None = None

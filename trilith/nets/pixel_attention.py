@@ -14,9 +14,10 @@ from torch.nn import functional as F
 
 from trilith.nets.acting import check_attention
 from trilith.nets.attention import AttentionLayer, KindQNet
-from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Layout
+from trilith.nets.batch import KINDS, Batch, Layout
 from trilith.nets.config import Mask
 from trilith.nets.object_cnn import PIXEL_FEATURES, ObjectCNN
+from trilith.nets.qnet import OF_KIND
 from trilith.world.scene import SLOTS
 
 
@@ -113,7 +114,7 @@ def _rows(batch: Batch) -> Rows:
     nodes = torch.cat([batch.available, batch.present], dim=1)
     row = (nodes.flatten().cumsum(0) - 1).view(nodes.shape).clamp(min=0)
     place = (batch.present.flatten().cumsum(0) - 1).view(batch.present.shape)
-    first = (batch.available[:, None] & _OF_KIND).to(torch.uint8).argmax(dim=2)  # (B, 3): slots
+    first = (batch.available[:, None] & OF_KIND).to(torch.uint8).argmax(dim=2)  # (B, 3): slots
     scene, one, other = (batch.present[:, :, None] & batch.present[:, None]).nonzero().unbind(1)
     return Rows(
         supply=row[:, :SLOTS][batch.available],
@@ -124,7 +125,3 @@ def _rows(batch: Batch) -> Rows:
         other=place[scene, other],
         code=(batch.touch + 2 * batch.glue)[scene, one, other].long(),
     )
-
-
-_OF_KIND = torch.from_numpy(KIND_OF_SLOT) == torch.arange(KINDS)[:, None]
-"""(3, 7): which slots hold blocks of each kind."""

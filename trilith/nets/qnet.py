@@ -96,7 +96,7 @@ def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
 
 def first_slot(batch: Batch, kind: Tensor) -> Tensor:
     """(B,): the first available slot that holds a block of a kind (B,)."""
-    return (batch.send(_OF_KIND)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
+    return (batch.send(OF_KIND)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
 
 
 def receiver_of(reference: Tensor) -> Tensor:
@@ -104,5 +104,6 @@ def receiver_of(reference: Tensor) -> Tensor:
     return reference + SLOTS
 
 
-_OF_KIND = torch.from_numpy(np.arange(KINDS)[:, None] == KIND_OF_SLOT)
-"""(3, 7): which slots hold blocks of each kind."""
+OF_KIND = torch.from_numpy(np.arange(KINDS)[:, None] == KIND_OF_SLOT)
+"""(3, 7): which slots hold blocks of each kind. Made by numpy, as all that is made on import: a network may be asked for its shapes alone,
+on a device without memory."""

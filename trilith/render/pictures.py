@@ -35,6 +35,7 @@ from trilith.world.observe.image import (
     rectangles,
     shrink,
 )
+from trilith.world.observe.image import PIXELS as OBSERVED
 from trilith.world.physics import TIME_STEP
 from trilith.world.scene import VIEW, Floats, Placement, Scene, clipped
 
@@ -100,10 +101,12 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
     return canvas.astype(np.uint8)
 
 
-def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "") -> None:
+def thoughts_picture(
+    scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "", seen: Picture | None = None
+) -> None:
     """Writes a PNG of a scene with placements that a search tried, each with its value, which also shades it, and its visits.
 
-    The best is drawn last and with a thick line.
+    The best is drawn last and with a thick line. What the agent sees of the objects, from `views_picture`, goes below.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -112,8 +115,16 @@ def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]]
     from matplotlib.patches import Rectangle
 
     left, right, bottom, top = SHOWN
-    figure = Figure(figsize=(8, 5.2), layout="constrained")
-    panel = figure.subplots()
+    if seen is None:
+        figure = Figure(figsize=(8, 5.2), layout="constrained")
+        panel = figure.subplots()
+    else:
+        more = 8 * seen.shape[0] / seen.shape[1] + 0.4
+        figure = Figure(figsize=(8, 5.2 + more), layout="constrained")
+        panel, below = figure.subplots(2, 1, height_ratios=(5.2, more))
+        below.imshow(seen)
+        below.set_title("all that it sees of each object, framed, and the highest value of a placement by it or of it", fontsize=9)
+        below.set_axis_off()
     panel.imshow(picture(scene, 800), extent=(left, right, bottom, top))
     panel.set(xlim=(left, right), ylim=(bottom, 8), title=title)
     panel.set_axis_off()
@@ -131,6 +142,25 @@ def thoughts_picture(scene: Scene, ideas: Sequence[tuple[Placement, float, int]]
     figure.colorbar(ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
     with atomic_write(Path(path)) as aside:
         figure.savefig(aside, dpi=110, format="png")
+
+
+def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], columns: int = 6, scale: int = 2) -> Picture:
+    """(height, width, 3): the segmented images of objects, each with a caption, the window around it framed.
+
+    A view is a caption, the first row and column of a window in a picture of 64 × 64, and its pixels (height, width, 4), colours times
+    alpha. What is transparent is grey.
+    """
+    found = []
+    for _, top, left, pixels in views:
+        canvas = np.full((OBSERVED, OBSERVED, 3), 0.9, dtype=np.float32)
+        height, width = pixels.shape[:2]
+        part = canvas[top : top + height, left : left + width]
+        part[:] = part * (1 - pixels[..., 3:]) + pixels[..., :3]
+        large = (canvas * 255 + 0.5).astype(np.uint8).repeat(scale, axis=0).repeat(scale, axis=1)
+        frame = large[top * scale : (top + height) * scale, left * scale : (left + width) * scale]
+        frame[[0, -1]] = frame[:, [0, -1]] = INK
+        found.append(large)
+    return contact_sheet(found, [caption for caption, *_ in views], columns)
 
 
 def without_sky(picture: Picture) -> Picture:

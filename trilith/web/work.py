@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 
 import trilith.web.wire as wire
-from trilith.agents.base import Agent
+from trilith.agents.base import Agent, View
 from trilith.agents.chance import LegalAgent
 from trilith.agents.registry import load
 from trilith.search.config import SearchConfig
-from trilith.web.ideas import think, value_map
+from trilith.web.ideas import think, value_map, views
 from trilith.web.roster import Spec
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement
@@ -121,8 +122,18 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
                 }
                 for number, idea in enumerate(thoughts.ideas)
             ],
+            "seen": [_view(view) for view in views(_agent(spec), state)],
         }
     )
+
+
+def _view(view: View) -> dict[str, Any]:
+    """What an agent sees of an object: its window as red, green, blue and alpha, a byte each, row by row."""
+    colours, alpha = view.pixels[..., :3], view.pixels[..., 3:]
+    plain = np.divide(colours, alpha, out=np.zeros_like(colours), where=alpha > 0)
+    pixels = (np.concatenate([plain, alpha], axis=-1).clip(0, 1) * 255 + 0.5).astype(np.uint8)
+    value = None if view.value is None else round(view.value, 4)
+    return {"row": view.row, "width": pixels.shape[1], "pixels": b64encode(pixels.tobytes()).decode(), "value": value}
 
 
 def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import Decision, Weights
+from trilith.agents.base import Decision, View, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.worlds import make_world
 from trilith.nets.acting import ACTING, Valuing, attention_shapes
-from trilith.nets.batch import KIND_OF_SLOT, Layout, Records
+from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, windows_of
 from trilith.search.agent import SearchAgent
 from trilith.search.tree import Prior, decide
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
@@ -303,3 +303,28 @@ class DQNAgent:
         best = np.argsort(-prior.values, kind="stable")[:k]
         found = [(self.placement(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
+
+    def views(self, state: State) -> list[View]:
+        """What it sees of each object, available blocks first; nothing if its network does not see pictures."""
+        if not self.layout.points or not self.layout.codec.relative:
+            return []
+        records = observe(self.layout, [state.scene])
+        boxes, first, pixels = windows_of(self.layout.arrays(records))
+        [values], [mask] = self.net.values(records)
+        best = np.where(mask, values, -np.inf).max(axis=-1)  # of each edge
+        slots = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE)
+        senders = best.max(axis=1)[slots if len(best) >= SLOTS else KIND_OF_SLOT[slots]]  # else those are kinds
+        receivers = best.max(axis=0)[-best.shape[1] + SLOTS * (self.net.mask_rule == "none") :]
+        found = []
+        for row, box, begin, value in zip(
+            [*slots.tolist(), *reference_rows(state.scene).tolist()],
+            boxes.tolist(),
+            first.tolist(),
+            [*senders.tolist(), *receivers.tolist()],
+            strict=True,
+        ):
+            top, bottom, left, right = box
+            shape = bottom - top, right - left
+            window = pixels[begin : begin + shape[0] * shape[1]].reshape(*shape, -1)
+            found.append(View(row, top, left, window, value if np.isfinite(value) else None))
+        return found

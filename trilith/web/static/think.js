@@ -6,17 +6,31 @@ import { kind } from "./words.js";
 
 const COUNT = 5;
 
+/** The window that an agent sees of an object, and the value beside it. */
+function view({ width, pixels, value }) {
+  const item = document.createElement("li"), canvas = document.createElement("canvas"), text = document.createElement("span");
+  const image = new ImageData(Uint8ClampedArray.from(atob(pixels), (each) => each.charCodeAt(0)), width);
+  canvas.width = image.width;
+  canvas.height = image.height;
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  text.textContent = value == null ? "–" : signed(value);
+  item.append(canvas, text);
+  return item;
+}
+
 export class Thinker {
   constructor(app) {
     this.app = app;
     this.on = false;
     this.about = null; // the state that the ideas are about
     this.ideas = [];
+    this.seen = []; // what it sees of each object, if it sees pictures
     this.plan = false; // whether the ideas are one plan, to be followed in its order
     this.lit = null;
     this.stop = null;
     this.list = document.getElementById("ideas-list");
     this.note = document.getElementById("ideas-note");
+    this.views = document.getElementById("seen");
   }
 
   /** The ideas to draw now: none while they are of another state. */
@@ -39,6 +53,7 @@ export class Thinker {
     this.stop?.abort();
     this.about = null;
     this.ideas = [];
+    this.seen = [];
     this.show();
   }
 
@@ -49,15 +64,17 @@ export class Thinker {
     this.stop?.abort();
     this.about = key;
     this.ideas = [];
+    this.seen = [];
     this.say("");
     this.show();
     if (app.episode.ended || app.agent === RECORDED) return;
     const stop = this.stop = new AbortController();
     this.say(`${app.agent} is thinking …`);
     try {
-      const { source, ideas } = await app.api.ideas(app.episode.now.text, app.agent, app.episode.seed, COUNT, stop.signal);
+      const { source, ideas, seen } = await app.api.ideas(app.episode.now.text, app.agent, app.episode.seed, COUNT, stop.signal);
       if (this.about !== key) return;
       this.ideas = ideas;
+      this.seen = seen;
       this.plan = source === "plan";
       const earns = ideas.reduce((sum, { value }) => sum + value, 0);
       if (source === "agent") this.say(`Values of ${app.agent}: what it expects from here to the end.`);
@@ -97,6 +114,8 @@ export class Thinker {
       item.append(button);
       return item;
     }));
+    this.views.replaceChildren(...this.seen.map(view));
+    document.getElementById("seen-note").hidden = !this.seen.length;
     if (held) (this.list.querySelector("button") ?? document.getElementById("canvas")).focus({ preventScroll: true });
     this.app.stage.invalidate();
   }
