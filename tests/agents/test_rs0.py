@@ -213,18 +213,19 @@ def test_left_and_right_are_swapped_in_states_and_actions_alike() -> None:
     assert np.isfinite(list(learner.step(np.random.default_rng(0)).values())).all()
 
 
-def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_nothing_new_comes() -> None:
+def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_comes() -> None:
     learner = RS0Learner(replace(SMALL, min_replay=10), "covering_hard", seed=0)
-    assert learner.owed() == 0
+    assert learner.owed() < 1
     assert "first steps: 0 of 10" in learner.waits_for()
     episodes = played(learner)
     for episode in episodes:
         learner.add(episode)
-    assert learner.owed() == 1
+    assert learner.owed() == 1, "never more, so that actors wait for nothing"
     assert not learner.waits_for()
-    learner.waited = 64
+    added = sum(len(each.steps) for each in episodes) - 10
+    learner.steps = added // 8
     assert learner.owed() < 1
-    learner.add(episodes[0])
+    learner.steps -= 1
     assert learner.owed() == 1
     tied = RS0Learner(replace(SMALL, min_replay=10, ratio=0.5), "covering_hard", seed=0)
     for episode in episodes:
@@ -303,6 +304,16 @@ def test_an_agent_acts_by_the_mean_samples_if_asked_or_takes_the_best_of_candida
         mean = agent.mixture(seen).mean[:, 0]
         assert (policy.net.value(seen, chosen[:, None]) >= policy.net.value(seen, mean[:, None].clamp(-1, 1))).all()
     assert policy.agent.act([], []) == []
+
+
+def test_ideas_of_a_policy_that_points_are_its_likely_components_each_once() -> None:
+    policy, [state] = RS0Policy(replace(SMALL, net=EncoderConfig("attention")), "covering_hard"), states("covering_hard", 1)
+    torch.nn.init.normal_(policy.net.actor.out.bias, std=3.0)  # type: ignore[union-attr, arg-type]
+    ideas = policy.agent.ideas(state, np.random.default_rng(0), 40)
+    assert ideas[0][0] == policy.agent.act([state], [np.random.default_rng(1)])[0]
+    assert 3 < len(ideas) < 40
+    assert len({(round(idea.x, 2), round(idea.y, 2), idea.slot, idea.sticky) for idea, _ in ideas}) == len(ideas)
+    assert ideas == policy.agent.ideas(state, np.random.default_rng(5), 40), "nothing of it is drawn"
 
 
 def test_bad_options_are_refused_in_one_line() -> None:

@@ -30,16 +30,17 @@ class RS0Config:
     """Share of actions that are drawn uniformly from all there are; unless given, the paper's: 0.08 in tasks of short episodes
     (Silhouette, Covering Hard), 0.03 in others."""
     ratio: Annotated[float | None, arg(prefix_name=False)] = None
-    """Learner steps for each actor step, kept by both waiting for each other; unless given, both run freely, as in the paper."""
+    """Learner steps for each actor step, kept by both waiting for each other; unless given, both run freely, as in the paper, and only
+    the learner waits where it would make more than one for eight."""
     replay: int = 100_000
     """Sequences that are remembered at most, the oldest forgotten first. Every step of an episode begins one."""
     replay_mb: float = 300.0
     """Ours: megabytes of them at most."""
     min_replay: int = 1000
     """Ours: steps in the replay before learning starts."""
-    batch: int = 16
+    batch: int = 64
     """Ours: sequences of a learner step."""
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
     """Ours, of Adam."""
     warmup: int = 0
     """Ours: learner steps over which the learning rate rises from 0."""

@@ -35,9 +35,9 @@ from trilith.support.files import typed
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
-PATIENCE = 64
-"""Learner steps that a learner which runs freely makes without a new episode before it waits for one: actors that are slow, or in
-its own process, would otherwise have it learn the same by heart."""
+FREE = 1 / 8
+"""Learner steps that a learner which runs freely makes at most for each actor step: where actors are slow, or in its own process, it
+would otherwise learn the same few episodes by heart."""
 SHORT = 8
 """Steps of the longest episodes of a task that has short ones, which are explored more: the paper's in Silhouette and Covering Hard."""
 CAPPED = 1.0
@@ -74,7 +74,6 @@ class LearnerFacts(TypedDict):
     """What a checkpoint keeps of a learner beside arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
-    waited: Annotated[int, Meta(ge=0)]
     demonstrated: Annotated[int, Meta(ge=0)]
 
 
@@ -111,17 +110,15 @@ class RS0Learner:
         """Episodes of them."""
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
         self.steps = 0
-        self.waited = 0
-        """Learner steps since an episode was added."""
 
     # ---- what it asks of actors
 
     def owed(self) -> float:
-        """Learner steps that the ratio allows by now; without one there is always a step to make, unless nothing new comes."""
+        """Learner steps that the ratio allows by now. Without one no more than the next is ever owed, so that actors wait for nothing."""
         ready = self.replay.added - self.config.min_replay
         if self.config.ratio is not None:
             return self.config.ratio * max(ready, 0) - self.steps
-        return 1.0 if ready >= 0 and self.waited < PATIENCE else 0.0
+        return min(FREE * ready - self.steps, 1.0)
 
     def waits_for(self) -> str:
         """Demonstrations first, then steps to learn from."""
@@ -146,7 +143,6 @@ class RS0Learner:
             self.demonstrated += 1
         else:
             self.replay.add(episode)
-        self.waited = 0
 
     # ---- what a checkpoint keeps
 
@@ -157,7 +153,7 @@ class RS0Learner:
         arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
         for name, memory in (("replay", self.replay), ("shown", self.shown)):
             arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
-        return arrays, {"steps": self.steps, "waited": self.waited, "demonstrated": self.demonstrated}
+        return arrays, {"steps": self.steps, "demonstrated": self.demonstrated}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it."""
@@ -169,7 +165,7 @@ class RS0Learner:
         load_moments(self.optimiser, moments)
         self.replay.load(part(arrays, "replay."))
         self.shown.load(part(arrays, "shown."))
-        self.steps, self.waited, self.demonstrated = told["steps"], told["waited"], told["demonstrated"]
+        self.steps, self.demonstrated = told["steps"], told["demonstrated"]
 
     # ---- learning
 
@@ -269,7 +265,6 @@ class RS0Learner:
         rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
         descend(self.optimiser, loss, rate, config.clip)
         self.steps += 1
-        self.waited += 1
         follow(self.target, self.net, config.target_rate, self.steps)
 
 

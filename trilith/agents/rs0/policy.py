@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,12 @@ def make_continuous(config: RS0Config) -> Continuous:
 def make_head(config: RS0Config) -> Head:
     """What the outputs of a network mean to the policy of a config."""
     return Head(make_continuous(config).length, config.components, config.scale, config.min_scale, config.net.encoder in POINTING)
+
+
+LIKELY = 0.01
+"""Weight from which on a component is worth showing."""
+ALIKE = 0.1
+"""Metres: placements of one block that are no further apart, along either axis, are shown as one."""
 
 
 class Exploration(NamedTuple):
@@ -144,13 +151,22 @@ class RS0Agent:
         return [self.codec.decode(state.scene, action) for state, action in zip(states, actions.tolist(), strict=True)]
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """What the policy would do, then others that it might, each with what the critic expects of it."""
+        """What the policy would do, then the means of its other likely components and, of a single Gaussian, draws: each with what the
+        critic expects of it, which they are sorted by. Of those that are all but the same only one is there."""
         with torch.no_grad():
             seen = self.see(self.net.layout.pack([state.scene]))
-            actions = np.concatenate([self._choose([state], [rng]), self.draw(self.mixture(seen), [rng], 4 * k)[0]])
-            values = self.net.value(seen, torch.from_numpy(actions)[None].clamp(-1, 1).to(self.device))[0].tolist()
-        found = [(self.codec.decode(state.scene, action), value) for action, value in zip(actions.tolist(), values, strict=True)]
-        return [found[0], *sorted(found[1:], key=lambda idea: -idea[1])][:k]
+            mixture = self.mixture(seen)
+            actions = [self._choose([state], [rng]), mixture.mean[0][mixture.log_weight[0] > log(LIKELY)].cpu().numpy()]
+            if mixture.mean.shape[1] == 1:
+                actions.append(self.draw(mixture, [rng], 4 * k)[0])
+            numbers = np.concatenate(actions)
+            values = self.net.value(seen, torch.from_numpy(numbers)[None].clamp(-1, 1).to(self.device))[0].tolist()
+        found = [(self.codec.decode(state.scene, action), value) for action, value in zip(numbers.tolist(), values, strict=True)]
+        ideas: list[tuple[Placement, float]] = []
+        for idea in (found[0], *sorted(found[1:], key=lambda each: -each[1])):
+            if not any(_alike(idea[0], other) for other, _ in ideas):
+                ideas.append(idea)
+        return ideas[:k]
 
     def _choose(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> Actions:
         """(B, A): an action in each state."""
@@ -180,3 +196,9 @@ class RS0Agent:
         noise = np.array([rng.standard_normal((count, self.codec.length), np.float32) for rng in rngs])
         numbers: Tensor = mixture.draw(*(torch.from_numpy(each).to(self.device) for each in (chance, noise)))[1]
         return numbers.cpu().numpy()
+
+
+def _alike(one: Placement, other: Placement) -> bool:
+    """Whether two placements look the same."""
+    same = one.slot == other.slot and one.sticky == other.sticky
+    return same and abs(one.x - other.x) <= ALIKE and abs(one.y - other.y) <= ALIKE
