@@ -25,4 +25,4 @@ lock() {  # lock FILE EXTRA...
 }
 
 lock demo.txt
-lock test.txt learn web dev
+lock test.txt learn ray web dev
