@@ -1,12 +1,14 @@
 """The examples of a task and an agent of one's own, through evaluation and training, in processes that were told but their names."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from own_task import Tower
-from shell import refused, trilith
+from shell import ENVIRONMENT, refused, trilith
 from training.tiny import AGENT
 
 import trilith as package
@@ -111,3 +113,27 @@ def test_a_task_registered_in_this_process_only_works_here_and_is_refused_in_oth
         evaluate("legal", "tower", scenes=20, workers=2)
     with pytest.raises(ValueError, match=f"an actor failed: {line}"):
         train(tiny(tmp_path / "run", "tower"), screen=False)
+
+
+@pytest.mark.parametrize(
+    ("library", "arguments", "said"),
+    [
+        ("sb3_contrib", ["sb3_maskable_ppo.py", "1024", "3"], ["after 0 steps: mean reward", "after 1024 steps: mean reward"]),
+        (
+            "optuna",
+            ["optuna_search.py", "2", "8"],
+            ["trial 0, 2 learner", "trial 0, 8 learner", "trial 1, 2 learner", "best of 2"],
+        ),
+    ],
+)
+def test_an_example_for_another_library_runs_in_a_short_form(tmp_path: Path, library: str, arguments: list[str], said: list[str]) -> None:
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    line = [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]]
+    done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    places = [done.stdout.index(each) for each in said]
+    assert places == sorted(places)
+    if library == "sb3_contrib":
+        assert [row.split(",")[0] for row in (tmp_path / "sb3_maskable_ppo_3.csv").read_text().splitlines()] == ["steps", "0", "1024"]
+    else:
+        assert len(list(tmp_path.glob("runs/optuna/trial*/best.safetensors"))) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from trilith.web import pool as pool_module
+from trilith.web import serve
 from trilith.web.pool import Busy, Crashed, Pool, TooSlow
 
 
@@ -143,3 +145,10 @@ def test_the_server_starts_where_its_first_worker_hangs(tmp_path: Path, monkeypa
 
     with ThreadPoolExecutor(1) as elsewhere:
         assert elsewhere.submit(asyncio.run, main()).result() == b'{"slept":true}'
+
+
+def test_without_its_packages_the_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "trilith.web.server", raising=False)
+    with pytest.raises(ValueError, match=r'^the page needs uvicorn: pip install "trilith\[web\]", or -e "\.\[web\]" in a clone$'):
+        serve()

@@ -26,7 +26,7 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
-        raise ValueError(f"the page needs {error.name}: pip install -e '.[web]' in the clone") from None
+        raise ValueError(f'the page needs {error.name}: pip install "trilith[web]", or -e ".[web]" in a clone') from None
     run(host, port, open_browser, path, agents, budget, tasks)
 
 
