@@ -165,9 +165,9 @@ def main(options: Options) -> None:
 
 
 def actor_critics(options: Options) -> None:
-    """Learner steps/s of the paper's actor-critics, on full sequences and on those that fresh policies play, actor steps/s and bytes."""
+    """Learner steps/s of the actor-critics, on full sequences and on those that fresh policies play, actor steps/s and bytes."""
     print(f"actor-critics: {options.batch} sequences of 5, full ones (of demonstrations) and those that were played")
-    for encoder in ("mlp", "rnn", "gn", "cnn", "cnn-rn"):
+    for encoder in ("mlp", "rnn", "gn", "cnn", "cnn-rn", "fast"):
         config: RS0Config = replace(recipe_config(f"{encoder}-rs0").agent, batch=options.batch)
         full, played = (RS0Learner(config, options.task, seed=0) for _ in range(2))
         levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)

@@ -20,7 +20,7 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 from web_client import HOST, JSON, Client
 
 from trilith.agents.chance import LegalAgent
-from trilith.agents.registry import ZOO
+from trilith.agents.registry import ZOO, load
 from trilith.support.files import write_json
 from trilith.web import work
 from trilith.web.guard import Guard
@@ -29,7 +29,7 @@ from trilith.web.pool import Pool
 from trilith.web.server import create_app
 from trilith.web.wire import pack_frames
 from trilith.world.episode import Recording, State, start, step
-from trilith.world.scene import Placement
+from trilith.world.scene import Placement, clipped
 from trilith.world.tasks import TASKS
 
 
@@ -212,6 +212,27 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
         create_app(agents=[one])
     with pytest.raises(ValueError, match="no agent 'nobody'"):
         create_app(agents=["nobody"])
+
+
+def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to_search(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from trilith.agents.card import save_weights
+    from trilith.agents.rs0.policy import RS0Policy
+    from trilith.training.config import recipe_config
+
+    config, path = recipe_config("fast-rs0").agent, tmp_path / "pointing.safetensors"
+    save_weights(path, "rs0", config, "covering_hard", RS0Policy(config, "covering_hard").weights(), {})
+    specs = create_app(agents=[str(path)]).state.site.roster.specs
+    assert "pointing.safetensors" in specs
+    assert "pointing.safetensors + search" not in specs
+    assert "fast + search" in specs
+    state = start("covering_hard", 1, np.random.default_rng(0))
+    answer = json.loads(work.ideas(state, specs["pointing.safetensors"], 0, 5))
+    assert answer["source"] == "agent"
+    [choice] = load(str(path)).act([state], [np.random.default_rng(0)])
+    assert choice is not None
+    assert answer["ideas"][0]["placement"] == pytest.approx([choice.slot, *clipped(choice.x, choice.y), choice.sticky])
+    assert 1 <= len(answer["ideas"]) <= 5
 
 
 def test_a_trained_agent_tells_its_values_and_its_search_what_it_tried(client: Client) -> None:

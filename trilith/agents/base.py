@@ -195,6 +195,8 @@ class Algorithm:
     """Fields of the config that a policy is made of; the others say how it has learnt, and may change from version to version."""
     shapes: str = ""
     """(config, task, *, beyond) -> the shapes of a policy's weights by name, known without making them; "" if they are always small."""
+    searchable: bool = True
+    """Whether its actions can be listed, and so searched."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> Policy:
         """A policy whose weights mean nothing yet, which will play by the rule `forfeit`."""

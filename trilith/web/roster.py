@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.card import read_card, weights_file
 from trilith.agents.registry import AGENTS, available, check_builds, shipped
 from trilith.support.modules import names_a_class
@@ -20,7 +21,7 @@ UNTRAINED = {
     "planner": "Tries placements in the simulator and follows the best plan it finds. It has learned nothing.",
 }
 """One sentence or two about each agent that was not trained."""
-METHODS = {"dqn": "Q-learning"}
+METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
 """Algorithms in words; others go by their name."""
 
 
@@ -39,7 +40,7 @@ class Roster:
         found = {name: name for name in known} | dict(zip(labels if short else further, further, strict=True))
         self.specs: dict[str, Spec] = {label: (name, 0) for label, name in found.items()}
         if budget:
-            self.specs |= {f"{label} + search": (name, budget) for label, name in found.items() if _is_trained(name)}
+            self.specs |= {f"{label} + search": (name, budget) for label, name in found.items() if _is_searchable(name)}
         tasks = list(tasks)
         self.about = {
             task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec[0], task)} for task in tasks
@@ -62,6 +63,11 @@ class Roster:
 
 def _is_trained(name: str) -> bool:
     return name not in AGENTS and not names_a_class(name)
+
+
+def _is_searchable(name: str) -> bool:
+    """Whether a trained agent has actions of which there is a list; those that come with the package all have."""
+    return _is_trained(name) and (bool(shipped(name)) or get_algorithm(read_card(weights_file(Path(name)))["algorithm"]).searchable)
 
 
 def _builds(name: str, task: str) -> bool:

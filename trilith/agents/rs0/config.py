@@ -154,4 +154,5 @@ ALGORITHM = Algorithm(
     policy="trilith.agents.rs0.policy:RS0Policy",
     learner="trilith.agents.rs0.learner:RS0Learner",
     needed=("net", "actions", "components", "candidates", "scale", "min_scale"),
+    searchable=False,
 )
