@@ -256,8 +256,8 @@ class Evaluation(Service):
         super().start()
 
     def ended(self, code: int, said: str) -> None:
-        if code == -signal.SIGINT and self.out.exists():
-            code = 0  # all was done and told, and Python itself on its way out
+        if code == -signal.SIGINT and not said:
+            code = 130  # Python was still on its way to the command
         super().ended(code, said)
         if code == 0:
             self.finished += 1

@@ -467,3 +467,11 @@ start()
     result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
     assert result.returncode == 130
     assert result.stderr == ""
+
+
+def test_ctrl_c_after_the_last_word_changes_nothing() -> None:
+    code = "import atexit, os, signal, sys; sys.argv = ['trilith', 'tasks', '--no-such-option']; from trilith.cli.main import main\n"
+    code += "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT)); main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1

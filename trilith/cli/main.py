@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -76,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as this runs
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does
+    alone = arguments is None  # this process is for the command only
     arguments = sys.argv[1:] if arguments is None else arguments
     if [*arguments] == ["--version"]:
         print(f"trilith {__version__}")
@@ -101,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    finally:
+        if alone:  # all is said: Ctrl-C while Python clears up is too late to change how it ended
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _one_line(box: str) -> str:
