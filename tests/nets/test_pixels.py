@@ -110,6 +110,16 @@ def test_compiled_pools_of_windows_are_those_of_tensors(reach: tuple[int, int]) 
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
+def test_objects_differ_in_most_features_from_the_first_weights_on(task: str) -> None:
+    """With torch's own first weights, a third to half of all features are 0 for every object, and others hardly differ."""
+    features = ObjectCNN()(drawn([state.scene for state in states(task, 6, level="hardest")], task))
+    alive = features.std(dim=0) > 0.01
+    assert alive.sum() >= 26
+    assert (features.std(dim=0) / features.mean(dim=0))[alive].median() > 0.5
+    torch.testing.assert_close(ObjectCNN(blank=True)(drawn([states(task, 1)[0].scene], task)).max(), torch.tensor(0.0), atol=1e-4, rtol=0)
+
+
 def noisy(batch: Batch) -> Batch:
     """The batch with noise for all that it holds, but for its windows, who is there and available, links and the mask."""
     seen = segments_of(batch)
