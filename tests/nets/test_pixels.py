@@ -112,7 +112,7 @@ def test_compiled_pools_of_windows_are_those_of_tensors(reach: tuple[int, int]) 
 
 @pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
 def test_objects_differ_in_most_features_from_the_first_weights_on(task: str) -> None:
-    """With torch's own first weights, a third to half of all features are 0 for every object, and others hardly differ."""
+    """With kaiming weights and no bias, nearly half of all features are the same for every object, and others hardly differ."""
     features = ObjectCNN()(drawn([state.scene for state in states(task, 6, level="hardest")], task))
     alive = features.std(dim=0) > 0.01
     assert alive.sum() >= 26
