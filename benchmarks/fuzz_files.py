@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -28,11 +29,13 @@ import tyro
 
 from trilith.agents.card import load_policy
 from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.rs0.config import RS0Config
 from trilith.cli.evaluate import _result_table
 from trilith.evaluation import report
 from trilith.evaluation.evaluate import Evaluation
 from trilith.evaluation.evaluate import Run as Measurement
-from trilith.nets.config import NetConfig
+from trilith.evaluation.record import Recorder, record
+from trilith.nets.config import EncoderConfig, NetConfig
 from trilith.support.console import show, table_of
 from trilith.support.files import read_json
 from trilith.support.tensors import load_tensors, save_tensors
@@ -40,11 +43,16 @@ from trilith.training import checkpoint
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.run import Run, train
 from trilith.world.episode import Recording
+from trilith.world.trajectory import read_episodes
 
-AGENT = DQNConfig(
-    net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, place=0), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1,
-    first_demonstrations=0, demonstrations=0.0,
-)  # fmt: skip
+AGENTS: dict[str, Any] = {
+    "fast": DQNConfig(
+        net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, place=0), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1,
+        first_demonstrations=0, demonstrations=0.0,
+    ),
+    "mlp-rs0": RS0Config(net=EncoderConfig("mlp", width=8), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1),
+}  # fmt: skip
+"""A small one of each algorithm, by a recipe of it."""
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 3, 10**9, 10**30, -(10**400), 0.5, -2.5, 1e308, -1e-300, "", "x", "0", "NaN", "$x$ \\ % _", "a\nb", "\x00",
     "os:abort", "../..", [], [[]], [None], [1, 2, 3], {}, {"a": 1}, {"": None}, "7" * 5000,
@@ -143,17 +151,18 @@ class Tally:
             self.failures.append(f"{type(error).__name__}: {error}")
 
 
-def trained(folder: Path) -> Path:
+def trained(folder: Path, recipe: str) -> Path:
     """The folder of a small run."""
-    config: TrainConfig[Any] = TrainConfig(out=folder, actors=0, steps=2, episodes=2, evaluate_every=2, evaluate_scenes=1, agent=AGENT)
-    if not (folder / checkpoint.NAME).exists():
-        train(replace(config, task="silhouette"), screen=False)
-    return folder
+    out = folder / recipe
+    config: TrainConfig[Any] = TrainConfig(out=out, recipe=recipe, actors=0, steps=2, episodes=2, evaluate_every=2, evaluate_scenes=1)
+    if not (out / checkpoint.NAME).exists():
+        train(replace(config, task="silhouette", agent=AGENTS[recipe]), screen=False)
+    return out
 
 
-def fuzz_facts(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+def fuzz_facts(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
     """Facts of checkpoints, with a checksum that is right."""
-    tally, run = Tally(), trained(folder / "run")
+    tally, run = Tally(), trained(folder, recipe)
     path = run / checkpoint.NAME
     whole = path.read_bytes()
     arrays, texts = load_tensors(path)
@@ -169,9 +178,9 @@ def fuzz_facts(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     return tally
 
 
-def fuzz_flips(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+def fuzz_flips(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
     """Single bits of the arrays of checkpoints: all must be noticed."""
-    tally, run = Tally(), trained(folder / "run")
+    tally, run = Tally(), trained(folder, recipe)
     path = run / checkpoint.NAME
     whole = path.read_bytes()
     first = 8 + int.from_bytes(whole[:8], "little")
@@ -187,9 +196,9 @@ def fuzz_flips(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     return tally
 
 
-def fuzz_configs(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+def fuzz_configs(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
     """Configs of runs."""
-    tally, run = Tally(), trained(folder / "run")
+    tally, run = Tally(), trained(folder, recipe)
     config = read_json(run / CONFIG)
     (folder / "other").mkdir(exist_ok=True)
     for _ in range(count):
@@ -199,9 +208,9 @@ def fuzz_configs(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     return tally
 
 
-def fuzz_cards(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
     """Cards, and the headers of their weights."""
-    tally, run = Tally(), trained(folder / "run")
+    tally, run = Tally(), trained(folder, recipe)
     card = read_json(run / "last.json")
     weights = (run / "last.safetensors").read_bytes()
     path = folder / "weights.safetensors"
@@ -290,11 +299,37 @@ def fuzz_recordings(folder: Path, count: int, rng: np.random.Generator) -> Tally
     return tally
 
 
+def fuzz_datasets(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """What is said of recorded episodes, and their files with a checksum that is right."""
+    tally, data = Tally(), folder / "data"
+    for _ in record(Recorder(("legal",), "silhouette", episodes=4), data, 1):
+        pass
+    about, [path] = data / "dataset.json", data.glob("*.safetensors")
+    facts, (arrays, texts) = read_json(about), load_tensors(path)
+    for number in range(count):
+        about.write_bytes(json.dumps(facts).encode() if number % 2 else as_json(facts, rng))
+        if number % 4 == 1:  # an array in the place of another, or a part of it
+            names = sorted(arrays)
+            name, other = (names[int(rng.integers(len(names)))] for _ in range(2))
+            save_tensors(path, arrays | {name: arrays[other][: int(rng.integers(len(arrays[other]) + 1))]}, texts)
+        elif number % 4 == 3:
+            lists = {name: as_json(json.loads(texts[name]), rng).decode(errors="replace") for name in ("agents", "levels", "reasons")}
+            save_tensors(path, arrays, texts | lists)
+        with tally.attempt():
+            list(read_episodes(data))
+        save_tensors(path, arrays, texts)
+    return tally
+
+
 KINDS: dict[str, tuple[Callable[[Path, int, np.random.Generator], Tally], int]] = {
     "facts of checkpoints": (fuzz_facts, 60),
     "bit flips in checkpoints": (fuzz_flips, 160),
     "configs of runs": (fuzz_configs, 130),
     "cards and headers of weights": (fuzz_cards, 200),
+    "facts of checkpoints, RS0": (partial(fuzz_facts, recipe="mlp-rs0"), 60),
+    "configs of runs, RS0": (partial(fuzz_configs, recipe="mlp-rs0"), 130),
+    "cards and headers of weights, RS0": (partial(fuzz_cards, recipe="mlp-rs0"), 200),
+    "recorded episodes": (fuzz_datasets, 400),
     "results given to report": (fuzz_reports, 2060),
     "results and journals of evaluate": (fuzz_results, 2000),
     "recordings": (fuzz_recordings, 500),

@@ -26,7 +26,7 @@ from trilith.support.workers import Work, spread
 from trilith.world.episode import start
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import Level, get_task
-from trilith.world.trajectory import FORMAT, Trajectory, shard_path, to_arrays
+from trilith.world.trajectory import FORMAT, Trajectory, read_dataset, shard_path, to_arrays
 
 SHARD = 32
 """Episodes of a file. Fixed, because how a network's batch is cut may change the last digits of its answer."""
@@ -119,8 +119,8 @@ def _take(recorder: Recorder, out: Path) -> None:
             raise ValueError(f"{out} is not empty, and holds no recorded episodes: choose another --out")
         write_json(path, facts)
         return
+    read_dataset(out)  # refuses what is none
     found = read_json(path)
-    found = found if isinstance(found, dict) else {}
     for name, value in facts.items():
         if name not in ("episodes", "shards") and found.get(name) != value:
             raise ValueError(f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it")

@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from trilith.support.files import read_json
@@ -139,11 +140,24 @@ def shard_path(folder: Path, number: int) -> Path:
     return folder / f"{number:05d}.safetensors"
 
 
-def read_dataset(folder: Path) -> dict[str, Any]:
+class Dataset(TypedDict):
+    """What `dataset.json` says."""
+
+    format: int
+    agents: list[str]
+    task: str
+    level: int | str
+    episodes: Annotated[int, Meta(ge=1, le=2**40)]
+    shards: Annotated[int, Meta(ge=1, le=2**40)]
+    seed: int
+    epsilon: float
+    forfeit: bool
+    physics: int
+
+
+def read_dataset(folder: Path) -> Dataset:
     """What `dataset.json` says. Raises ValueError in one line if the folder holds no recorded episodes, or of another format."""
-    data = read_json(folder / "dataset.json")
-    if not isinstance(data, dict) or not {"format", "task", "episodes", "shards"} <= data.keys():
-        raise ValueError(f"{folder / 'dataset.json'} does not describe recorded episodes")
+    data: Dataset = read_json(folder / "dataset.json", Dataset)
     if data["format"] != FORMAT:
         raise ValueError(f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
     return data
@@ -156,4 +170,9 @@ def read_episodes(folder: Path) -> Iterator[Trajectory]:
         path = shard_path(folder, number)
         if not path.exists():
             raise ValueError(f"{folder} is not complete, {path.name} is missing: the command that recorded it goes on from there")
-        yield from from_arrays(*load_tensors(path))
+        arrays, texts = load_tensors(path)
+        try:
+            episodes = from_arrays(arrays, texts)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{path} does not hold recorded episodes ({' '.join(str(error).split())})") from None
+        yield from episodes

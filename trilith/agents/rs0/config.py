@@ -153,6 +153,7 @@ ALGORITHM = Algorithm(
     ),
     policy="trilith.agents.rs0.policy:RS0Policy",
     learner="trilith.agents.rs0.learner:RS0Learner",
+    shapes="trilith.agents.rs0.policy:weight_shapes",
     needed=("net", "actions", "components", "candidates", "scale", "min_scale"),
     searchable=False,
 )

@@ -33,6 +33,13 @@ def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
     return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
 
 
+def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters of a config's network, which is made without any memory for them."""
+    with torch.device("meta"):
+        net = make_net(config, task, beyond)
+    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+
+
 def make_continuous(config: RS0Config) -> Continuous:
     """What the actions of a config mean."""
     codec = make_codec(f"continuous_{config.actions}")
