@@ -80,6 +80,7 @@ def test_a_picture_frames_each_window_in_its_segmented_image() -> None:
 
 def test_shapes_are_known_in_a_process_that_has_made_no_network() -> None:
     """Loading an agent asks for them first, on a device without memory: nothing that is made on import may be there."""
+    pytest.importorskip("torch", reason="torch is not installed (extra learn)")
     code = "from trilith.agents.dqn import config, policy; print(len(policy.weight_shapes(config.FAST_PIXELS, 'covering_hard')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
