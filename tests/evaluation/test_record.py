@@ -13,6 +13,7 @@ from shell import interrupt, launch, refused, trilith, until
 from trilith.agents.chance import LegalAgent
 from trilith.agents.registry import AGENTS
 from trilith.envs.minari import write_minari
+from trilith.evaluation.frozen import frozen
 from trilith.evaluation.record import SHARD, Recorder, record, rewards_of
 from trilith.support.tensors import load_tensors
 from trilith.world.episode import step
@@ -77,6 +78,13 @@ def test_more_episodes_and_damaged_files_are_recorded_again(small, tmp_path):
     path = tmp_path / "00000.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
     assert recorded(SMALL, tmp_path) == contents(small)
+
+
+def test_episodes_of_a_frozen_set_begin_with_its_scenes(tmp_path):
+    recorded(Recorder(("legal",), "silhouette", 2, 3, split="valid"), tmp_path)
+    assert [episode.states[0] for episode in read_episodes(tmp_path)] == [frozen("silhouette", 2, "valid", k) for k in range(3)]
+    with pytest.raises(ValueError, match="1001 episodes: a valid set has 1000 scenes"):
+        Recorder(("legal",), "silhouette", 2, 1001, split="valid")
 
 
 def test_a_folder_of_something_else_is_refused(small, tmp_path):

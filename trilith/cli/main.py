@@ -21,6 +21,7 @@ from trilith.cli.compare import Compare
 from trilith.cli.demo import Demo
 from trilith.cli.evaluate import Evaluate, Report
 from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
+from trilith.cli.model import TrainModel
 from trilith.cli.pictures import Film, Scene
 from trilith.cli.record import RecordEpisodes
 from trilith.cli.train import Plot, Train
@@ -40,6 +41,7 @@ COMMANDS = {
     "report": Report,
     "record-episodes": RecordEpisodes,
     "train": Train,
+    "train-model": TrainModel,
     "plot": Plot,
     "scenes": Scenes,
 }

@@ -35,8 +35,10 @@ class RecordEpisodes:
     """Arrays are safetensors files. With minari (extra minari) a Minari dataset of them is written as well, in OUT/minari."""
     epsilon: float = 0.0
     """Probability that a placement is any legal one instead of the agent's."""
+    split: Literal["new", "valid", "test"] = "new"
+    """The scenes: new ones, none of which agents are evaluated on, or those of a frozen set."""
     seed: int = 0
-    """Of scenes and agents; the scenes are none of those that agents are evaluated on."""
+    """Of agents, and of new scenes."""
     forfeit: bool = False
     """Touching an obstacle takes back all that was earned, as the paper says."""
     budget: int = 0
@@ -54,9 +56,8 @@ class RecordEpisodes:
             check_minari()
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
-        recorder = Recorder(
-            self.agents, self.task, self.level, self.episodes, self.seed, self.epsilon, self.forfeit, self.search.config(self.budget)
-        )
+        search = self.search.config(self.budget)
+        recorder = Recorder(self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.forfeit, search)
         rewards: list[float] = []
         steps, begin = 0, time.monotonic()
         with Progress(f"{', '.join(self.agents)}, {self.task}", self.episodes) as progress:

@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.registry import check_builds, fingerprint, load
-from trilith.evaluation.frozen import generator
+from trilith.evaluation.frozen import SIZES, Split, frozen, generator
 from trilith.evaluation.play import trajectories
 from trilith.search.config import SearchConfig
 from trilith.support.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
 from trilith.support.tensors import load_tensors, save_tensors
 from trilith.support.workers import Work, spread
-from trilith.world.episode import start
+from trilith.world.episode import State, start
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import Level, get_task
 from trilith.world.trajectory import FORMAT, Trajectory, read_dataset, shard_path, to_arrays
@@ -42,8 +42,10 @@ class Recorder:
     task: str
     level: Level = "all"
     episodes: int = 1000
+    split: Literal["new"] | Split = "new"
+    """Scenes: new ones, none of which an agent is evaluated on, or those of a frozen set, from the first."""
     seed: int = 0
-    """Of scenes and agents."""
+    """Of agents, and of new scenes."""
     epsilon: float = 0.0
     """Probability that a placement is any legal one instead of the agent's."""
     forfeit: bool = False
@@ -58,6 +60,10 @@ class Recorder:
             raise ValueError(f"seed {self.seed}: must be 0 or more")
         if not 0 <= self.epsilon <= 1:
             raise ValueError(f"epsilon {self.epsilon}: must be a probability, 0 to 1")
+        if self.split not in ("new", *SIZES):
+            raise ValueError(f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
+        if self.split != "new" and self.episodes > SIZES[self.split]:
+            raise ValueError(f"{self.episodes} episodes: a {self.split} set has {SIZES[self.split]} scenes")
         rules = get_task(self.task)
         object.__setattr__(self, "task", rules.name)
         if self.level != "all":
@@ -83,11 +89,14 @@ class Recorder:
         indices = range(number * SHARD, min((number + 1) * SHARD, self.episodes))
         for k, name in enumerate(self.agents):
             mine = [index for index in indices if index % len(self.agents) == k]
-            rngs = [generator("trilith record", self.seed, self.task, self.level, index) for index in mine]
-            starts = [start(self.task, self.level, rng) for rng in rngs]
+            rngs = [generator("trilith record", self.seed, self.task, self.level, self.split, index) for index in mine]
+            starts = [self._start(index, rng) for index, rng in zip(mine, rngs, strict=True)]
             played = trajectories(agents[name], starts, rngs, self.forfeit, self.epsilon, name) if mine else []
             done |= dict(zip(mine, played, strict=True))
         return [done[index] for index in indices]
+
+    def _start(self, index: int, rng: np.random.Generator) -> State:
+        return start(self.task, self.level, rng) if self.split == "new" else frozen(self.task, self.level, self.split, index)
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:

@@ -7,7 +7,7 @@ computes the same function.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,14 +18,25 @@ from trilith.nets.loops import attend_backward, attend_forward
 from trilith.world.scene import Ints
 
 
-def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+class Rows(NamedTuple):
+    """Where the objects and the pairs of each scene begin, and where the last one's end: all that is needed of a batch on the CPU."""
+
+    first: Ints
+    """(B + 1,)"""
+    first_pair: Ints
+    """(B + 1,)"""
+
+
+def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
     """(n, heads · (d + P)): what each object sees of the others of its scene: their values, then how they lie to it.
 
     `qkv` (n, 3, heads, d) are queries, keys and values of all objects, `pairs` (p, P) how each two of a scene lie to each other,
     the one that looks first. A score is the scaled product of query and key plus `weight` (heads, P) · pair.
     The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, its pairs likewise by `batch.first_pair`.
     """
-    return (attend_compiled if qkv.device.type == "cpu" else attend_plain)(qkv, pairs, weight, batch)
+    if isinstance(batch, Rows) or qkv.device.type == "cpu":
+        return attend_compiled(qkv, pairs, weight, batch)
+    return attend_plain(qkv, pairs, weight, batch)
 
 
 def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
@@ -43,7 +54,7 @@ def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Te
     return torch.cat([seen, beside], dim=1).index_select(0, rows)
 
 
-def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
     """`attend` in compiled loops, for the CPU."""
     out: Tensor = _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
     return out

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.nets.acting import attention_action, check_attention
-from trilith.nets.attend import attend
+from trilith.nets.attend import Rows, attend
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Batch, Floats32, Layout
 from trilith.nets.config import Mask
 from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
@@ -185,7 +185,7 @@ class AttentionLayer(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
         """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
         tokens = tokens + self.gather(attend(qkv, pairs, weight, batch))

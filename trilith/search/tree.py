@@ -49,8 +49,8 @@ class Prior(NamedTuple):
 class World(Protocol[S, A_in]):
     """What is searched, in batches: the simulator, or a model of it. Deterministic: an action has one outcome."""
 
-    def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> list[tuple[S, float, bool]]:
-        """After an action in each state: the state that follows, the reward, and whether that was the end."""
+    def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
+        """After an action in each state: the state that follows, the reward, and whether that was the end, or how likely it was."""
         ...
 
 
@@ -74,8 +74,10 @@ class Values(Protocol[S_in, A_out]):
 class Node(Generic[S]):
     """A state in a tree, its actions as arrays: there are thousands, and most are never touched."""
 
-    def __init__(self, state: S, prior: Prior) -> None:
+    def __init__(self, state: S, prior: Prior, reached: float = 1.0) -> None:
         self.state = state
+        self.reached = reached
+        """How likely the episode went on to here, after the action that led here; of what a world is sure of, 1."""
         self.ids = prior.ids
         """(A,): as in the prior."""
         self.values = np.array(prior.values, dtype=np.float64)
@@ -189,9 +191,12 @@ def _expand(valuer: Values[S, A], world: World[S, A], paths: list[Path[S]]) -> N
     leaves = [path[-1] for path in paths]
     actions = [valuer.placement(node.state, int(node.ids[action])) for node, action in leaves]
     outcomes = world.steps([node.state for node, _ in leaves], actions)
-    new = iter(plant(valuer, [state for state, _, ended in outcomes if not ended]))
+    new = iter(plant(valuer, [state for state, _, ended in outcomes if ended < 1]))
     for (node, action), (_, reward, ended) in zip(leaves, outcomes, strict=True):
-        node.children[action] = reward, None if ended else next(new)
+        child = next(new) if ended < 1 else None
+        if child is not None:
+            child.reached = 1.0 - ended
+        node.children[action] = reward, child
 
 
 def _back_up(path: Path[S], discount: float) -> None:
@@ -202,10 +207,11 @@ def _back_up(path: Path[S], discount: float) -> None:
     earned = last.best if last else 0.0
     for node, action in reversed(path):
         reward, child = node.children[action]
-        earned = reward + discount * earned
+        later = discount * child.reached if child else 0.0
+        earned = reward + later * earned
         node.visits += 1
         node.total += earned
-        node.update(action, reward + discount * child.value if child else reward)
+        node.update(action, reward + later * child.value if child else reward)
 
 
 def _pick(scores: Floats, rng: np.random.Generator) -> int:

@@ -295,7 +295,7 @@ class _World:
                 self.hit = True
             elif (self.sticky[i] or self.sticky[j]) and (i, j) not in self.glue:
                 self.glue.append((i, j))
-                self.glue_frame.append(_bond_frame((*self.pose[i], *self.size[i]), (*self.pose[j], *self.size[j])))
+                self.glue_frame.append(bond_frame((*self.pose[i], *self.size[i]), (*self.pose[j], *self.size[j])))
         return contact
 
     def _build(self) -> None:
@@ -479,7 +479,7 @@ def _rotation(angle: float) -> pyb2d3.Rot:
     return rotation
 
 
-def _bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
+def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
     """Where two touching boxes are bonded, for pictures: a point in either frame, and their relative angle.
 
     The middle of the overlap of the upright boxes around both is exact for upright blocks and close for tilted ones.

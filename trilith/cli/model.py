@@ -1,0 +1,79 @@
+"""Learned models of the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from trilith.agents.model.config import ModelConfig
+from trilith.support.console import show, table_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass
+class TrainModel:
+    """Train a model of the world from recorded episodes. Ctrl-C saves; stopped or killed, the same command goes on.
+
+    Example: trilith train-model data/covering_hard data/silhouette --out models/x --agent fast
+    """
+
+    data: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER [FOLDER ...]")]]
+    """Folders of `trilith record-episodes`."""
+    out: Path
+    """Folder for the model, its log and its checkpoints."""
+    valid: tuple[Path, ...] = ()
+    """Folders of episodes to validate on, best of frozen scenes (--split valid); without, a tenth of the others is kept for that."""
+    seed: int = 0
+    """Of the first weights, and of which placements are drawn."""
+    agent: str | None = None
+    """An agent that values actions, on whose best eight placements the model is validated too: there a search looks first."""
+    log_steps: int = 250
+    """Learner steps between lines of the log."""
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+
+    def run(self) -> None:
+        """Trains what is left, validates, and prints the validation."""
+        from trilith.agents.card import learning, missing
+
+        if not learning():
+            raise ValueError(missing("training a model"))
+        from trilith.training.model import ModelRunConfig, train_model
+
+        config = ModelRunConfig(self.data, self.out, self.valid, self.seed, self.agent, self.log_steps, self.checkpoint_seconds, self.model)
+        try:
+            found = train_model(config)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        show(_table("recorded placements", found["recorded"], found["nudge"]))
+        if "first" in found:
+            show(_table(f"the best eight placements of {self.agent}", found["first"], {}))
+        print(self.out)
+
+
+def _table(title: str, tasks: dict[str, Any], nudge: dict[str, float | None]) -> Table:
+    table = table_of(
+        title, "steps on", "placements", "end: Brier", "constant's", "reward left: scored", "learned", "pose (m)", "only falls",
+        "1 mm nudge", "contacts wrong", "overlaps",
+    )  # fmt: skip
+    for task, levels in tasks.items():
+        for level, depths in levels.items():
+            for depth, each in depths.items():
+                if level == "all" or depth == "1":
+                    table.add_row(
+                        f"{task}, {level}", depth, str(each["placements"]), _number(each, "brier"), _number(each, "brier_constant"),
+                        f"{each['reward_scored']:.1%}", f"{each['reward_learned']:.1%}", _number(each, "pose"), _number(each, "pose_base"),
+                        f"{nudge[task]:.3f}" if level == "all" and depth == "1" and nudge.get(task) is not None else "",
+                        f"{each['contacts']:.2f}", f"{each['overlaps']:.1%}",
+                    )  # fmt: skip
+    return table
+
+
+def _number(figures: dict[str, Any], name: str) -> str:
+    return f"{figures[name]:.3f}" if name in figures else ""
