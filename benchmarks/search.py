@@ -29,10 +29,10 @@ import tyro
 from trilith.agents.chance import LegalAgent
 from trilith.agents.dqn.config import FAST, PAPER
 from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
+from trilith.agents.worlds import make_world
 from trilith.evaluation.frozen import frozen
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
-from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior
 from trilith.support.console import show, table_of
 from trilith.world.episode import State, step
@@ -56,13 +56,15 @@ class Options:
     """Cores of the last column."""
     budget: int = 10
     """Simulations a decision."""
+    world: str = "simulator"
+    """What is searched: the simulator, or the folder of a model."""
 
 
 class Timed:
     """An agent, and the world it searches, that count the processor time of their parts."""
 
-    def __init__(self, agent: Valuer) -> None:
-        self.agent, self.world, self.discount = agent, Simulator(), agent.discount
+    def __init__(self, agent: Valuer, world: str) -> None:
+        self.agent, self.world, self.discount = agent, make_world(world, False), agent.discount
         self.physics = self.network = 0.0
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
@@ -77,7 +79,7 @@ class Timed:
         self.network += time.process_time() - begin
         return priors
 
-    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> Sequence[tuple[State, float, float]]:
         begin = time.process_time()
         after = self.world.steps(states, placements)
         self.physics += time.process_time() - begin
@@ -96,7 +98,7 @@ def agent_with(network: str, task: str) -> Valuer:
 
 def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
     """Searches for a while with `count` episodes side by side; simulations, processor seconds, and who made them."""
-    timed = Timed(agent_with(network, options.task))
+    timed = Timed(agent_with(network, options.task), options.world)
     agent = SearchAgent(timed, SearchConfig(options.budget), timed)
     index = 0
     total, spent = 0, 0.0
@@ -123,7 +125,7 @@ def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
 
 def worker(network: str, options: Options, number: int, barrier: Any, rates: Any) -> None:
     """Simulations a second by the clock, at 16 side by side: in turns the first process alone and all at once."""
-    agent = SearchAgent(agent_with(network, options.task), SearchConfig(options.budget))
+    agent = SearchAgent(agent_with(network, options.task), SearchConfig(options.budget), make_world(options.world, False))
     states = [frozen(options.task, "hardest", "valid", i) for i in range(16)]
     rngs = [np.random.default_rng(i) for i in range(16)]
     agent.act(states, rngs)
@@ -160,7 +162,7 @@ def main() -> None:
     """Prints the table."""
     options = tyro.cli(Options, description=__doc__)
     cores = f"{options.processes} processes ÷ 1"
-    table = table_of("network", "side by side", "simulations/s", "physics", "network", "tree", cores)
+    table = table_of("network", "side by side", "simulations/s", "world", "network", "tree", cores)
     for network in NETWORKS:
         for count in SIDE_BY_SIDE:
             total, seconds, timed = run(network, count, options)
@@ -171,7 +173,7 @@ def main() -> None:
                 ratio = f"{gain(network, options):.2f}"
             table.add_row(network, str(count), f"{total / seconds:.0f}", *shares, ratio)
     show(table)
-    print(f"{options.task}, hardest level, {options.budget} simulations a decision")
+    print(f"{options.task}, hardest level, {options.budget} simulations a decision in {options.world}")
 
 
 if __name__ == "__main__":

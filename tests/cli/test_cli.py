@@ -290,7 +290,7 @@ BAD = {
     "report .": "cut.json is not JSON",
     "tower": "there is no command 'tower': choose tasks, agents, ",
     "tower --help": "there is no command 'tower': choose tasks, agents, ",
-    "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, compare, report, record-episodes, train, plot, scenes}",
+    "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, compare, report, record-episodes, train, train-model",
 }
 
 

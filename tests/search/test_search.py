@@ -137,6 +137,25 @@ def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
     assert root.counts.sum() == 3 + root.visits
 
 
+class Risk(Trap):
+    """As a trap, but the way to the 10 is over with three chances in four, as a model may say."""
+
+    def step(self, state: Word, action: int) -> tuple[Word, float, float]:
+        after, reward, ended = super().step(state, action)
+        return after, reward, 0.75 if after == (2,) else ended
+
+
+def test_what_may_be_over_counts_for_as_much_as_is_likely_left() -> None:
+    world, config = Risk(actions=3), SearchConfig(400, 2.0, root="bound")
+    root = searched(world, config)
+    child = root.children[2][1]
+    assert child is not None
+    assert child.reached == 0.25
+    assert root.values[2] == pytest.approx(world.discount * 0.25 * child.value)
+    assert root.children[0][1].reached == 1.0
+    assert 1.0 < root.values[2] < 2.5
+
+
 class Chain(Toy):
     """One action in each of three states: rewards 1, 2, 4, of which 10, 20, 40 is expected."""
 

@@ -33,6 +33,8 @@ class Demo:
     and fast, unless given."""
     budget: int = 50
     """Simulations a decision: trained agents are shown as they are and once more with search; 0: without only."""
+    world: str = "simulator"
+    """What is searched: the simulator, the folder of a model, or my_module:MyWorld."""
     scenes: int = 8
     """Scenes of each task's hardest level, from its test set."""
     out: Path = Path("demo")
@@ -76,7 +78,7 @@ class Demo:
         loaded = {labels[Path(name)]: (name, load(name)) for name in agents}
         for label, (name, agent) in list(loaded.items()):
             if self.budget and name not in AGENTS and isinstance(agent, Valuer):
-                loaded[f"{label} + search"] = name, load(name, SearchConfig(self.budget))
+                loaded[f"{label} + search"] = name, load(name, SearchConfig(self.budget, world=self.world))
         if not loaded:
             raise ValueError("no agents: name at least one")
         return loaded

@@ -35,7 +35,8 @@ class SearchOptions:
     """Actions that halving begins with."""
 
     world: Annotated[str, arg(prefix_name=False)] = SearchConfig.world
-    """What is searched: the simulator, or a world of your own as my_module:MyWorld."""
+    """What is searched: the simulator, the folder of a model that `trilith train-model` made, or a world of your own as
+    my_module:MyWorld."""
 
     def config(self, budget: int) -> SearchConfig:
         """With a budget."""
@@ -50,7 +51,7 @@ class SearchOptions:
             for name in ("c", "stages", "root", "considered", "world")
             if getattr(config, name) != getattr(usual, name)
         ]
-        return "".join(parts).replace(":", "-") if config.budget else ""
+        return re.sub(r"[:/\\]", "-", "".join(parts)) if config.budget else ""
 
 
 @dataclass

@@ -59,9 +59,10 @@ class TrainModel:
 
 def _table(title: str, tasks: dict[str, Any], nudge: dict[str, float | None]) -> Table:
     table = table_of(
-        title, "steps on", "placements", "end: Brier", "constant's", "reward left: scored", "learned", "pose (m)", "only falls",
-        "1 mm nudge", "contacts wrong", "overlaps",
+        title, "steps", "placements", "end: Brier", "constant", "reward left: scored", "learned", "pose (m)", "only falls", "1 mm nudge",
+        "contacts wrong", "overlap",
     )  # fmt: skip
+    table.columns[0].no_wrap = True
     for task, levels in tasks.items():
         for level, depths in levels.items():
             for depth, each in depths.items():

@@ -26,6 +26,7 @@ from msgspec import Meta
 from trilith.agents.base import Agent
 from trilith.agents.card import weights_file
 from trilith.agents.registry import check_builds, fingerprint, load, shipped
+from trilith.agents.worlds import world_fingerprint
 from trilith.evaluation.frozen import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
@@ -77,6 +78,8 @@ class Evaluation:
         """All that the episodes depend on, but for the code of the agent and, of a task of one's own, that of its score."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
+        if search is not None and (model := world_fingerprint(self.search.world)):
+            search["model"] = model
         if not is_guarded(self.task):
             facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
         return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
@@ -126,6 +129,8 @@ class Searched(TypedDict):
     root: NotRequired[str]
     considered: NotRequired[Count]
     world: NotRequired[str]
+    model: NotRequired[str]
+    """What tells a learned model from others, if one was searched."""
 
 
 class OfLevel(TypedDict):

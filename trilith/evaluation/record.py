@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.registry import check_builds, fingerprint, load
+from trilith.agents.worlds import world_fingerprint
 from trilith.evaluation.frozen import SIZES, Split, frozen, generator
 from trilith.evaluation.play import trajectories
 from trilith.search.config import SearchConfig
@@ -79,7 +80,9 @@ class Recorder:
 
     def identity(self) -> dict[str, Any]:
         """What `dataset.json` says: all that the episodes depend on, but for the code of agents and tasks of one's own."""
-        facts = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
+        facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
+        if facts["search"] and (model := world_fingerprint(self.search.world)):
+            facts["search"]["model"] = model
         weights = [fingerprint(agent, self.task) for agent in self.agents]
         return {"format": FORMAT, **facts, "weights": weights, "physics": PHYSICS, "shards": self.shards}
 

@@ -26,7 +26,8 @@ class SearchConfig:
     """Halving: actions that the first simulations are shared among."""
 
     world: Annotated[str, arg(prefix_name=False)] = "simulator"
-    """What is searched: the simulator, or a world of your own as my_module:MyWorld."""
+    """What is searched: the simulator, the folder of a model that `trilith train-model` made, or a world of your own as
+    my_module:MyWorld."""
 
     def __post_init__(self) -> None:
         check_least(self, budget=0, considered=1)

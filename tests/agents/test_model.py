@@ -1,0 +1,184 @@
+"""A learned model of the world: what it is told exactly, what it learns, and what a search makes of it."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from worlds import EMPTY, with_blocks
+
+from trilith.agents.model.config import DynamicsConfig, ModelConfig
+from trilith.agents.model.facts import bodies, falls, placed_arrays
+from trilith.agents.model.files import read_model, save_model
+from trilith.agents.model.learner import ModelLearner, given, make_net, onward
+from trilith.agents.model.transitions import transitions
+from trilith.agents.model.world import ModelWorld
+from trilith.agents.parameters import parameters_of
+from trilith.agents.registry import load
+from trilith.agents.worlds import make_world, world_fingerprint
+from trilith.evaluation.frozen import frozen
+from trilith.evaluation.model import chains, compare, figures, nudged, overlapping, reliability
+from trilith.evaluation.record import Recorder, record
+from trilith.search.config import SearchConfig
+from trilith.world.episode import start, step
+from trilith.world.scene import INVALID_EDGE, Placement, Role, place
+from trilith.world.trajectory import read_episodes
+
+TINY = DynamicsConfig(width=16, layers=1, heads=2, pair=8)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    out = tmp_path_factory.mktemp("data")
+    for _ in record(Recorder(("legal", "scripted"), "covering_hard", episodes=128, epsilon=0.3), out, 1):
+        pass
+    return out
+
+
+@pytest.fixture(scope="module")
+def episodes(data):
+    return list(read_episodes(data))
+
+
+@pytest.fixture(scope="module")
+def table(episodes):
+    return transitions(episodes)
+
+
+def world(config: DynamicsConfig = TINY) -> ModelWorld:
+    return ModelWorld(ModelLearner(ModelConfig(net=config), 0).net)
+
+
+def test_a_fall_is_what_physics_does_where_nothing_tips(table):
+    quiet = [t for t in range(len(table)) if not table.moved[t].any() and not table.hit[t]]
+    fallen = falls(*(getattr(table.placed, name) for name in ("pose", "size", "role", "sticky", "objects", "new")))
+    off = [abs(fallen[t, 0] - table.pose[t, table.placed.new[t], 1]) for t in quiet]
+    assert len(quiet) > 100
+    assert max(off) < 0.02
+
+
+def test_what_is_glued_to_the_floor_cannot_move_and_what_is_glued_together_is_one():
+    state = start("silhouette", 0, np.random.default_rng(0))
+    for x, y, sticky in ((-5.0, 0.4, True), (-5.0, 1.2, True), (5.0, 0.4, False), (5.0, 1.2, True)):
+        state = replace(step(state, Placement(0, x, y, sticky)).state, ended=None)
+    placed = placed_arrays([place(state.scene, Placement(0, 0.0, 1.0), keep=True)], [len(state.scene)])
+    same, fixed = bodies(placed.glue, placed.role, placed.objects)
+    blocks = np.flatnonzero(placed.role[0] == Role.BLOCK)
+    assert fixed[0, blocks].tolist() == [True, True, False, False, False]
+    assert same[0][np.ix_(blocks, blocks)].sum(axis=1).tolist() == [2, 2, 2, 2, 1]
+
+
+def test_a_table_goes_on_from_a_true_prediction_to_the_true_next_scene(table):
+    """The next placement made in a scene that was predicted rightly is the next placement of the table."""
+    at = np.flatnonzero((table.follows >= 0) & ~table.hit)[:40]
+    placed = table.placed.take(at)
+    truth = make_net(TINY)(given(placed))._replace(
+        pose=torch.from_numpy(table.pose[at]), touch=torch.from_numpy(table.touch[at].astype(np.float32)) - 0.5
+    )
+    chosen, then, pose = onward(table, at, truth, placed)
+    following = table.placed.take(table.follows[at[chosen]])
+    there = np.arange(then.role.shape[1]) < then.objects[:, None]
+    assert np.array_equal(then.pose[there], following.pose[there])
+    assert np.array_equal(pose.numpy()[there], following.pose[there])
+    assert np.array_equal(then.touch, following.touch)
+    assert np.array_equal(then.glue | following.glue, then.glue)  # what met and parted while it settled is bonded only in truth
+    assert (then.glue == following.glue).mean() > 0.99
+
+
+def test_it_learns_in_seconds_how_placements_end_and_what_they_earn(episodes, table):
+    learner = ModelLearner(ModelConfig(net=DynamicsConfig(width=32, layers=2), steps=250, learning_rate=3e-3), 0)
+    rng = np.random.default_rng(0)
+    losses = [learner.step(table, rng)["loss"] for _ in range(250)]
+    assert np.mean(losses[-10:]) < 0.5 * np.mean(losses[:10])
+    found = figures([each for each in compare(ModelWorld(learner.net), chains(episodes)) if each.depth == 1])
+    assert found["brier"] < 0.7 * found["brier_constant"]
+    assert found["reward_scored"] < 0.5
+    assert found["placements"] == len(table)
+
+
+def test_learning_goes_on_bit_for_bit(table):
+    config = ModelConfig(net=TINY, batch=8, unroll=3, steps=20)
+    first, rng = ModelLearner(config, 3), np.random.default_rng(1)
+    for _ in range(3):
+        first.step(table, rng)
+    second, again = ModelLearner(config, 4), np.random.default_rng(5)
+    second.load(*first.state())
+    again.bit_generator.state = rng.bit_generator.state
+    for _ in range(3):
+        assert first.step(table, rng) == second.step(table, again)
+    for one, two in zip(first.state()[0].values(), second.state()[0].values(), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_what_the_rules_know_is_not_predicted():
+    state = start("covering_hard", 1, np.random.default_rng(2))
+    obstacle = state.scene.pose[state.scene.rows(Role.OBSTACLE)[0]]
+    used = replace(step(state, Placement(0, -7.0, 0.4)).state, ended=None)
+    cases = [
+        (state, None, "stopped"),
+        (state, INVALID_EDGE, "invalid_edge"),
+        (state, Placement(6, float(obstacle[0]), float(obstacle[1])), "spawn_collision"),
+        (used, Placement(0, 0.0, 9.0), "bad_choice"),
+    ]
+    after = world().steps(*zip(*((state, placement) for state, placement, _ in cases), strict=True))
+    assert [(s.ended, reward, ended) for s, reward, ended in after] == [(reason, 0.0, 1.0) for *_, reason in cases]
+    last = replace(state, steps=state.max_steps - 1)
+    [(_, _, ended), (_, _, open_)] = world().steps([last, state], [Placement(0, 0.0, 9.0)] * 2)
+    assert ended == 1.0
+    assert 0 < open_ < 1
+
+
+def test_what_cannot_move_stays_and_predicted_states_can_be_built_on():
+    state = start("silhouette", 5, np.random.default_rng(2))
+    placement = load("legal").act([state], [np.random.default_rng(0)])[0]
+    assert placement is not None
+    [(after, _, _)] = world().steps([state], [placement])
+    rows = np.flatnonzero(state.scene.role != Role.BLOCK)
+    assert np.array_equal(after.scene.pose[rows], state.scene.pose[rows])
+    assert after.steps == 1
+    assert len(after.scene) == len(state.scene) + 1
+    assert load("fast").priors([after])[0].values.size  # legality is computed on the predicted scene
+    assert after.scene.from_json(after.scene.to_json()) == after.scene
+
+
+def test_a_search_in_a_model_acts_in_the_real_world(tmp_path):
+    save_model(tmp_path, TINY, ["silhouette"], parameters_of(world().net), {})
+    states = [frozen("silhouette", 4, "valid", k) for k in range(3)]
+    agent = load("fast", SearchConfig(4, world=str(tmp_path)))
+    placements = agent.act(states, [np.random.default_rng(k) for k in range(3)])
+    assert all(placement is not None for placement in placements)
+    assert len(world_fingerprint(str(tmp_path))) == 16
+    assert world_fingerprint("simulator") is None
+
+
+def test_a_card_says_what_weights_mean_and_damage_is_told(tmp_path):
+    net = world().net
+    save_model(tmp_path, TINY, ["silhouette"], parameters_of(net), {"steps": 7})
+    config, weights, card = read_model(tmp_path)
+    assert config == TINY
+    assert card["steps"] == 7
+    assert all(np.array_equal(weights[name], value) for name, value in parameters_of(net).items())
+    save_model(tmp_path / "other", replace(TINY, width=32), [], parameters_of(net), {})
+    with pytest.raises(ValueError, match=r"cannot use the model .*other: .* has shape"):
+        make_world(str(tmp_path / "other"), False)
+    (tmp_path / "model.json").write_text((tmp_path / "model.json").read_text().replace("settled-1", "settled-9"))
+    with pytest.raises(ValueError, match="is of predicts 'settled-9', this version of trilith knows 'settled-1'"):
+        make_world(str(tmp_path), False)
+    with pytest.raises(ValueError, match="there is no world 'nowhere'"):
+        make_world("nowhere", False)
+
+
+def test_figures_are_those_of_what_is_known():
+    assert reliability(np.array([0.05, 0.05, 0.95]), np.array([0.0, 1.0, 1.0])) == [(0.05, 0.5, 2), (0.95, 1.0, 1)]
+    apart, into = (with_blocks(EMPTY, [(0, 0.0, 0.35, 0.0), (0, 0.7 - deep, 0.35, 0.0)]) for deep in (0.0, 0.05))
+    assert not overlapping(apart)
+    assert overlapping(into)
+
+
+def test_the_simulator_itself_is_certain_only_so_far(episodes):
+    """A millimetre moves what lies flat by a millimetre."""
+    off = [nudged(chain[0]) for chain in islice(chains(episodes), 200) if chain[0].after.ended is None]
+    off = np.concatenate([each for each in off if each is not None])
+    assert len(off) > 5
+    assert np.median(off) == pytest.approx(0.001, abs=3e-4)
