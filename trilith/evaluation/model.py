@@ -95,7 +95,7 @@ class Compared:
     contacts: int
     """Pairs that touch in one of the two scenes and not in the other."""
     overlaps: bool
-    """Whether objects of the predicted scene overlap visibly."""
+    """Whether objects of the predicted scene overlap visibly, though none was touched that ends the episode."""
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Happened]]) -> list[Compared]:
@@ -144,7 +144,7 @@ def _compared(world: ModelWorld, state: State, outcome: Outcome, base: Scene, ha
     scored = world._after(state, outcome)[1]
     return Compared(
         happened, depth, ended, outcome.reward, scored, off, base_off, rows == new,
-        0 if hit else len(pairs[0] ^ pairs[1]), overlapping(outcome.scene),
+        0 if hit else len(pairs[0] ^ pairs[1]), not hit and overlapping(outcome.scene),
     )  # fmt: skip
 
 
@@ -210,7 +210,10 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
             found |= {f"pose_{name}": float(off[rows].mean()), f"pose_base_{name}": float(base[rows].mean()), name: int(rows.sum())}
     settled = max(int((~hits).sum()), 1)
     found["contacts"] = sum(each.contacts for each in compared) / settled
-    found["overlaps"] = float(np.mean([each.overlaps for each in compared]))
+    found["overlaps"] = sum(each.overlaps for each in compared) / settled
+    found["overlaps_true"] = (
+        sum(overlapping(each.happened.after.scene) for each, hit in zip(compared, hits, strict=True) if not hit) / settled
+    )
     return found
 
 

@@ -134,7 +134,9 @@ class _Run:
                 sums.update(learner.step(table, self.rng))
                 self.seconds = time.monotonic() - begin
                 if learner.steps % config.log_steps == 0 or learner.steps == config.model.steps:
-                    self._tell(log, {name: value / config.log_steps for name, value in sums.items()}, watched[:WATCHED])
+                    self._tell(
+                        log, {name: value / config.log_steps for name, value in sums.items()}, watched[:: max(len(watched) // WATCHED, 1)]
+                    )
                     sums.clear()
                 if time.monotonic() - saved > config.checkpoint_seconds:
                     self.save(tasks)
