@@ -176,10 +176,10 @@ def actor_critics(options: Options) -> None:
         rate = sum(len(episode.steps) for episode in episodes) / (time.process_time() - start)
         for episode in episodes:
             played.add(episode)
-        for episode in collect(full.policy, options.task, DemonstrateRequest((0, 2), 4, levels, False)).episodes:
+        for episode in collect(full.policy, options.task, DemonstrateRequest((0, 2), 8, levels, False)).episodes:
             full.replay.add(episode)
-        left = full.replay.ring["left"]
-        full.replay.ring["left"][: len(full.replay)] = np.maximum(left[: len(full.replay)], config.length + 1)  # as if none ended
+        left = full.replay.ring["left"][: len(full.replay) - config.length]
+        left[:] = np.maximum(left, config.length + 1)  # as if none ended but the last
         rng = np.random.default_rng(0)
         took = best_of({"full": partial(full.step, rng), "played": partial(played.step, rng)}, options.seconds)
         speeds = "   ".join(f"{name} {1e3 / ms:.1f}" for name, ms in took.items())
