@@ -65,7 +65,8 @@ class Agents:
         from trilith.agents.registry import AGENTS, ZOO, shipped
 
         print(f"Without training: {', '.join(AGENTS)}")
-        table = table_of("trained", "task", "recipe", "minutes\n(weights of)", "processes", "search", "scenes", "all", "hardest", "solved")
+        columns = ("trained", "task", "recipe", "minutes\n(weights of)", "processes", "physics", "search", "scenes", "all", "hardest", "solved")
+        table = table_of(*columns)
         for folder in sorted(path.name for path in ZOO.glob("*")):
             for task, weights in shipped(folder).items():
                 card = read_card(weights)
@@ -73,12 +74,13 @@ class Agents:
                 for budget in sorted({budget for _, budget in figures}):
                     every, hardest = figures["all", budget], figures["hardest", budget]
                     cost = card["cost"]
-                    costs = (card["recipe"], f"{cost['minutes']:.0f} ({cost['kept']:.0f})", str(cost["processes"]))
+                    costs = (card["recipe"], f"{cost['minutes']:.0f} ({cost['kept']:.0f})", str(cost["processes"]), str(card["physics"]))
                     rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
                     table.add_row(folder, task, *costs, str(budget or "–"), str(hardest["scenes"]), *rewards)
         show(table)
         print("Minutes of training, and after how many of them the weights were best on validation scenes.")
         print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")
+        print("Physics: the world it was trained and measured in; glue is rigid since 2. The README has what all earn in today's.")
 
 
 @dataclass

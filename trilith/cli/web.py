@@ -24,7 +24,7 @@ class Web:
     browser: bool = True
     """Open the browser."""
     agents: tuple[str, ...] = ()
-    """Further agents to offer: folders of training runs, or files of weights."""
+    """Further agents to offer: folders of training runs, files of weights, or classes of your own as my_module:MyAgent."""
     tasks: tuple[str, ...] = ()
     """Further tasks to offer: classes of your own in a module of this folder, as my_module:MyTask."""
     budget: int = 50
