@@ -65,8 +65,8 @@ class Agents:
         from trilith.agents.registry import AGENTS, ZOO, shipped
 
         print(f"Without training: {', '.join(AGENTS)}")
-        columns = ("trained", "task", "recipe", "minutes\n(weights of)", "processes", "physics", "search", "scenes", "all", "hardest", "solved")
-        table = table_of(*columns)
+        costly, earned = ("recipe", "minutes\n(weights of)", "processes", "physics"), ("search", "scenes", "all", "hardest", "solved")
+        table = table_of("trained", "task", *costly, *earned)
         for folder in sorted(path.name for path in ZOO.glob("*")):
             for task, weights in shipped(folder).items():
                 card = read_card(weights)
