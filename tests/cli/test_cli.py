@@ -154,6 +154,7 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
     said = capsys.readouterr().out
     assert "planner" in said
     assert len([line for line in said.splitlines() if "covering_hard" in line]) == 2, "without and with search"
+    assert "physics" in said, "figures of another world are told as such"
 
 
 def test_what_a_search_thinks_is_drawn(tmp_path):

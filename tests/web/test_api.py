@@ -222,8 +222,10 @@ def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to
 
     config, path = recipe_config("fast-rs0").agent, tmp_path / "pointing.safetensors"
     save_weights(path, "rs0", config, "covering_hard", RS0Policy(config, "covering_hard").weights(), {})
-    specs = create_app(agents=[str(path)]).state.site.roster.specs
+    site = create_app(agents=[str(path)]).state.site
+    specs = site.roster.specs
     assert "pointing.safetensors" in specs
+    assert ((str(path), 0), "covering_hard") in site.thinking.given[1], "loaded, torch and all, before its time is limited"
     assert "pointing.safetensors + search" not in specs
     assert "fast + search" in specs
     state = start("covering_hard", 1, np.random.default_rng(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,40 @@ def test_after_an_obstacle_was_hit_score_and_total_agree_and_the_pair_is_marked(
         [x, y],
     )
     assert red > 30
+
+
+def test_what_an_agent_sees_of_each_object_is_shown_to_one_scale_and_points_at_the_object(browser: Any, tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("torch")
+    from trilith.agents.card import save_weights
+    from trilith.agents.dqn.config import FAST_PIXELS
+    from trilith.agents.dqn.policy import DQNPolicy
+    from trilith.web.server import background
+
+    config, path = replace(FAST_PIXELS, net=replace(FAST_PIXELS.net, width=16, decoder=16)), tmp_path / "seer.safetensors"
+    save_weights(path, "dqn", config, "covering_hard", DQNPolicy(config, "covering_hard").weights(), {})
+    with background(workers=1, agents=[str(path)]) as url, visit(browser, url) as visitor:
+        visitor.open("task=covering_hard&level=1&seed=5")
+        visitor.page.select_option("#agent", "seer.safetensors")
+        visitor.page.check("#ideas")
+        visitor.page.wait_for_selector("#seen li")
+        for width in (1280, 360):
+            visitor.page.set_viewport_size({"width": width, "height": 800})
+            shown = visitor.page.evaluate(
+                """() => [...document.querySelectorAll("#seen canvas")].map((canvas) => {
+                    const box = canvas.getBoundingClientRect(), card = canvas.closest(".card").getBoundingClientRect();
+                    return [box.width / canvas.width, box.height / canvas.height, box.left >= card.left && box.right <= card.right];
+                })"""
+            )
+            assert len(shown) == len(visitor.state()["scene"]["role"])
+            for across, down, inside in shown:
+                assert (across, down) == (pytest.approx(3, rel=0.01), pytest.approx(3, rel=0.01))
+                assert inside
+        visitor.page.hover("#seen li:nth-child(8)")
+        assert visitor.page.get_attribute("#seen li:nth-child(8)", "title") == "floor"
+        assert visitor.page.evaluate("() => trilith.build.hover") == 7
+        visitor.page.hover("#seen-note")
+        assert visitor.page.evaluate("() => trilith.build.hover") is None
 
 
 def test_a_long_line_of_an_idea_is_not_cut_off(visitor: Visitor) -> None:

@@ -55,10 +55,10 @@ class Roster:
             check_builds(self.specs[label][0], task)  # which says why not
         return self.specs[label]
 
-    def shipped(self) -> tuple[tuple[Spec, str], ...]:
-        """The trained agents that come with the package, each with the first task it can build in."""
+    def trained(self) -> tuple[tuple[Spec, str], ...]:
+        """The trained agents, each with the first task it can build in."""
         tasks = {label: next((task for task, labels in self.about.items() if label in labels), None) for label in self.specs}
-        return tuple((spec, task) for label, spec in self.specs.items() if shipped(spec[0]) and (task := tasks[label]) is not None)
+        return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec[0]) and (task := tasks[label]) is not None)
 
 
 def _is_trained(name: str) -> bool:

@@ -78,7 +78,7 @@ class Site:
         names = tuple(self.tasks)
         self.roster = Roster(agents, budget, self.tasks)
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
-        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.shipped()))
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.trained()))
         self.opened = opened
         self.folder: Path | None = None
         """Where films are made: a folder each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = ()) -> No
             place(state, placed, False)
     for spec, name in agents:
         state = start(name, 0, np.random.default_rng(0))
-        _agent(spec).act([state], [_generator(0, state)])
+        with suppress(ValueError):  # one that cannot be loaded here says so when it is asked
+            _agent(spec).act([state], [_generator(0, state)])
 
 
 def _agent(spec: Spec, forfeit: bool = False) -> Agent:

@@ -1,19 +1,25 @@
 // Thinking: what the chosen agent makes of the state that is shown, as ghosts in the scene and as a list beside it.
 
 import { signed } from "./paint.js";
+import { NAMES } from "./tip.js";
 import { RECORDED } from "./watch.js";
 import { kind } from "./words.js";
 
 const COUNT = 5;
+const LARGER = 3; // a pixel of a window is shown so many times as large, the same for all objects
 
-/** The window that an agent sees of an object, and the value beside it. */
-function view({ width, pixels, value }) {
+/** The window that an agent sees of an object, and the value below it. Under the pointer it shows which object that is. */
+function view(app, { row, width, pixels, value }) {
   const item = document.createElement("li"), canvas = document.createElement("canvas"), text = document.createElement("span");
   const image = new ImageData(Uint8ClampedArray.from(atob(pixels), (each) => each.charCodeAt(0)), width);
   canvas.width = image.width;
   canvas.height = image.height;
+  canvas.style.width = `${LARGER * width}px`;
   canvas.getContext("2d").putImageData(image, 0, 0);
   text.textContent = value == null ? "–" : signed(value);
+  item.title = NAMES[app.episode.state.scene.role[row]];
+  item.addEventListener("pointerenter", () => app.build.look(row));
+  item.addEventListener("pointerleave", () => app.build.look(null));
   item.append(canvas, text);
   return item;
 }
@@ -114,7 +120,7 @@ export class Thinker {
       item.append(button);
       return item;
     }));
-    this.views.replaceChildren(...this.seen.map(view));
+    this.views.replaceChildren(...this.seen.map((each) => view(this.app, each)));
     document.getElementById("seen-note").hidden = !this.seen.length;
     if (held) (this.list.querySelector("button") ?? document.getElementById("canvas")).focus({ preventScroll: true });
     this.app.stage.invalidate();

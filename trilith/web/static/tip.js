@@ -1,6 +1,6 @@
 // What an object is: the features that a network sees of it, beside the pointer.
 
-const NAMES = ["available block", "block", "target", "obstacle", "floor"];
+export const NAMES = ["available block", "block", "target", "obstacle", "floor"];
 const number = (value, digits = 2) => { const fixed = value.toFixed(digits); return Number(fixed) === 0 ? (0).toFixed(digits) : fixed; };
 
 /** Shows the features of a row of the scene; hides them for null. */
