@@ -18,7 +18,16 @@ from numba.core.dispatcher import Dispatcher
 F = TypeVar("F", bound=Callable[..., object])
 
 _ROOT = Path(__file__).parent.parent
-_OTHERS = ("builders/options.py", "nets/describe.py", "nets/edges.py", "nets/forecast.py", "nets/loops.py", "nets/windows.py")
+_OTHERS = (
+    "builders/options.py",
+    "nets/describe.py",
+    "nets/edges.py",
+    "nets/forecast.py",
+    "nets/loops.py",
+    "nets/windows.py",
+    "agents/model/facts.py",
+    "evaluation/model.py",
+)
 SOURCES = [Path(__file__), *sorted(_ROOT.glob("world/**/*.py")), *(_ROOT / name for name in _OTHERS)]
 """Files with compiled functions, and with the constants that those have built in."""
 STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
