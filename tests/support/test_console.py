@@ -23,3 +23,11 @@ def test_in_a_terminal_progress_is_a_bar(capsys, monkeypatch):
         progress.add(30, "reward 1.000")
     assert "50 of 100" in (shown := capsys.readouterr().err)
     assert "reward 1.000" in shown
+
+
+def test_shares_that_sum_to_a_hair_above_the_whole_leave_no_time(capsys, monkeypatch):
+    monkeypatch.setattr(console.Progress, "pause", 0.0)
+    with console.Progress("building", 0.6, share=True) as progress:
+        for _ in range(3):
+            progress.add(0.2, "a film")  # 0.6000000000000001
+    assert capsys.readouterr().err.splitlines()[-1] == "building: 100%, 0 s left, a film"

@@ -145,6 +145,7 @@ if __name__ == "__main__":
 
 
 def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     out = tmp_path / "run"

@@ -128,6 +128,7 @@ def test_a_worker_that_dies_idle_is_replaced_before_anybody_asks() -> None:
 
 
 def test_a_worker_computes_with_one_thread() -> None:
+    pytest.importorskip("torch")
     assert run(lambda pool: pool.run("threads"), limit=60) == 1
 
 

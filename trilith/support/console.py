@@ -73,7 +73,7 @@ class Progress:
     def _how_far(self, now: float) -> str:
         """What is done, and how long the rest takes if it is as fast as all of it so far: an estimate that does not jump."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
-        left = f"{(self.total - self.done) / speed:.0f} s left"
+        left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # sums of shares may end a hair above the whole
         if self.share:
             return f"{self.done / self.total:.0%}, {left}"
         return f"{self.done:.0f} of {self.total:.0f}, {speed:.1f}/s, {left}"
