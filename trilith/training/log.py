@@ -24,6 +24,8 @@ class Line(TypedDict):
 
     kind: str
     step: int
+    minutes: float
+    """Of training, when it was written."""
 
 
 class Log:
@@ -69,10 +71,12 @@ class Log:
             self._console.print(line)
 
 
-def cut_log(out: Path, step: int, evaluated: int) -> None:
-    """Drops the lines that a killed run wrote after its last checkpoint, at learner step `step`, and that will be written again.
+def cut_log(out: Path, seconds: float, evaluated: int) -> None:
+    """Drops the lines that a killed run wrote after its last checkpoint, made when it had trained for so many seconds, and that will be
+    written again.
 
-    Of evaluations those that were due at `evaluated` or before are kept.
+    Of evaluations those that were due at the learner step `evaluated` or before are kept. Of all other lines the time decides: also while
+    no learner step is made, actors make theirs.
     """
     path = out / JSONL
     if not path.exists():
@@ -81,7 +85,7 @@ def cut_log(out: Path, step: int, evaluated: int) -> None:
     for line in path.read_bytes().splitlines():
         with suppress(ValueError):  # half a line: the machine stopped while it was written
             entry: Line = parse_json(line, Line)
-            if entry["step"] <= (evaluated if entry["kind"] == "valid" else step):
+            if entry["step"] <= evaluated if entry["kind"] == "valid" else entry["minutes"] <= seconds / 60:
                 kept.append(line + b"\n")
     with atomic_write(path) as aside:
         aside.write_bytes(b"".join(kept))
