@@ -1,6 +1,9 @@
 """Puts the best weights of a run into the package, with a card: recipe, cost, and the reward on test scenes, measured here.
 
-python benchmarks/ship.py runs/covering_hard [--name fast] [--scenes 1000] [--budgets 0 10]
+    python benchmarks/ship.py runs/x --commit 1234abc --command "trilith train …" [--name fast] [--scenes 10000] [--searched first:8:1000]
+
+Rewards are on the hardest level and on all levels without search, on the hardest with the searches named, and on the levels beyond
+the curriculum without search and with 50 simulations. `python docs/cards.py` then writes docs/agents.md from the cards.
 """
 
 from __future__ import annotations
@@ -8,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,6 +28,7 @@ from trilith.evaluation.evaluate import Evaluation, Run
 from trilith.search.config import SearchConfig
 from trilith.support.console import Progress
 from trilith.support.files import atomic_write, read_json, write_json
+from trilith.world.tasks import Level, get_task
 
 LARGEST = 2_000_000
 """Bytes of weights that may be committed."""
@@ -35,26 +40,51 @@ class Options:
 
     run: Positional[Path]
     """Folder of a finished run."""
+    commit: str
+    """The commit that it was trained with."""
+    command: str
+    """The command that trained it then."""
+    scenes: int = 10_000
+    """Test scenes without search, for the hardest level and for all levels each."""
+    searched: tuple[str, ...] = ("first:8:1000", "halving:10:1000", "halving:100:200")
+    """How to search, simulations a decision at most, and test scenes of the hardest level: a figure each."""
+    beyond: int = 500
+    """Test scenes of each level beyond the curriculum."""
     name: str = "fast"
     """Name of the agent."""
-    scenes: int = 1000
-    """Test scenes for each figure on the card."""
-    budgets: tuple[int, ...] = (0, 10)
-    """Simulations a decision, a figure each."""
     results: Path = Path("results")
     """Where the evaluations go."""
 
 
-def measured(options: Options, task: str, level: str, budget: int) -> dict[str, Any]:
+Root = Literal["bound", "halving", "first"]
+BEYOND_BUDGET = 50
+"""Simulations a decision on levels beyond the curriculum."""
+
+
+def measured(options: Options, task: str, level: Level, root: Root, budget: int, scenes: int) -> dict[str, Any]:
     """What an evaluation gave, of which a card tells a part."""
-    evaluation = Evaluation(str(options.run), task, level, scenes=options.scenes, search=SearchConfig(budget))
-    run = Run(evaluation, options.results / f"{options.run.name}-{task}-{level}-{options.scenes}-budget{budget}.json")
-    with Progress(f"{task}, {level}, budget {budget}", options.scenes, len(run.episodes())) as progress:
+    evaluation = Evaluation(str(options.run), task, level, scenes=scenes, search=SearchConfig(budget, root=root))
+    run = Run(evaluation, options.results / f"{options.run.name}-{task}-{level}-{scenes}-{root}{budget}.json")
+    with Progress(f"{task}, {level}, budget {budget}", scenes, len(run.episodes())) as progress:
         for episodes in run.run(workers=2):
             progress.add(len(episodes), "")
     result = run.finish()
-    figures = {key: round(float(result[key]), 4) for key in ("reward", "interval", "solved")}
-    return {"level": level, "budget": budget, "scenes": options.scenes, **figures}
+    known = ("reward", "interval", "solved", "forfeited")
+    figures = {key: round(float(result[key]), 4) for key in known if result[key] is not None}
+    ends = {reason: count for reason, count in result["reasons"].items() if count}
+    return {"level": level, "budget": budget, **({"root": root} if budget else {}), "scenes": scenes, **figures, "ends": ends}
+
+
+def wanted(options: Options, task: str) -> Iterator[tuple[Level, Root, int, int]]:
+    """What to measure: level, how to search, simulations a decision, scenes."""
+    yield "hardest", "halving", 0, options.scenes
+    yield "all", "halving", 0, options.scenes
+    for each in options.searched:
+        root, budget, scenes = each.split(":")
+        yield "hardest", cast(Root, root), int(budget), int(scenes)
+    for level in get_task(task).generalisation:
+        for budget_ in (0, BEYOND_BUDGET):
+            yield level, "halving", budget_, options.beyond
 
 
 def main() -> None:
@@ -67,8 +97,10 @@ def main() -> None:
     task = about["task"]
     log = [json.loads(line) for line in (options.run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     minutes = {"minutes": log[-1]["minutes"], "kept": about["valid"]["minutes"]}  # of training, and after which these weights were there
+    about["command"], about["commit"] = options.command, options.commit
     about["cost"] = {name: round(value, 1) for name, value in minutes.items()} | {"processes": 1 + config["actors"]}
-    about["test"] = [measured(options, task, level, budget) for level in ("hardest", "all") for budget in options.budgets]
+    about["curve"] = [[round(line["minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"]
+    about["test"] = [measured(options, task, *each) for each in wanted(options, task)]
     out = ZOO / options.name / f"{task}.safetensors"
     with atomic_write(out) as aside:
         aside.write_bytes(weights.read_bytes())

@@ -20,7 +20,7 @@ WORST = 2
 
 def main(model: Path, folders: list[Path]) -> None:
     """Writes the picture."""
-    world = ModelWorld.load(model)
+    world = ModelWorld.read(model)
     pictures, captions = [], []
     for folder in folders:
         compared = compare(world, [chain[:1] for chain in chains(read_episodes(folder))])

@@ -39,8 +39,11 @@ def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, s
     steps["state"], steps["action"], steps["reward"] = records, actions, rewards
     if "tried" in (dtype.names or ()):
         steps["tried"] = -1
-        tried, found = search if search is not None else (np.asarray(actions)[:, None], np.asarray(rewards)[:, None])
-        steps["tried"][:, : tried.shape[1]], steps["found"][:, : tried.shape[1]] = tried, found
+        if search is None and learner.config.amortise:
+            search = (np.asarray(actions)[:, None], np.asarray(rewards)[:, None])
+        if search is not None:
+            tried, found = search
+            steps["tried"][:, : tried.shape[1]], steps["found"][:, : tried.shape[1]] = tried, found
     return Episode(steps, 0, 1.0, demonstrated, None if demonstrated else Exploration(0.0, (4.0, 4.0)))
 
 
@@ -83,6 +86,23 @@ def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool
     assert greedy(learner, records) == [known["on"][1][1:3], known["good"][1][1:3]]
 
 
+@pytest.mark.parametrize("network", ["attention", "graph"])
+def test_actions_that_were_only_simulated_are_learnt_where_they_end_an_episode(network: str) -> None:
+    torch.set_num_threads(1)
+    net = replace(SMALL, network=network, recurrent=1)
+    config = DQNConfig(net=net, batch=16, learning_rate=2e-3, warmup=1, target_rate=0.1, siblings=2, demonstrations=0)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
+    done, beside = [[0, SLOTS, 3, 0]], [[3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0]]
+    learner.add(episode(learner, records, done, [0.5], search=(np.array([beside]), np.array([[-0.5, 1.0]]))))
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        learner.step(rng)
+    batch, actions = learner.layout.unpack(records), torch.tensor([*done, *beside])
+    values = learner.policy.net.q_at(batch, actions, torch.zeros(3, dtype=torch.int64))
+    assert values.tolist() == pytest.approx([0.5, -0.5, 1.0], abs=0.07)
+
+
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     """Receiver and offset of the best action in each state."""
     choices = choose(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
@@ -95,7 +115,7 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
     unless the margin is given up in time."""
     torch.set_num_threads(1)
     net = replace(SMALL, network=network, recurrent=1)
-    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1)
+    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1, siblings=0)
     shown = replace(base, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
     amortised = replace(base, amortise=5.0, search=SearchConfig(3))
     forgotten = replace(shown, margin_steps=60)

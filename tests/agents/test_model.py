@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from worlds import EMPTY, with_blocks
 
-from trilith.agents.model.config import DynamicsConfig, ModelConfig
+from trilith.agents.base import Episode
+from trilith.agents.model.config import DynamicsConfig, ModelConfig, OnlineConfig
 from trilith.agents.model.facts import bodies, falls, placed_arrays
 from trilith.agents.model.files import read_model, save_model
 from trilith.agents.model.learner import ModelLearner, given, make_net, onward
-from trilith.agents.model.transitions import transitions
+from trilith.agents.model.online import OnlineModel
+from trilith.agents.model.transitions import is_last, simulated, transitions
 from trilith.agents.model.world import ModelWorld
 from trilith.agents.parameters import parameters_of
 from trilith.agents.registry import load
@@ -23,7 +26,7 @@ from trilith.evaluation.record import Recorder, record
 from trilith.search.config import SearchConfig
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, place
-from trilith.world.trajectory import read_episodes
+from trilith.world.trajectory import Trajectory, read_episodes
 
 TINY = DynamicsConfig(width=16, layers=1, heads=2, pair=8)
 
@@ -43,7 +46,7 @@ def episodes(data):
 
 @pytest.fixture(scope="module")
 def table(episodes):
-    return transitions(episodes)
+    return transitions(simulated(episode) for episode in episodes)
 
 
 def world(config: DynamicsConfig = TINY) -> ModelWorld:
@@ -182,3 +185,70 @@ def test_the_simulator_itself_is_certain_only_so_far(episodes):
     off = np.concatenate([each for each in off if each is not None])
     assert len(off) > 5
     assert np.median(off) == pytest.approx(0.001, abs=3e-4)
+
+
+def played(episode: Trajectory) -> Episode:
+    return Episode(np.zeros(len(episode.placements)), 0, 1.0, False, None, episode)
+
+
+def online(**options: Any) -> OnlineModel:
+    return OnlineModel(OnlineConfig(net=TINY, batch=8, first_steps=3, **options), "covering_hard", 0)
+
+
+def test_an_online_memory_is_a_table_and_forgets_the_oldest(episodes):
+    model = online(unroll=3)
+    for episode in episodes[:20]:
+        model.add(played(episode))
+    whole = transitions((simulated(episode) for episode in episodes[:20]), model.memory.ring["moved"].shape[1])
+    assert len(model.memory) == len(whole)
+    assert model.episodes == 20
+    rng, again = np.random.default_rng(0), np.random.default_rng(0)
+    learner = ModelLearner(model.config, 0)
+    for _ in range(3):  # what is learned is what is learned from a table of the same episodes
+        assert model.step(rng) == {f"model_{name}": value for name, value in learner.step(whole, again).items()}
+
+    small = online(replay_mb=0.001)
+    assert small.memory.capacity == 256
+    for episode in episodes:
+        small.add(played(episode))
+    assert len(small.memory) == 256 < small.memory.added
+    small.step(rng)
+    found, every = small._table, transitions(simulated(episode) for episode in episodes)
+    assert found is not None
+    rows = (small.memory.added - 256 + np.arange(256)) % 256  # from the oldest that is left on, they are the last of all
+    for name in ("reward", "hit", "complete"):
+        assert np.array_equal(getattr(found, name)[rows], getattr(every, name)[-256:])
+    true = np.where(every.follows[-256:] < 0, -1, rows[np.minimum(np.arange(1, 257), 255)])
+    assert np.array_equal(found.follows[rows], true)
+
+
+def test_an_online_model_is_measured_on_what_it_has_not_learned_from(episodes):
+    model = online()
+    for episode in episodes[:16]:
+        model.add(played(episode))
+    assert not model.predicted  # it knows nothing yet
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        assert not model.ready
+        model.step(rng)
+    assert model.ready
+    happened = [each for each in simulated(episodes[16]) if not is_last(each.state)]
+    said = model.world.steps([each.state for each in happened], [each.placement for each in happened])
+    model.add(played(episodes[16]))  # one in four
+    assert [(ended, reward) for ended, _, reward, _ in model.predicted] == [(ended, reward) for _, reward, ended in said]
+    assert [bool(ended) for _, ended, _, _ in model.predicted] == [each.after.ended is not None for each in happened]
+    model.add(played(episodes[17]))
+    assert len(model.predicted) == len(happened)
+    for episode in episodes[18:60]:
+        model.add(played(episode))
+    told, seen = model.step(rng), np.array(model.predicted)
+    assert told["model_brier"] == pytest.approx(np.mean((seen[:, 0] - seen[:, 1]) ** 2))
+    assert told["model_brier_constant"] == pytest.approx(seen[:, 1].mean() * (1 - seen[:, 1].mean()))
+
+
+def test_a_model_that_diverged_is_told(table):
+    learner = ModelLearner(ModelConfig(net=TINY, batch=8), 0)
+    with torch.no_grad():
+        learner.net.norm.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="the loss is nan at step 0 of the model"):
+        learner.step(table, np.random.default_rng(0))

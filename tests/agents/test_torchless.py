@@ -11,7 +11,7 @@ import shell
 import torch
 
 from trilith.agents.card import load_policy, save_weights
-from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dqn.config import FAST_PIXELS, DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
 from trilith.agents.registry import shipped
 from trilith.evaluation.frozen import frozen
@@ -40,11 +40,16 @@ def no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
+def own_weights(path: Path, config: DQNConfig, task: str) -> Path:
+    """A file of fresh weights, and their card."""
+    torch.manual_seed(0)
+    save_weights(path, "dqn", config, task, make_net(config, make_layout(config, task)).weights(), {})
+    return path
+
+
+def build_as_in_torch(policy: DQNPolicy, task: str) -> None:
+    """Compares episodes of an agent, and of one that searches, with those by the form of its network that learns."""
     torch.set_num_threads(1)
-    policy, _ = load_policy(shipped("fast")[task])
-    assert isinstance(policy, DQNPolicy)
     net = make_net(policy.config, make_layout(policy.config, task)).eval()
     net.load(policy.weights())
     for budget, count in ((0, 12), (5, 4)):
@@ -57,13 +62,29 @@ def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
     assert any(len(placements) > 1 for placements in played[0]) or task == "silhouette"
 
 
-def test_an_agent_is_loaded_and_builds_in_three_lines(no_torch: Path) -> None:
-    lines = """
+@pytest.mark.parametrize("task", TASKS)
+def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
+    policy, _ = load_policy(shipped("fast")[task])
+    assert isinstance(policy, DQNPolicy)
+    build_as_in_torch(policy, task)
+
+
+@pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
+def test_so_do_agents_that_see_pixels(task: str, tmp_path: Path) -> None:
+    policy, _ = load_policy(own_weights(tmp_path / "own.safetensors", FAST_PIXELS, task))
+    assert isinstance(policy, DQNPolicy)
+    build_as_in_torch(policy, task)
+
+
+@pytest.mark.parametrize("agent", ["fast", "pixels.safetensors"])
+def test_an_agent_is_loaded_and_builds_in_three_lines(no_torch: Path, agent: str) -> None:
+    own_weights(no_torch / "pixels.safetensors", FAST_PIXELS, "covering")
+    lines = f"""
 import importlib.util, numpy as np, sys, trilith
 assert importlib.util.find_spec("torch") is None
 state = trilith.start("covering", "hardest", np.random.default_rng(0))
 for budget in (0, 5):
-    [placement] = trilith.load("fast", budget=budget).act([state], [np.random.default_rng(0)])
+    [placement] = trilith.load("{agent}", budget=budget).act([state], [np.random.default_rng(0)])
     print(trilith.step(state, placement).reward)
 assert "torch" not in sys.modules
 """
@@ -80,8 +101,7 @@ def test_agents_are_listed_and_evaluated(no_torch: Path) -> None:
 
 
 def test_what_needs_torch_asks_for_it_in_one_line(no_torch: Path) -> None:
-    config = DQNConfig(net=NetConfig("graph", width=8))
-    save_weights(no_torch / "own.safetensors", "dqn", config, "covering", make_net(config, make_layout(config, "covering")).weights(), {})
+    own_weights(no_torch / "own.safetensors", DQNConfig(net=NetConfig("graph", width=8)), "covering")
     said = shell.refused(shell.trilith("evaluate", "own.safetensors", "--task", "covering", "--scenes", 1, cwd=no_torch))
     assert said.startswith('the agent own.safetensors needs more packages (torch, tensorboard missing): pip install "trilith[learn]"')
     said = shell.refused(shell.trilith("train", "--task", "covering", "--out", "run", cwd=no_torch))

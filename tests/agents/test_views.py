@@ -12,7 +12,7 @@ from nets.scenes import states
 
 import trilith.web.work as work
 from trilith.agents.dqn.config import CNN_GN_DQN, FAST, FAST_PIXELS, DQNConfig
-from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
+from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
 from trilith.nets.batch import reference_rows
 from trilith.render.pictures import views_picture
 from trilith.world.observe.image import PIXELS
@@ -28,7 +28,10 @@ CONFIGS = {
 
 
 def agent_of(config: DQNConfig) -> DQNAgent:
-    return DQNAgent(make_net(config, make_layout(config, "covering_hard")).eval())
+    layout = make_layout(config, "covering_hard")
+    net = make_acting_net(config, layout)
+    net.load(make_net(config, layout).weights())
+    return DQNAgent(net)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -81,7 +84,7 @@ def test_a_picture_frames_each_window_in_its_segmented_image() -> None:
 def test_shapes_are_known_in_a_process_that_has_made_no_network() -> None:
     """Loading an agent asks for them first, on a device without memory: nothing that is made on import may be there."""
     pytest.importorskip("torch", reason="torch is not installed (extra learn)")
-    code = "from trilith.agents.dqn import config, policy; print(len(policy.weight_shapes(config.FAST_PIXELS, 'covering_hard')))"
+    code = "from trilith.agents.dqn import config, policy; print(len(policy.weight_shapes(config.CNN_GN_DQN, 'covering_hard')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == len(make_net(FAST_PIXELS, make_layout(FAST_PIXELS, "covering_hard")).state_dict())
+    assert int(done.stdout) == len(make_net(CNN_GN_DQN, make_layout(CNN_GN_DQN, "covering_hard")).state_dict())

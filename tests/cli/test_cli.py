@@ -153,7 +153,7 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
     run("agents")
     said = capsys.readouterr().out
     assert "planner" in said
-    assert len([line for line in said.splitlines() if "covering_hard" in line]) == 2, "without and with search"
+    assert len([line for line in said.splitlines() if "covering_hard" in line]) == 3, "without search, and by two kinds of it"
     assert "physics" in said, "figures of another world are told as such"
 
 
@@ -393,7 +393,7 @@ def test_every_benchmark_explains_itself(path):
 def test_a_demonstration_that_is_stopped_says_what_it_leaves_behind_and_leaves_nothing_empty(tmp_path):
     for early in (True, False):
         out = tmp_path / ("early" if early else "late")
-        process = launch("demo", "--agents", "scripted", "--scenes", 1 if not early else 400, "--out", out, cwd=tmp_path)
+        process = launch("demo", "--agents", "scripted", "--scenes", 100 if not early else 400, "--out", out, cwd=tmp_path)
         until(lambda out=out, early=early: out.exists() if early else any(out.glob("[!.]*.gif")), "the demonstration")
         code, _, said = interrupt(process)
         assert code == 130
@@ -420,7 +420,7 @@ def test_progress_of_a_demonstration_is_steady_also_in_a_file(tmp_path, capsys, 
 
 
 def test_a_demonstration_says_how_an_agent_has_learned():
-    assert learned("fast", "fast", 2).startswith("fast: a network that learned, in 56 to 90 minutes a task, ")
+    assert learned("fast", "fast", 2).startswith("fast: a network that learned, in ")
     assert learned("fast + search", "fast", 2).startswith("fast + search: the same network, which now tries 2 placements")
     assert learned("planner", "planner", 2) == ""
 
@@ -446,14 +446,13 @@ def test_the_most_there_is_to_earn_is_one_figure_in_readme_and_list_and_no_agent
 
 
 def test_the_figures_of_shipped_agents_are_the_same_on_their_cards_and_in_the_docs():
-    pages = "".join(path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "docs").glob("*.md"))
-    rows = cells(pages, "|")
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
     for weights in (ZOO / "fast").glob("*.json"):
         card = json.loads(weights.read_text())
-        found = rows[f"{TASKS[weights.stem].title} (ships)"]
-        hardest = {each["budget"]: f"{each['reward']:.2f} ± {each['interval']:.2f}" for each in card["test"] if each["level"] == "hardest"}
-        minutes = f"{card['cost']['kept']:.0f} of {card['cost']['minutes']:.0f}"
-        assert found == [str(card["cost"]["processes"]), found[1], minutes, f"{card['learner_steps']:,}", hardest[0], hardest[10]]
+        [section] = [part for part in page.split("\n## ") if part.startswith(TASKS[weights.stem].title + "\n")]
+        assert f"{card['cost']['minutes']:.0f} minutes; the weights are those of minute {card['cost']['kept']:.0f}" in section
+        for each in card["test"]:
+            assert f"| {each['scenes']:,} | **{each['reward']:.2f}** ± {each['interval']:.2f} |" in section
 
 
 def test_ctrl_c_while_the_command_is_being_loaded_is_quiet(tmp_path):

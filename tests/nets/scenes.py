@@ -1,9 +1,11 @@
-"""States for tests of networks: the beginnings, middles and ends of random legal episodes."""
+"""States for tests of networks: the beginnings, middles and ends of random legal episodes, and scenes that no episode leads to."""
 
 import numpy as np
+from worlds import with_blocks
 
 from trilith.agents.chance import LegalAgent
 from trilith.world.episode import State, start, step
+from trilith.world.scene import SLOTS, Scene, fresh_scene
 
 
 def states(task: str, count: int, seed: int = 0, level: str = "all") -> list[State]:
@@ -24,3 +26,11 @@ def states(task: str, count: int, seed: int = 0, level: str = "all") -> list[Sta
                 found.append(state)
     order = rng.permutation(len(found))[:count]
     return [found[i] for i in order]
+
+
+def odd_scenes() -> list[Scene]:
+    """Objects across every border of the picture, in its corners, wholly out of it, upright and at any angle, and over each other."""
+    places = [(-8, 13), (8, 13), (8, -3), (-8, -3), (-9, 5), (0, 14), (30, 5), (0, 0.4), (0.3, 0.8), (5, -40)]
+    angles = [0.0, 1.0, 0.3, 2.0]
+    scene = fresh_scene([(-7.9, 12.8, 2.1, 0.7), (0.1, 0.35, 0.7, 0.7)], [(7.9, 6.0, 3.0, 0.35)])
+    return [with_blocks(scene, [(i % SLOTS, x, y, angle) for i, (x, y) in enumerate(places)]) for angle in angles]

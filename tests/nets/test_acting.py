@@ -1,6 +1,6 @@
 """Networks in the form that acts: the same values as the form that learns, without torch."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +8,10 @@ import torch
 from nets.scenes import states
 
 from trilith.agents.dqn.policy import choose, observe
-from trilith.nets.acting import ACTING, ActingAttention
+from trilith.nets.acting import ACTING, Valuing
 from trilith.nets.batch import Layout, Records
 from trilith.nets.config import Mask, NetConfig
-from trilith.nets.make import make_qnet
+from trilith.nets.make import NETWORKS, make_qnet
 from trilith.nets.qnet import QNet
 from trilith.world.actions import DiscreteRelative, make_discrete
 from trilith.world.tasks import TASKS, get_task
@@ -20,14 +20,16 @@ CONFIGS = {
     "default": NetConfig(),
     "told of places": NetConfig(place=16),
     "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
+    "pixels": NetConfig("pixel-attention"),
+    "pixels, odd sizes": NetConfig("pixel-attention", width=18, heads=3, pair=7, layers=1, decoder=21),
 }
 
 
-def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, ActingAttention, Records]:
+def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, Valuing, Records]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal")
-    net, acting = make_qnet(config, layout, mask), ActingAttention(layout, mask, config)
+    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures)
+    net, acting = make_qnet(config, layout, mask), ACTING[config.network](layout, mask, config)
     acting.load(net.weights())
     return net, acting, observe(layout, [state.scene for state in states(task, 20)])
 
@@ -49,16 +51,18 @@ def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, c
         assert mine is None or mine.tolist() == theirs.tolist()
 
 
-def test_values_do_not_depend_on_the_scenes_beside_them_to_the_last_bit() -> None:
-    _, acting, records = both("covering_hard", NetConfig(place=16))
+@pytest.mark.parametrize("config", [NetConfig(place=16), NetConfig("pixel-attention")], ids=["objects", "pixels"])
+def test_values_do_not_depend_on_the_scenes_beside_them_to_the_last_bit(config: NetConfig) -> None:
+    _, acting, records = both("covering_hard", config)
     together, _ = acting.values(records)
     for i, count in enumerate(records["count"].tolist()):
         alone, _ = acting.values(records[i : i + 1])
         assert (alone[0] == together[i, :, :count]).all()
 
 
-def test_a_scene_in_which_nothing_is_left_to_choose_leaves_the_others_alone() -> None:
-    _, acting, records = both("connecting", NetConfig())
+@pytest.mark.parametrize("network", ACTING)
+def test_a_scene_in_which_nothing_is_left_to_choose_leaves_the_others_alone(network: str) -> None:
+    _, acting, records = both("connecting", NetConfig(network))
     expected, _ = acting.values(records)
     used = records.copy()
     used["available"][0] = used["legal"][0] = 0
@@ -74,25 +78,26 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
     weights = acting.weights()
     assert {name: value.shape for name, value in weights.items()} == {name: value.shape for name, value in net.weights().items()}
     assert all((weights[name] == value).all() for name, value in net.weights().items())
-    with pytest.raises(ValueError, match=r"^fit\.weight is missing$"):
-        acting.load({name: value for name, value in weights.items() if name != "fit.weight"})
+    with pytest.raises(ValueError, match=r"^hidden\.weight is missing$"):
+        acting.load({name: value for name, value in weights.items() if name != "hidden.weight"})
     with pytest.raises(ValueError, match=r"^extra is not of this network$"):
         acting.load(weights | {"extra": np.zeros(1, np.float32)})
     wider = make_qnet(replace(config, decoder=config.decoder + 1), net.layout, "legal").weights()
-    with pytest.raises(ValueError, match=r"^fit\.weight has shape .* this network has"):
+    with pytest.raises(ValueError, match=r"^(fit|block)\.weight has shape .* this network has"):
         acting.load(wider)
     assert all((value == weights[name]).all() for name, value in acting.weights().items()), "a refusal changes nothing"
 
 
-def test_both_forms_refuse_the_same() -> None:
+@pytest.mark.parametrize("network", ACTING)
+def test_both_forms_refuse_the_same(network: str) -> None:
     absolute = Layout.of(get_task("covering"), make_discrete("absolute", offsets=15, heights=8, widths=8), False)
     relative = Layout.of(get_task("covering"), DiscreteRelative(), False)
     for layout, mask in ((absolute, "edges"), (relative, "none")):
         said = []
-        for make in (lambda *given: ACTING["attention"](*given, False), lambda layout, mask, net: make_qnet(net, layout, mask)):
+        for make in (ACTING[network], lambda layout, mask, net: make_qnet(net, layout, mask)):
             with pytest.raises(ValueError, match="the attention network values") as error:
-                make(layout, mask, NetConfig())
+                make(layout, mask, NetConfig(network))
             said.append(str(error.value))
         assert said[0] == said[1]
-    assert set(ACTING) <= {"attention", "graph"}
-    assert asdict(NetConfig())["network"] in ACTING, "what is shipped acts without torch"
+    assert set(ACTING) <= set(NETWORKS)
+    assert NetConfig().network in ACTING, "what is shipped acts without torch"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from nets.plain_cnn import plain_features
-from nets.scenes import states
+from nets.scenes import odd_scenes, states
 from torch import Tensor
-from worlds import mirrored, with_blocks
+from worlds import mirrored
 
 from trilith.agents.dqn.policy import observe
 from trilith.nets.batch import Batch, Layout, SceneLayout, reference_rows
@@ -43,14 +43,6 @@ def of_nodes(scenes: list[Scene]) -> np.ndarray:
     """(V, 64, 64, 6): segmented images of all objects, of each scene the available blocks first."""
     rows = [np.r_[np.flatnonzero(scene.role[:SLOTS] == Role.AVAILABLE), reference_rows(scene)] for scene in scenes]
     return np.concatenate([segments(scene)[each] for scene, each in zip(scenes, rows, strict=True)])
-
-
-def odd_scenes() -> list[Scene]:
-    """Objects across every border of the picture, in its corners, wholly out of it, upright and at any angle, and over each other."""
-    places = [(-8, 13), (8, 13), (8, -3), (-8, -3), (-9, 5), (0, 14), (30, 5), (0, 0.4), (0.3, 0.8), (5, -40)]
-    angles = [0.0, 1.0, 0.3, 2.0]
-    scene = fresh_scene([(-7.9, 12.8, 2.1, 0.7), (0.1, 0.35, 0.7, 0.7)], [(7.9, 6.0, 3.0, 0.35)])
-    return [with_blocks(scene, [(i % SLOTS, x, y, angle) for i, (x, y) in enumerate(places)]) for angle in angles]
 
 
 def drawn(scenes: list[Scene], task: str = "silhouette", mirror: np.ndarray | None = None) -> Batch:

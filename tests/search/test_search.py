@@ -194,7 +194,7 @@ def test_two_stages_and_one_agree_where_edges_do_not_matter(seed: int, budget: i
     assert trees[0] == trees[1]
 
 
-@given(seed=st.integers(0, 10**6), stages=st.sampled_from([1, 2]), root=st.sampled_from(["bound", "halving"]))
+@given(seed=st.integers(0, 10**6), stages=st.sampled_from([1, 2]), root=st.sampled_from(["bound", "halving", "first"]))
 def test_side_by_side_equals_one_by_one(seed: int, stages: int, root: str) -> None:
     config = SearchConfig(30, 2.0, stages, root)  # type: ignore[arg-type]
     states: list[Word] = [(), (1,), (2, 3), ()]
@@ -216,8 +216,8 @@ def test_nothing_is_simulated_twice() -> None:
     assert len(world.made) == size(root) < 400, "a simulation that ends where one ended before simulates nothing"
 
 
-@pytest.mark.parametrize("root", ["bound", "halving"])
-def test_one_simulation_can_talk_out_of_the_first_idea(root: Literal["bound", "halving"]) -> None:
+@pytest.mark.parametrize("root", ["bound", "halving", "first"])
+def test_one_simulation_can_talk_out_of_the_first_idea(root: Literal["bound", "halving", "first"]) -> None:
     class Trap(Toy):
         def priors(self, states: Sequence[Word]) -> list[Prior]:
             return [Prior(np.array([0.5, 0.4]), np.arange(2), np.arange(2)) for _ in states]
@@ -227,6 +227,29 @@ def test_one_simulation_can_talk_out_of_the_first_idea(root: Literal["bound", "h
 
     config = SearchConfig(1, root=root)
     assert decide(searched(Trap(), config), np.random.default_rng(0), config) == 1
+
+
+def test_the_first_that_does_not_end_it_for_far_less_is_taken_with_no_more_simulations_than_that_takes() -> None:
+    class Cliff(Toy):
+        """Actions 0 and 1 promise most and end it, for nothing and for a little; 2 goes on at a loss; 3 ends it for almost what it says."""
+
+        def priors(self, states: Sequence[Word]) -> list[Prior]:
+            return [Prior(np.array([0.9, 0.8, 0.7, 0.6]) if not word else np.zeros(4), np.arange(4), np.arange(4)) for word in states]
+
+        def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
+            self.made[state, action] += 1
+            return (*state, action), {0: 0.0, 1: 0.2, 3: 0.5}.get(action, -1.0), action != 2
+
+    for budget, chosen, simulated in ((1, 1, 1), (2, 2, 2), (3, 2, 3), (20, 2, 3)):
+        world, config = Cliff(), SearchConfig(budget, root="first")
+        root = searched(world, config)
+        assert decide(root, np.random.default_rng(0), config) == chosen
+        assert sum(world.made.values()) == simulated
+    assert root.values.tolist() == [0.0, 0.2, 0.7, 0.6]
+    root.values[2] = 0.55  # then the last is better, and known to be an end that is worth having
+    search(world, world, [root], [np.random.default_rng(0)], config)
+    assert decide(root, np.random.default_rng(0), config) == 3
+    assert root.values[3] == 0.6
 
 
 def test_a_state_in_which_nothing_can_be_done_has_no_decision() -> None:

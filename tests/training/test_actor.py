@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training.tiny import AGENT, policy, request, returns
+from training.tiny import AGENT, ONLINE, policy, request, returns
 
+from trilith.agents.base import Takeover
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net
 from trilith.evaluation.play import play
 from trilith.search.config import SearchConfig
 from trilith.training.actor import DemonstrateRequest, ValidateRequest, collect, valid_states
 from trilith.training.config import recipe_config
 from trilith.world.episode import State, start, step
+from trilith.world.scene import Role
 
 HARDEST = (0.0, 1.0)
 
@@ -46,7 +48,7 @@ def test_exploring_grows_as_an_episode_nears_its_end(monkeypatch: pytest.MonkeyP
     states = [start("covering_hard", 1, rng) for _ in range(300)]
     explored: list[float] = []
     monkeypatch.setattr(
-        "trilith.agents.dqn.policy.choose", lambda net, records, random, rngs: explored.append(random.mean()) or [None] * 300
+        "trilith.agents.dqn.policy._choose", lambda net, records, values, random, rngs: explored.append(random.mean()) or [None] * 300
     )
     for n in range(4):
         rngs = [np.random.default_rng((n, k)) for k in range(300)]
@@ -97,11 +99,54 @@ def test_an_actor_that_searches_tells_what_it_found() -> None:
     assert allowed.all(), "what was tried is what the mask allows"
 
 
+def test_actors_simulate_siblings_and_keep_those_that_end_the_episode() -> None:
+    acting = policy(replace(AGENT, siblings=4))
+    result = collect(acting, "covering_hard", request(12, 0.0, levels=HARDEST))
+    assert returns(collect(acting, "covering_hard", request(12, 0.0, levels=HARDEST))) == returns(result)
+    steps = np.concatenate([episode.steps for episode in result.episodes])
+    kept = steps["tried"][..., 0] >= 0
+    assert 0 < kept.sum() < kept.size  # some end it, some do not
+    assert (steps["found"][kept] == 0).mean() > 0.5  # most touch an obstacle
+    searching = DQNPolicy(replace(AGENT, siblings=4, search=SearchConfig(5)), "covering_hard", beyond=False)
+    for episode in collect(searching, "covering_hard", request(4, 0.0, levels=HARDEST)).episodes:
+        assert (episode.steps["tried"] == -1).all()  # what a search finds is no end
+
+
+def test_an_episode_comes_with_its_states_if_the_learner_wants_them() -> None:
+    for demonstrated, asked in ((False, request(4, 0.5, warm_up=True)), (True, DemonstrateRequest((0, 1), 1, (1.0, 0.0), False))):
+        plain, whole = (collect(policy(agent), "covering_hard", asked).episodes for agent in (AGENT, ONLINE))
+        assert all(episode.trajectory is None for episode in plain)
+        for one, two in zip(plain, whole, strict=True):
+            assert len(one.steps) == len(two.steps)
+            passed = two.trajectory
+            assert passed is not None
+            for k, placement in enumerate(passed.placements):
+                assert step(passed.states[k], placement)[:2] == (passed.states[k + 1], passed.rewards[k])
+            assert two.steps["reward"].tolist() == pytest.approx(list(passed.rewards))
+            assert two.demonstrated == demonstrated
+
+
 def test_a_demonstration_earns_what_the_planner_earns() -> None:
     acting = policy(task="silhouette")
     result = collect(acting, "silhouette", DemonstrateRequest((0, 1), 3, (0.0, 0.0, 1.0, *[0.0] * 5), False))
     assert returns(result) == pytest.approx([3.0] * 3, abs=0.51)  # three targets, glue for one at most
     assert all(len(episode.steps) <= 3 and episode.demonstrated for episode in result.episodes)
+
+
+def test_the_planner_takes_over_where_the_agent_failed() -> None:
+    acting, levels = policy(replace(AGENT, stop=False), task="silhouette"), (0.0, 0.0, 0.0, 1.0, *[0.0] * 4)
+
+    def blocks(*takeover: Any) -> list[int]:
+        """How many there are already where each demonstration begins."""
+        request = DemonstrateRequest((0, 1), 8, levels, False, Takeover(*takeover))
+        result = collect(acting, "silhouette", request)
+        assert returns(collect(acting, "silhouette", request)) == returns(result)
+        return [int((episode.steps["state"]["role"][0] == Role.BLOCK).sum()) for episode in result.episodes]
+
+    assert blocks() == [0] * 8
+    assert max(blocks(1.0)) > 0
+    assert 0 in blocks(1.0)  # an agent that has learnt nothing fails at its first step, too
+    assert 0 < len(blocks(1.0, 4)) < 8  # searches that earn no more are not shown
 
 
 def test_a_validation_is_of_the_hardest_scenes_and_of_all_and_plays_as_an_evaluation_does() -> None:

@@ -13,12 +13,16 @@ from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from training.tiny import AGENT
+from training.tiny import AGENT, ONLINE
 
 from trilith.agents.card import load_policy, weights_file
 from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.model.config import OnlineConfig
+from trilith.agents.registry import load
+from trilith.evaluation.frozen import frozen
 from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.support.config import to_json
@@ -31,7 +35,7 @@ from trilith.training.local import Inline
 from trilith.training.run import Run, resume, train
 
 SEARCHING = replace(AGENT, search=SearchConfig(3), amortise=0.5)
-SHOWN = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
+SHOWN = replace(AGENT, first_demonstrations=3, demonstrations=0.5)
 
 
 def tiny(out: Path, agent: DQNConfig = AGENT, **options: Any) -> TrainConfig:
@@ -64,7 +68,7 @@ def log(out: Path, kind: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["kind"] == kind]
 
 
-@pytest.mark.parametrize("agent", [AGENT, SEARCHING, SHOWN], ids=["plain", "searching", "shown"])
+@pytest.mark.parametrize("agent", [AGENT, SEARCHING, SHOWN, ONLINE], ids=["plain", "searching", "shown", "online"])
 def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path, agent: DQNConfig) -> None:
     train(tiny(tmp_path / "whole", agent, steps=24), screen=False)
     train(tiny(tmp_path / "parts", agent, steps=7), screen=False)
@@ -85,7 +89,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
     whole, parts = ({line["step"]: {**line, "minutes": 0} for line in log(tmp_path / name, "valid")} for name in ("whole", "parts"))
     assert list(parts) == [5, 7, 10, 13, 15, 20, 24]
     assert {step: parts[step] for step in whole} == whole
-    assert facts["demonstrations"] == (6 if agent is SHOWN else 0)  # three at first, one for ten learner steps, two at once
+    assert facts["demonstrations"] == (16 if agent is SHOWN else 0)  # three at first, one for two learner steps, eight at once
     assert (arrays["shown.ring"].size > 0) == (agent is SHOWN)
 
 
@@ -178,6 +182,8 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
 def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs a search"):
         Run(tiny(tmp_path / "a", replace(AGENT, amortise=0.5)))
+    with pytest.raises(ValueError, match="the world online is learned for a search: choose a budget"):
+        Run(tiny(tmp_path / "a", replace(ONLINE, search=SearchConfig(world="online"))))
     with pytest.raises(ValueError, match="demonstrates relative actions"):
         Run(tiny(tmp_path / "b", replace(SHOWN, actions="absolute", mask="edges")))
     with pytest.raises(ValueError, match="evaluate_scenes 1001: there are 1000"):
@@ -195,6 +201,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     train(tiny(tmp_path / "run", steps=1), screen=False)
     with pytest.raises(ValueError, match="holds another run, with seed 0"):
         train(tiny(tmp_path / "run", steps=1, seed=1), screen=False)
+    with pytest.raises(ValueError, match=r"holds another run, with agent.model.batch 64"):  # the agent's own is the same
+        train(tiny(tmp_path / "run", replace(AGENT, model=OnlineConfig(batch=7)), steps=1), screen=False)
     path = tmp_path / "run" / checkpoint.NAME
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
@@ -261,9 +269,10 @@ def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
     assert not equal(weights, loaded(tmp_path / "last.safetensors").weights())
 
 
-def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("agent", [SHOWN, ONLINE], ids=["shown", "online"])
+def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: DQNConfig) -> None:
     """A checkpoint after every round of the loop, one of them taken up again: also in the midst of an evaluation."""
-    train(tiny(tmp_path / "whole", SHOWN, steps=14), screen=False)
+    train(tiny(tmp_path / "whole", agent, steps=14), screen=False)
     kept: list[Path] = []
     save = Run._save
 
@@ -273,7 +282,7 @@ def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monke
             kept.append(Path(shutil.copytree(self.config.out, tmp_path / f"{len(kept):02d}-{self.learner.steps}")))
 
     monkeypatch.setattr(Run, "_save", copied)
-    train(tiny(tmp_path / "parts", SHOWN, steps=12, checkpoint_seconds=0.0), screen=False)
+    train(tiny(tmp_path / "parts", agent, steps=12, checkpoint_seconds=0.0), screen=False)
     at_five = [out for out in kept if out.name.endswith(("-5", "-6"))]
     assert len(at_five) >= 2
     for out in at_five:
@@ -289,10 +298,62 @@ def test_a_network_that_diverged_ends_the_run_and_keeps_the_checkpoint(tmp_path:
     train(tiny(tmp_path, steps=3), screen=False)
     before = (tmp_path / checkpoint.NAME).read_bytes()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trilith.agents.dqn.learner.F.huber_loss", lambda taken, _: taken.sum() * np.nan)
+        patch.setattr("trilith.agents.dqn.learner.F.huber_loss", lambda taken, *_, **__: taken.sum() * np.nan)
         with pytest.raises(ValueError, match="the loss is nan at learner step 3"):
             go_on(tmp_path, steps=6)
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize("actors", [0, 1])
+def test_a_model_is_learned_beside_an_agent_whose_actors_search_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, actors: int) -> None:
+    played: list[tuple[PlayRequest, Any, int]] = []
+    send = Run._send
+
+    def spy(self: Run, to: Any, request: Request) -> None:
+        send(self, to, request)
+        if isinstance(request, PlayRequest):
+            learner: Any = self.learner
+            played.append((request, self._weights[1], learner.model.learner.steps))
+
+    monkeypatch.setattr(Run, "_send", spy)
+    train(tiny(tmp_path, ONLINE, steps=24, actors=actors, log_seconds=0.0), screen=False)
+    # Until it has learned enough nobody searches in it; from then on, whoever plays has what it is by then.
+    assert {model_steps >= 9 for _, _, model_steps in played} == {False, True}
+    assert all(request.exploration.search == (model_steps >= 9) for request, _, model_steps in played)
+    first, last = ({name for name in weights if name.startswith("world.")} for _, weights, _ in (played[0], played[-1]))
+    assert first == last
+    assert first
+    assert not any(np.array_equal(played[0][1][name], played[-1][1][name]) for name in first if name.endswith("weight"))
+    # At every learner step at first, then at every second one.
+    assert checkpoint.load(tmp_path / checkpoint.NAME)[1]["learner"]["model"]["steps"] == 9 + (24 - 9) // 2 + 1
+    line = log(tmp_path, "train")[-1]
+    assert all(
+        np.isfinite(line[f"model_{name}"]) for name in ("loss", "pose", "end", "brier", "brier_constant", "reward_error", "reward_variance")
+    )
+    # What is kept: an agent that needs no model, and a model that any agent can search in.
+    assert not any(name.startswith("world.") for name in loaded(tmp_path).weights())
+    states = [frozen("covering_hard", "hardest", "valid", k) for k in range(2)]
+    searching = load(str(tmp_path), SearchConfig(3, world=str(tmp_path)))
+    assert len(searching.act(states, [np.random.default_rng(k) for k in range(2)])) == 2
+    assert json.loads((tmp_path / "model.json").read_text())["steps"] >= 9
+    with pytest.raises(ValueError, match="the world online is learned in a training: here name the folder of such a run"):
+        load(str(tmp_path), SearchConfig(3, world="online"))
+
+
+def test_how_good_the_model_of_a_run_is_can_be_plotted(tmp_path: Path) -> None:
+    from trilith.training.plot import model_curve, plot
+
+    train(tiny(tmp_path / "a", ONLINE, steps=40, log_seconds=0.0), screen=False)
+    train(tiny(tmp_path / "b", steps=5), screen=False)
+    found = model_curve(tmp_path / "a", "step")
+    last = log(tmp_path / "a", "train")[-1]
+    assert found["end"][-1] == (last["step"], last["model_brier"] / last["model_brier_constant"])
+    assert found["reward"][-1] == (last["step"], last["model_reward_error"] / last["model_reward_variance"])
+    assert model_curve(tmp_path / "b") == {"end": [], "reward": []}
+    plot([tmp_path / "a", tmp_path / "b"], tmp_path / "three.png")
+    plot([tmp_path / "b"], tmp_path / "two.png")
+    three, two = (plt.imread(tmp_path / f"{name}.png").shape[1] for name in ("three", "two"))
+    assert three > 1.4 * two
 
 
 def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """What the tests of training share: an agent that learns in no time, if little."""
 
+from dataclasses import replace
 from typing import Any
 
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration
+from trilith.agents.model.config import DynamicsConfig, OnlineConfig
 from trilith.nets.config import NetConfig
+from trilith.search.config import SearchConfig
 from trilith.training.actor import PlayRequest, Result
 
 AGENT = DQNConfig(
@@ -16,6 +19,12 @@ AGENT = DQNConfig(
     first_demonstrations=0,
     demonstrations=0.0,
 )
+ONLINE = replace(
+    AGENT,
+    search=SearchConfig(3, world="online"),
+    model=OnlineConfig(DynamicsConfig(width=8, layers=1, heads=1, pair=4), batch=4, unroll=2, first_steps=9, every=2, replay_mb=0.1),
+)
+"""Its actors search in a model that it learns too."""
 
 
 def policy(agent: DQNConfig = AGENT, task: str = "covering_hard") -> DQNPolicy:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import Algorithm, Decision, Episode, Recipe, Weights
+from trilith.agents.base import Algorithm, Decision, Episode, Recipe, Takeover, Weights
 from trilith.agents.replay import Replay
 from trilith.world.actions import ContinuousAbsolute
 from trilith.world.episode import State
@@ -49,6 +49,7 @@ class ToyPolicy:
     """Takes the candidate of the highest predicted reward."""
 
     dtype = np.dtype([("state", "f4", (FEATURES,)), ("action", "f4", (4,))])
+    wants_states = False
 
     def __init__(self, config: ToyConfig, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> None:
         self.config, self.linear = config, np.zeros(FEATURES, np.float32)
@@ -113,6 +114,9 @@ class ToyLearner:
 
     def wants_demonstrations(self, requested: int, idle: bool) -> bool:
         return False
+
+    def takeover(self) -> Takeover:
+        return Takeover()
 
     def add(self, episode: Episode) -> None:
         self.memory.add(episode)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from visitor import Visitor, visit
 
@@ -39,6 +40,30 @@ def site() -> Iterator[str]:
 
     with background(workers=1) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a learned model of Covering Hard, small and after a few steps of learning."""
+    from trilith.agents.model.config import DynamicsConfig, ModelConfig
+    from trilith.agents.model.files import save_model
+    from trilith.agents.model.learner import ModelLearner
+    from trilith.agents.model.transitions import simulated, transitions
+    from trilith.agents.parameters import parameters_of
+    from trilith.evaluation.record import Recorder, record
+    from trilith.world.trajectory import read_episodes
+
+    data, folder = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("models") / "small"
+    for _ in record(Recorder(("legal",), "covering_hard", episodes=40), data, 1):
+        pass
+    net = DynamicsConfig(width=16, layers=1, heads=2, pair=8)
+    learner, rng = ModelLearner(ModelConfig(net=net, steps=30), 0), np.random.default_rng(0)
+    table = transitions(simulated(episode) for episode in read_episodes(data))
+    for _ in range(30):
+        learner.step(table, rng)
+    folder.mkdir()
+    save_model(folder, net, ["covering_hard"], parameters_of(learner.net), {})
+    return str(folder)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from trilith.web import work
 from trilith.web.guard import Guard
 from trilith.web.ideas import Idea
 from trilith.web.pool import Pool
+from trilith.web.roster import Spec
 from trilith.web.server import create_app
 from trilith.web.wire import pack_frames
 from trilith.world.episode import Recording, State, start, step
@@ -182,7 +183,7 @@ def test_an_agent_that_has_ideas_is_asked_for_its_own() -> None:
             line = (Placement(1, 0.0, 2.0),)
             return [Idea(Placement(0, 0.0, 1.0), 2.5, 40, line), (Placement(3, 1.0, 1.0, True), 1.25), (Placement(4, 1.0, 1.0), 1.0)]
 
-    spec = ("searcher", 0)
+    spec = Spec("searcher")
     work._agents[spec, False] = Searcher()
     answer = json.loads(work.ideas(start("covering", 0, np.random.default_rng(0)), spec, 0, 2))
     del work._agents[spec, False]
@@ -199,10 +200,10 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
         for suffix in (".json", ".safetensors"):
             shutil.copy(ZOO / "fast" / f"silhouette{suffix}", run / f"last{suffix}")
     one, two = map(str, runs)
-    assert create_app(agents=["planner", one]).state.site.roster.specs["best"] == (one, 0)
+    assert create_app(agents=["planner", one]).state.site.roster.specs["best"] == Spec(one)
     assert list(create_app(agents=[one, two], budget=0).state.site.roster.specs)[-2:] == [one, two]
     roster = create_app(agents=[one], budget=7).state.site.roster
-    assert roster.specs["best + search"] == (one, 7)
+    assert roster.specs["best + search"] == Spec(one, 7)
     assert "best" in roster.about["silhouette"]
     assert "best" not in roster.about["covering"]
     with pytest.raises(ValueError, match="was not trained for covering"):
@@ -225,7 +226,7 @@ def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to
     site = create_app(agents=[str(path)]).state.site
     specs = site.roster.specs
     assert "pointing.safetensors" in specs
-    assert ((str(path), 0), "covering_hard") in site.thinking.given[1], "loaded, torch and all, before its time is limited"
+    assert (Spec(str(path)), "covering_hard") in site.thinking.given[1], "loaded, torch and all, before its time is limited"
     assert "pointing.safetensors + search" not in specs
     assert "fast + search" in specs
     state = start("covering_hard", 1, np.random.default_rng(0))
@@ -250,8 +251,8 @@ def test_a_trained_agent_tells_its_values_and_its_search_what_it_tried(client: C
 
 def test_trained_agents_are_compiled_before_anybody_waits_for_them() -> None:
     given = create_app(workers=1).state.site.thinking.given
-    assert (("fast", 0), "silhouette") in given[1]
-    assert any(name == "fast" and budget for (name, budget), _ in given[1])
+    assert (Spec("fast"), "silhouette") in given[1]
+    assert any(spec.name == "fast" and spec.budget for spec, _ in given[1])
     work._agents.clear()
     work.prepare(("connecting",), given[1])
     assert {spec for spec, _ in work._agents} == {spec for spec, _ in given[1]}

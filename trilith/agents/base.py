@@ -18,11 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
+    from trilith.agents.model.config import DynamicsConfig
     from trilith.world.episode import State
     from trilith.world.scene import Placement
+    from trilith.world.trajectory import Trajectory
 
 Weights = dict[str, NDArray[Any]]
 """Parameters by their names."""
+WORLD = "world."
+"""What the names of parameters of a learned model of the world begin with, among those of a policy whose actors search in it. How an
+agent searches is not part of it, so its card does without them; a run keeps them as a model (`LearnsModel`)."""
 
 
 class Agent(Protocol):
@@ -57,6 +62,11 @@ class Policy(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of what is kept of a decision: at least a field `state` and a field `action`."""
+        ...
+
+    @property
+    def wants_states(self) -> bool:
+        """Whether the learner wants episodes with all their states."""
         ...
 
     @property
@@ -118,6 +128,17 @@ class Episode(NamedTuple):
     """Whether the planner built it."""
     exploration: Any
     """What the policy was told when it was played; None for a demonstration."""
+    trajectory: Trajectory | None = None
+    """All its states, if the policy wants them."""
+
+
+class Takeover(NamedTuple):
+    """How demonstrations correct a policy: it plays first and, if it does not complete a scene, is relieved somewhere on its way."""
+
+    share: float = 0.0
+    """Probability that it plays first."""
+    budget: int = 0
+    """In half of these a search over its own values takes over instead of the planner, with so many simulations a decision; 0: never."""
 
 
 class Learner(Protocol):
@@ -149,6 +170,10 @@ class Learner(Protocol):
         """Whether to ask for more episodes of the planner after so many were; `idle`: an actor would have nothing else to do."""
         ...
 
+    def takeover(self) -> Takeover:
+        """How demonstrations correct the policy now."""
+        ...
+
     def add(self, episode: Episode) -> None:
         """Remembers an episode."""
         ...
@@ -163,6 +188,24 @@ class Learner(Protocol):
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises ValueError in one line if it is of another learner."""
+        ...
+
+
+class LearnedModel(NamedTuple):
+    """A model of the world that was learned beside an agent."""
+
+    net: DynamicsConfig
+    weights: Weights
+    about: dict[str, Any]
+    """What its card says of it."""
+
+
+@runtime_checkable
+class LearnsModel(Protocol):
+    """A learner that may learn a model of the world as well."""
+
+    def learned_model(self) -> LearnedModel | None:
+        """The model as it is; None if there is none, or nothing to be made of it yet."""
         ...
 
 

@@ -18,7 +18,7 @@ from typing import Any, NotRequired, TypedDict
 from numpy.typing import NDArray
 
 from trilith.agents.algorithms import get_algorithm
-from trilith.agents.base import Policy
+from trilith.agents.base import WORLD, Policy
 from trilith.support.config import from_json, to_json
 from trilith.support.files import atomic_write, read_json, typed
 from trilith.world.episode import physics_from_json
@@ -47,11 +47,17 @@ class Tested(TypedDict):
 
     level: str
     budget: int
-    """Simulations before each placement."""
+    """Simulations before each placement, at most."""
+    root: NotRequired[str]
+    """How it searched, if it did; by halving if it is not said."""
     scenes: int
     reward: float
     interval: float
     solved: float
+    forfeited: NotRequired[float]
+    """The reward if an obstacle touched takes back all that was earned; not known of those that searched."""
+    ends: NotRequired[dict[str, int]]
+    """How many episodes ended for which reason."""
 
 
 class Card(TypedDict):
@@ -71,14 +77,22 @@ class Card(TypedDict):
     learning: NotRequired[dict[str, Any]]
     """The other fields: how it has learnt."""
     recipe: NotRequired[str]
+    command: NotRequired[str]
+    commit: NotRequired[str]
     cost: NotRequired[Cost]
+    curve: NotRequired[list[tuple[float, float]]]
+    """Minutes of training, and the mean reward on the hardest validation scenes then."""
     test: NotRequired[list[Tested]]
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes weights to `path` and a card beside them, with all that is needed to use them and what is told `about` them."""
+    """Writes weights to `path` and a card beside them, with all that is needed to use them and what is told `about` them.
+
+    Those of a world that actors search (`WORLD`) are left out: the agent acts without it.
+    """
     from trilith.support.tensors import checksum, save_tensors
 
+    weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
     everything = to_json(config)
     agent = {name: everything.pop(name) for name in get_algorithm(algorithm).needed}
     facts = {"format": FORMAT, "algorithm": algorithm, "task": task, "observation": OBSERVATION, "action": ACTION, "physics": PHYSICS}

@@ -15,7 +15,7 @@ from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.shipped import ShippedAgent
 from trilith.agents.worlds import make_world
 from trilith.search.agent import SearchAgent, Valuer
-from trilith.search.config import SearchConfig
+from trilith.search.config import ONLINE, SearchConfig
 from trilith.support.modules import imported, names_a_class
 
 
@@ -55,6 +55,8 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
             raise ValueError(f"the agent {name!r} has no policy to sample from: leave out --sample")
         agent = agent.sampling()
     search = replace(search or SearchConfig(), budget=budget or (search.budget if search else 0))
+    if search.world == ONLINE:
+        raise ValueError("the world online is learned in a training: here name the folder of such a run, or of a model")
     if not search.budget:
         return agent
     if isinstance(agent, Sampler):

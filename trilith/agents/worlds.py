@@ -27,7 +27,7 @@ def make_world(name: str, forfeit: bool) -> World[State, Placement | None]:
             raise ValueError(missing(f"the model {name}"))
         from trilith.agents.model.world import ModelWorld
 
-        return ModelWorld.load(Path(name), forfeit)
+        return ModelWorld.read(Path(name), forfeit)
     if not names_a_class(name):
         raise ValueError(f"there is no world {name!r}: choose simulator, the folder of a model, or name a class as my_module:MyWorld")
     return cast("World[State, Placement | None]", imported(name, "world")(forfeit))

@@ -31,7 +31,7 @@ class Demo:
     agents: tuple[str, ...] | None = None
     """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
     and fast, unless given."""
-    budget: int = 50
+    budget: int = 10
     """Simulations a decision: trained agents are shown as they are and once more with search; 0: without only."""
     world: str = "simulator"
     """What is searched: the simulator, the folder of a model, or my_module:MyWorld."""
@@ -53,7 +53,7 @@ class Demo:
         try:
             self._build(loaded, written)
         except KeyboardInterrupt:
-            kept = ", ".join(map(str, written))
+            kept = ", ".join(str(path) for path in written if path.exists())
             print(f"stopped: {f'what was written is kept: {kept}' if kept else 'nothing was written'}", file=sys.stderr)
             raise SystemExit(130) from None
         finally:
@@ -84,7 +84,7 @@ class Demo:
         return loaded
 
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
-        """Lets them build, and notes every file as it is written."""
+        """Lets them build, and notes every file before it is written."""
         from trilith.agents.registry import trained_for
         from trilith.evaluation.frozen import frozen, generator
         from trilith.evaluation.play import play
@@ -121,14 +121,14 @@ class Demo:
                     captions.append(why if label in played else f"{task.title} · {label}\nnot trained for this task")
                 if played:
                     recording, path = played[[*played][-1]][0][0], self.out / f"{task.name}.gif"
+                    written.append(path)  # before it is there, or it could be there and not be named
                     film(episode_frames(recording.start, recording.replay(record=True), 400), path)
-                    written.append(path)
                     progress.add(films[task.name], str(path))
         save_png(contact_sheet(pictures, captions, len(loaded), legend=True), self.out / "sheet.png")
         show(table)
         print(f"Mean reward over {self.scenes} scenes of each task's hardest level.")
         for label, (name, _) in loaded.items():
-            if said := learned(label, name, self.budget):
+            if said := learned(label, name, self.budget, self.world):
                 print(said)
         print(f"What was built in the first of them: {self.out / 'sheet.png'}")
         print(f"Films: {', '.join(map(str, written))}")
@@ -157,7 +157,7 @@ def _caption(task: str, agent: str, total: float, most: float, reason: str | Non
     return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {(reason or 'not ended').replace('_', ' ')}"
 
 
-def learned(label: str, name: str, budget: int) -> str:
+def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
     """In a sentence: how an agent that comes with the package has learned, or what it does more when it searches; "" for any other."""
     from trilith.agents.registry import shipped
     from trilith.support.files import read_json
@@ -166,9 +166,10 @@ def learned(label: str, name: str, budget: int) -> str:
     if not cards:
         return ""
     if label.endswith(" + search"):
-        return f"{label}: the same network, which now tries {budget} placements in the simulator before each one it makes."
+        where = "the simulator" if world == "simulator" else f"the world {world}"
+        return f"{label}: the same network, which now tries {budget} placements in {where} before each one it makes."
     minutes = [card["cost"]["minutes"] for card in cards]
     return (
         f"{label}: a network that learned, in {min(minutes):.0f} to {max(minutes):.0f} minutes a task, what each placement is worth, "
-        "from the planner's demonstrations and its own play; it was told no rule."
+        "from the planner's demonstrations and corrections and from its own play."
     )

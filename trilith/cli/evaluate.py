@@ -28,8 +28,9 @@ class SearchOptions:
     """Weight of the bonus for what has been tried little."""
     stages: Literal[1, 2] = SearchConfig.stages
     """2 chooses first the edge, then the action; 1 any action at once."""
-    root: Literal["bound", "halving"] = SearchConfig.root
-    """How actions are chosen at the root, by the upper confidence bound or by sequential halving."""
+    root: Literal["bound", "halving", "first"] = SearchConfig.root
+    """How actions are chosen at the root: by the upper confidence bound, by sequential halving, or the first, in order of what is
+    expected of them, that does not turn out to end the episode for far less (one simulation or two; the budget is the most)."""
 
     considered: int = SearchConfig.considered
     """Actions that halving begins with."""

@@ -71,12 +71,17 @@ class Agents:
             for task, weights in shipped(folder).items():
                 card = read_card(weights)
                 figures = {(each["level"], each["budget"]): each for each in card["test"]}
-                for budget in sorted({budget for _, budget in figures}):
-                    every, hardest = figures["all", budget], figures["hardest", budget]
+                for budget in sorted({budget for level, budget in figures if level == "hardest"}):
+                    every, hardest = figures.get(("all", budget)), figures["hardest", budget]
                     cost = card["cost"]
                     costs = (card["recipe"], f"{cost['minutes']:.0f} ({cost['kept']:.0f})", str(cost["processes"]), str(card["physics"]))
-                    rewards = (f"{every['reward']:.2f}", f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}", f"{hardest['solved']:.0%}")
-                    table.add_row(folder, task, *costs, str(budget or "–"), str(hardest["scenes"]), *rewards)
+                    rewards = (
+                        f"{every['reward']:.2f}" if every else "",
+                        f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}",
+                        f"{hardest['solved']:.0%}",
+                    )
+                    search = f"{budget}, {hardest['root']}" if "root" in hardest else str(budget or "–")
+                    table.add_row(folder, task, *costs, search, str(hardest["scenes"]), *rewards)
         show(table)
         print("Minutes of training, and after how many of them the weights were best on validation scenes.")
         print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")

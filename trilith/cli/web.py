@@ -30,6 +30,10 @@ class Web:
     budget: int = 50
     """Simulations a decision of trained agents that search; 0 offers none that do."""
 
+    world: str = "simulator"
+    """What agents that search do so in: the simulator, the folder of a model, or my_module:MyWorld. The page shows what any but the
+    simulator predicts."""
+
     def run(self) -> None:
         """Serves until interrupted."""
         from trilith.web import serve
@@ -38,4 +42,4 @@ class Web:
             raise ValueError(f"budget {self.budget}: must be 0 or more")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port {self.port}: must be 0 to 65535")
-        serve(self.host, self.port, self.browser, self.path, self.agents, self.budget, self.tasks)
+        serve(self.host, self.port, self.browser, self.path, self.agents, self.budget, self.tasks, self.world)

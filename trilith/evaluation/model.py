@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.model.facts import placed_arrays
-from trilith.agents.model.transitions import SIMULATED, base_pose, is_last, placed_scene
+from trilith.agents.model.transitions import SIMULATED, Happened, base_pose, is_last, placed_scene, simulated
 from trilith.agents.model.world import ModelWorld, Outcome
 from trilith.search.agent import Valuer
 from trilith.support.compiled import compiled
@@ -39,25 +39,11 @@ GROUP = 128
 """Predictions that are made at once."""
 
 
-@dataclass(frozen=True)
-class Happened:
-    """A placement that was simulated, and what came of it."""
-
-    state: State
-    placement: Placement
-    after: State
-    reward: float
-
-
 def chains(episodes: Iterable[Trajectory]) -> list[list[Happened]]:
     """From every simulated placement of episodes on: the placements that followed, up to `DEPTH`."""
     found = []
     for episode in episodes:
-        steps: list[Happened] = []
-        for k, placement in enumerate(episode.placements):
-            if placement is None or episode.states[k + 1].ended not in SIMULATED:
-                break
-            steps.append(Happened(episode.states[k], placement, episode.states[k + 1], episode.rewards[k]))
+        steps = simulated(episode)
         found += [steps[k : k + DEPTH] for k in range(len(steps))]
     return found
 

@@ -1,22 +1,25 @@
 """Networks in the form that acts: arrays and compiled loops, no torch, and no more to install than the tasks need.
 
-`ActingAttention` is the function of `attention.AttentionNet`, whose weights it takes; a test compares the two.
+`ActingAttention` is the function of `attention.AttentionNet`, whose weights it takes; a test compares the two. That of
+`pixel_attention.PixelAttentionNet` is in `acting_pixels.py`, what both share in `acting_kinds.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
+from trilith.nets.acting_kinds import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.nets.acting_pixels import ActingPixels
+from trilith.nets.batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
 from trilith.nets.forecast import PLACE_FEATURES, forecast
-from trilith.nets.loops import attend_forward, layer_norm, linear, mean_rows, products
-from trilith.world.scene import SLOTS, Bools
+from trilith.nets.loops import products
+from trilith.world.scene import Bools
 
 
 class Valuing(Protocol):
@@ -59,78 +62,35 @@ class Valuing(Protocol):
         ...
 
 
-class ActingAttention:
-    """The attention network. Its parameters are 0 until some are loaded."""
+class ActingAttention(ActingKinds):
+    """The attention network."""
 
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         check_attention(layout, mask, net.place)
-        self.layout, self.stops, self.outputs = layout, stops, 2 * layout.offsets
-        self.mask_rule: Mask = mask
-        self._layers, self._heads = net.layers, net.heads
-        self._shapes = attention_shapes(net, self.outputs)
-        self.load({name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()})
+        super().__init__(layout, mask, net, stops)
 
-    def weights(self) -> dict[str, Floats32]:
-        return {name: value.copy() for name, value in self._weights.items()}
-
-    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        check_weights(self._shapes, weights)
-        self._weights = {name: np.array(value) for name, value in weights.items()}
-        self._linears: dict[str, tuple[Floats32, Floats32]] = {}
-        """By its name: the matrix of a linear layer with a row an input, and its bias, as `linear` reads them."""
-        for name in (each.removesuffix(".weight") for each, shape in self._shapes.items() if len(shape) == 2):
-            matrix = self._weights[f"{name}.weight"]
-            self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
-
-    def values(self, records: Records) -> tuple[Floats32, Bools]:
-        scenes = self.layout.arrays(records)
-        mask = self._mask(scenes)
-        where = np.nonzero(mask.any(axis=-1))  # decoded only where there is something to choose
-        values = np.zeros(mask.shape, np.float32)
-        values[where] = self._decode(scenes, self._encode(scenes), *where)
-        return values, mask
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        return attention_action(available, sender, receiver, output)
-
-    def _mask(self, scenes: Arrays) -> Bools:
-        edges = (scenes.left > 0)[:, :, None, None] & scenes.present[:, None, :, None]
-        if self.mask_rule == "legal":
-            assert scenes.legal is not None
-            return (edges & scenes.legal).repeat(2, axis=-1)
-        return np.broadcast_to(edges, (*edges.shape[:3], self.outputs))
-
-    def _linear(self, name: str, x: Floats32, rectify: bool = False) -> Floats32:
-        return linear(x, *self._linears[name], rectify)
-
-    def _norm(self, name: str, x: Floats32) -> Floats32:
-        return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
+    @staticmethod
+    def shapes(net: NetConfig, outputs: int) -> Shapes:
+        own = {
+            "node": (net.width, NODE_FEATURES),
+            "pair": (net.pair, PAIR_FEATURES),
+            "kind": (net.decoder, KINDS + 2),
+            "fit": (net.decoder, 2),
+        }
+        if net.place:
+            own |= {"place": (net.place, PLACE_FEATURES), "weigh": (2 * net.place, net.decoder)}
+        return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh"))
 
     def _encode(self, scenes: Arrays) -> Floats32:
         """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
-        tokens, pairs = self._linear("node", objects), self._linear("pair", relations, rectify=True)
-        for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
-            qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
-            tokens = tokens + self._linear(f"layers.{i}.gather", self._attend(qkv, pairs, weight, scenes))
-            up = self._linear(f"layers.{i}.up", self._norm(f"layers.{i}.norm2", tokens), rectify=True)
-            tokens = tokens + self._linear(f"layers.{i}.down", up)
-        tokens = self._norm("norm", tokens)
-        pooled = self._linear("pooled", mean_rows(tokens, scenes.first))
-        return self._linear("reference", tokens) + pooled.repeat(np.diff(scenes.first), axis=0)
-
-    def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: Arrays) -> Floats32:
-        """(n, width + heads · pair): what each object sees of the others of its scene, as `attend.attend` says."""
-        n, width = len(qkv), qkv.shape[1] // 3
-        out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
-        shares = np.empty((len(pairs), self._heads), np.float32)
-        attend_forward(qkv.reshape(n, 3, self._heads, -1), pairs, weight, scenes.first, scenes.first_pair, out, shares)
-        return out
+        pairs = self._linear("pair", relations, rectify=True)
+        references, whole = self._attention(self._linear("node", objects), pairs, scenes)
+        return references + whole.repeat(np.diff(scenes.first), axis=0)
 
     def _decode(self, scenes: Arrays, references: Floats32, scene: NDArray, kind: NDArray, ref: NDArray) -> Floats32:
-        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `_encode` says of all."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
         of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))
@@ -145,51 +105,7 @@ class ActingAttention:
         return values + products(places.reshape(len(hidden), self.layout.offsets, -1), self._linear("weigh", hidden))
 
 
-ACTING: dict[str, Callable[[Layout, Mask, NetConfig, bool], Valuing]] = {"attention": ActingAttention}
-"""Networks that act without torch, by their names; the last argument is whether the agent stops where all values are below 0."""
-
-
-def attention_shapes(net: NetConfig, outputs: int) -> dict[str, tuple[int, ...]]:
-    """The shape of every parameter of the attention network."""
-    width, decoder = net.width, net.decoder
-    matrices = {"node": (width, NODE_FEATURES), "pair": (net.pair, PAIR_FEATURES), "bias": (net.layers * net.heads, net.pair)}
-    norms = ["norm"]
-    for i in range(net.layers):
-        matrices |= {f"layers.{i}.qkv": (3 * width, width), f"layers.{i}.gather": (width, width + net.heads * net.pair)}
-        matrices |= {f"layers.{i}.up": (2 * width, width), f"layers.{i}.down": (width, 2 * width)}
-        norms += [f"layers.{i}.norm", f"layers.{i}.norm2"]
-    matrices |= {"reference": (decoder, width), "pooled": (decoder, width), "kind": (decoder, KINDS + 2), "fit": (decoder, 2)}
-    matrices |= {"hidden": (decoder, decoder), "out": (outputs, decoder)}
-    if net.place:
-        matrices |= {"place": (net.place, PLACE_FEATURES), "weigh": (2 * net.place, decoder)}
-    shapes: dict[str, tuple[int, ...]] = {f"{name}.weight": shape for name, shape in matrices.items()}
-    shapes |= {f"{name}.bias": shape[:1] for name, shape in matrices.items() if name not in ("bias", "pooled", "kind", "fit", "weigh")}
-    return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
-
-
-def check_attention(layout: Layout, mask: Mask, place: int) -> None:
-    """Raises ValueError, saying what to choose, if the attention network cannot value such actions."""
-    if mask == "none":
-        raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
-    if place and len(layout.codec.tail) > 1:
-        raise ValueError(f"place {place}: what is known of a place is for relative actions along x only, choose place 0")
-    if not layout.codec.relative:
-        raise ValueError("the attention network values edges, which absolute actions have none of: choose network graph")
-
-
-def attention_action(available: Bools, kind: int, ref: int, output: int) -> tuple[int, int, int, int]:
-    """The action of placing the first available block of a kind by an object of the scene."""
-    return int(np.argmax(available & (kind == KIND_OF_SLOT))), ref + SLOTS, output // 2, output % 2
-
-
-def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError in one line if weights have not these names and shapes."""
-    for name in sorted(shapes.keys() | weights.keys()):
-        if name not in shapes or name not in weights:
-            raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
-        given, wanted = weights[name], shapes[name]
-        if given.shape != wanted or given.dtype != np.float32:
-            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {wanted} and float32")
-
+ACTING: dict[str, type[ActingKinds]] = {"attention": ActingAttention, "pixel-attention": ActingPixels}
+"""Networks that act without torch, by their names."""
 
 _WIDTHS = np.array(KIND_WIDTHS, np.float32)

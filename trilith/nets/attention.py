@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.nets.acting import attention_action, check_attention
+from trilith.nets.acting_kinds import attention_action, check_attention
 from trilith.nets.attend import Rows, attend
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Batch, Floats32, Layout
 from trilith.nets.config import Mask
@@ -49,17 +49,19 @@ class KindQNet(QNet):
     def q(self, batch: Batch) -> Tensor:
         return self._every(batch, self.encode(batch), len(batch))
 
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor) -> Tensor:
+    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
+        """(m,): the values of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
         kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        values = self._decode(batch, references, torch.arange(len(batch), device=batch.device), kind, ref)
+        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
+        values = self._decode(batch, references, scenes, kind, ref)
         return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
 
-    def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
-        return self._at(batch, self.encode(batch), actions)
+    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+        return self._at(batch, self.encode(batch), actions, scenes)
 
-    def q_both(self, batch: Batch, actions: Tensor, whole: int) -> tuple[Tensor, Tensor]:
+    def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
         references = self.encode(batch)
-        return self._every(batch, references, whole), self._at(batch, references, actions)
+        return self._every(batch, references, whole), self._at(batch, references, actions, scenes)
 
     def mask(self, batch: Batch) -> Tensor:
         edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]

@@ -36,6 +36,8 @@ KINDS = len(KIND_WIDTHS)
 """Available blocks of one width are the same to a builder: there are three kinds."""
 KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
 """(7,): the kind of each slot."""
+SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
+"""(3, 7): which slots hold blocks of each kind."""
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
@@ -277,7 +279,7 @@ class Arrays:
     @cached_property
     def left(self) -> Floats32:
         """(B, 3): how many blocks of each kind are available."""
-        return self.available.astype(np.float32) @ _HOLDS
+        return self.available.astype(np.float32) @ SLOTS_OF_KIND.T.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,13 +385,9 @@ def _tensor(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(array)
 
 
-def windows_of(arrays: Arrays) -> tuple[Ints, Ints, Floats32]:
+def windows_of(arrays: Arrays, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
     """What `raster.windows` shows of all objects of some scenes: of each the available blocks, then the others."""
     assert arrays.points is not None, "the layout stores no glue points"
     assert arrays.glued is not None
     objects = arrays.pose, arrays.size, arrays.role, arrays.sticky, arrays.points, arrays.glued
-    return windows(arrays.available, arrays.present.sum(axis=1), *objects)
-
-
-_HOLDS = (KIND_OF_SLOT[:, None] == np.arange(KINDS)).astype(np.float32)
-"""(7, 3): 1 where a slot holds a block of a kind."""
+    return windows(arrays.available, arrays.present.sum(axis=1), *objects, tight)

@@ -192,9 +192,9 @@ class GraphNet(QNet):
         dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, where, values).view(b, n, n, self.outputs)
         return dense if self.mask_rule == "none" else dense[:, :SLOTS, SLOTS:]
 
-    def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
-        packed = self.packed(batch)
-        each, n = torch.arange(len(batch), device=batch.device), SLOTS + batch.present.shape[1]
+    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+        packed, n = self.packed(batch), SLOTS + batch.present.shape[1]
+        each = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
         output = (2 * actions[:, 2] + actions[:, 3])[:, None]
         if not self.relative:
             values = self.value(self.decode_global(self.process(packed, None)[1])).view(len(batch), SLOTS, self.outputs)

@@ -1,7 +1,7 @@
 """The compiled loops of the networks: attention forward and backward, and what acting without torch needs besides.
 
-Rows are computed one by one, in an order of their own: what they come out as depends neither on the rows beside them nor on
-how many threads there are, to the last bit.
+Rows and windows are computed one by one, in an order of their own: what they come out as depends neither on those beside them nor
+on how many threads there are, to the last bit.
 """
 
 from __future__ import annotations
@@ -173,3 +173,106 @@ def attend_backward(
                     for e in range(d):
                         query_grad[e] += of_score * key[e]
                         key_grad[e] += of_score * query[e]
+
+
+@compiled(reorder=True)
+def link_pairs(looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> Array:
+    """(p, P), not below 0: of each pair of objects of a scene `looks` (n, P) of the one plus `looked_at` (n, P) of the other, plus the rows
+    of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
+    y = np.empty((first_pair[-1], looks.shape[1]), np.float32)
+    for b in range(len(first) - 1):
+        start, count = first[b], first[b + 1] - first[b]
+        for i in range(count):
+            one = looks[start + i]
+            for j in range(count):
+                other, pair = looked_at[start + j], y[first_pair[b] + i * count + j]
+                touching, glued = touch[b, i, j], glue[b, i, j]
+                for e in range(len(pair)):
+                    pair[e] = max(one[e] + other[e] + touching * link[0, e] + glued * link[1, e], np.float32(0))
+    return y
+
+
+@compiled
+def _paste(whole: Array, part: Array, top: int, left: int) -> None:
+    """Lays a part (C, h, w) over a map from row `top` and column `left` on. In loops, which take seconds less to compile than a slice."""
+    channels, tall, wide = part.shape
+    for c in range(channels):
+        for i in range(tall):
+            for j in range(wide):
+                whole[c, top + i, left + j] = part[c, i, j]
+
+
+@compiled(reorder=True)
+def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
+    """The convolution (3 × 3, "same") of a map that is `whole` but for a part (C, h, w) from row `top` and column `left` on: what of it
+    sees that part, and where that begins. `whole` (C, s + 2, s + 2) is in a frame of zeros, `weight` (O, C, 9), `bias` (O,)."""
+    side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
+    first, last = max(top - 1, 0), min(top + tall + 1, side)
+    along, end = max(left - 1, 0), min(left + wide + 1, side)
+    seen = whole[:, first : last + 2, along : end + 2].copy()
+    _paste(seen, part, top + 1 - first, left + 1 - along)
+    # Over all rows as one, so that loops are long: what comes out for the last two places of a row means nothing.
+    w = end + 2 - along
+    rows = seen.reshape(channels, -1)
+    y = np.empty((len(weight), (last - first) * w), np.float32)
+    for o in range(len(weight)):
+        row = y[o]
+        row[:] = bias[o]
+        for c in range(channels):
+            k, upper, middle, lower = weight[o, c], rows[c], rows[c, w:], rows[c, 2 * w :]
+            k0, k1, k2, k3, k4, k5, k6, k7, k8 = k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7], k[8]
+            for n in range(len(row) - 2):
+                row[n] += (
+                    (k0 * upper[n] + k1 * upper[n + 1] + k2 * upper[n + 2])
+                    + (k3 * middle[n] + k4 * middle[n + 1] + k5 * middle[n + 2])
+                    + (k6 * lower[n] + k7 * lower[n + 1] + k8 * lower[n + 2])
+                )
+    return y.reshape(-1, last - first, w)[:, :, : w - 2].copy(), first, along
+
+
+@compiled(reorder=True)
+def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
+    """The max pool (3, stride 2) of a map that is `whole` but for a part (C, h, w) from row `top` and column `left` on: what of it sees
+    that part, and where that begins. `whole` (C, s + 1, s + 1) has -inf after its last row and column."""
+    channels, tall, wide = part.shape
+    first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
+    along, end = max((left - 1) // 2, 0), (left + wide + 1) // 2
+    seen = whole[:, 2 * first : 2 * last + 1, 2 * along : 2 * end + 1].copy()
+    _paste(seen, part, top - 2 * first, left - 2 * along)
+    y = np.empty((channels, last - first, end - along), np.float32)
+    most = np.empty(seen.shape[2], np.float32)
+    for c in range(channels):
+        for i in range(last - first):
+            for j in range(len(most)):
+                most[j] = max(seen[c, 2 * i, j], seen[c, 2 * i + 1, j], seen[c, 2 * i + 2, j])
+            for j in range(end - along):
+                y[c, i, j] = max(most[2 * j], most[2 * j + 1], most[2 * j + 2])
+    return y, first, along
+
+
+Maps = tuple[Array, ...]
+"""One for each layer."""
+
+
+@compiled(reorder=True)
+def convolve_windows(
+    boxes: Ints, first: Ints, pixels: Array, which: Ints, weights: Maps, biases: Maps, inputs: Maps, convolved: Maps, last: Array
+) -> Array:
+    """(n, C, s, s): what convolutions, each with a pool, give for pictures with nothing in them but a window, those of `which` (n,) in
+    `boxes`, `first` and `pixels` of `raster.windows`. `inputs`, `convolved` and `last` (C, s, s) are the maps of an empty picture."""
+    y = np.empty((len(which), *last.shape), np.float32)
+    for n in range(len(which)):
+        top, bottom, left, right = boxes[which[n]]
+        part = inputs[0][:, top + 1 : bottom + 1, left + 1 : right + 1].copy()
+        at = first[which[n]]
+        for i in range(bottom - top):
+            for j in range(right - left):
+                for c in range(pixels.shape[1]):
+                    part[c, i, j] = pixels[at, c]
+                at += 1
+        for k in range(len(weights)):
+            part, top, left = convolve(part, top, left, inputs[k], weights[k], biases[k])
+            part, top, left = pool(part, top, left, convolved[k])
+        _paste(y[n], last, 0, 0)
+        _paste(y[n], part, top, left)
+    return y

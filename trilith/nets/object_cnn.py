@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trilith.nets.acting_pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.nets.batch import Batch, windows_of
 from trilith.nets.cnn import convolution, pool
 from trilith.nets.windows import add_to_map, pool_added
@@ -24,11 +25,6 @@ from trilith.world.observe.image import COORDINATES, PIXELS
 from trilith.world.observe.raster import LEAST
 from trilith.world.observe.segments import CHANNELS
 
-LAYERS = (8, 16, 8)
-"""Channels of each layer's output."""
-HIDDEN = 64
-PIXEL_FEATURES = 32
-"""Features of an object."""
 _FEW = 4.0
 """Square root of 64 places of the last map over those, about four, that an object is seen in."""
 _COLOURS = CHANNELS - 2

@@ -2,6 +2,9 @@
 
 The attention of `attention.py`, which is told the geometry; here how two objects lie to each other is made of the features that a
 small CNN finds in both. A kind of block is known by the picture of the first that is available.
+
+This form learns. `acting_pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
+changes there.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.nets.acting import check_attention
+from trilith.nets.acting_kinds import check_attention
+from trilith.nets.acting_pixels import PIXEL_FEATURES
 from trilith.nets.attention import AttentionLayer, KindQNet
 from trilith.nets.batch import KINDS, Batch, Layout
 from trilith.nets.config import Mask
-from trilith.nets.object_cnn import PIXEL_FEATURES, ObjectCNN
+from trilith.nets.object_cnn import ObjectCNN
 from trilith.nets.qnet import OF_KIND
 from trilith.world.scene import SLOTS
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trilith.nets.acting_pixels import PIXEL_FEATURES
 from trilith.nets.batch import Batch, Layout
 from trilith.nets.config import Mask
 from trilith.nets.graph import GraphNet, Packed
-from trilith.nets.object_cnn import PIXEL_FEATURES, ObjectCNN
+from trilith.nets.object_cnn import ObjectCNN
 from trilith.world.observe.graph import Connectivity
 
 

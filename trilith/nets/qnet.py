@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trilith.nets.acting import check_weights
-from trilith.nets.batch import KIND_OF_SLOT, KINDS, Batch, Floats32, Layout, Records
+from trilith.nets.acting_kinds import check_weights
+from trilith.nets.batch import KIND_OF_SLOT, SLOTS_OF_KIND, Batch, Floats32, Layout, Records
 from trilith.nets.config import Mask
 from trilith.world.scene import SLOTS, Bools
 
@@ -55,16 +55,12 @@ class QNet(nn.Module, ABC):
         """(B, S, M, 2 · offsets): the value of every action; what stands where `mask` is False means nothing."""
 
     @abstractmethod
-    def q_at(self, batch: Batch, actions: Tensor) -> Tensor:
-        """(B,): the values of one action (B, 4) in each scene, without the work for all others."""
+    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+        """(m,): the values of actions (m, 4) in scenes (m,) of the batch, without the work for all others; None: one in each."""
 
-    def q_both(self, batch: Batch, actions: Tensor, whole: int) -> tuple[Tensor, Tensor]:
-        """`q` of the first `whole` scenes and `q_at` of all, which some networks have cheaper together."""
-        every = self.q(batch[:whole])
-        taken = every.flatten(1).gather(1, self.flat(batch[:whole], actions[:whole])[:, None])[:, 0]
-        if whole < len(batch):
-            taken = torch.cat([taken, self.q_at(batch[whole:], actions[whole:])])
-        return every, taken
+    def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`q` of the first `whole` scenes and `q_at`, which some networks have cheaper together."""
+        return self.q(batch[:whole]), self.q_at(batch, actions, scenes)
 
     @abstractmethod
     def mask(self, batch: Batch) -> Tensor:
@@ -104,6 +100,6 @@ def receiver_of(reference: Tensor) -> Tensor:
     return reference + SLOTS
 
 
-OF_KIND = torch.from_numpy(np.arange(KINDS)[:, None] == KIND_OF_SLOT)
+OF_KIND = torch.from_numpy(SLOTS_OF_KIND)
 """(3, 7): which slots hold blocks of each kind. Made by numpy, as all that is made on import: a network may be asked for its shapes alone,
 on a device without memory."""

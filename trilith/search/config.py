@@ -9,6 +9,9 @@ from tyro.conf import arg
 
 from trilith.support.config import check_least
 
+ONLINE = "online"
+"""The world of actors that search in a model which is learned beside their agent: it belongs to its learner, and cannot be had by name."""
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -20,14 +23,15 @@ class SearchConfig:
     """Weight of the bonus for what has been tried little."""
     stages: Literal[1, 2] = 2
     """2: first the edge is chosen by its best action, then the action among those of the edge; 1: any action at once."""
-    root: Literal["bound", "halving"] = "halving"
-    """How actions are chosen at the root: by the upper confidence bound, or by sequential halving of the `considered` best."""
+    root: Literal["bound", "halving", "first"] = "halving"
+    """How actions are chosen at the root: by the upper confidence bound; by sequential halving of the `considered` best; or the first,
+    in order of what is expected of them, that does not turn out to end the episode for far less, which takes one simulation or two."""
     considered: int = 8
     """Halving: actions that the first simulations are shared among."""
 
     world: Annotated[str, arg(prefix_name=False)] = "simulator"
     """What is searched: the simulator, the folder of a model that `trilith train-model` made, or a world of your own as
-    my_module:MyWorld."""
+    my_module:MyWorld; in a training also online: a model that is learned beside the agent."""
 
     def __post_init__(self) -> None:
         check_least(self, budget=0, considered=1)

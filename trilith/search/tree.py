@@ -130,6 +130,8 @@ class Node(Generic[S]):
         self.edge_counts[edge] = self.counts[actions].sum()
 
 
+FAR_LESS = 0.5
+"""An end that brings less than this share of what was expected was a mistake; one that brings more may well be the aim."""
 Path = list[tuple[Node[S], int]]
 """Nodes from the root on and the action taken in each."""
 
@@ -137,13 +139,38 @@ Path = list[tuple[Node[S], int]]
 def search(
     valuer: Values[S, A], world: World[S, A], roots: Sequence[Node[S]], rngs: Sequence[np.random.Generator], config: SearchConfig
 ) -> None:
-    """Grows the tree of each root by `budget` simulations."""
+    """Grows the tree of each root by `budget` simulations; with the root `first` by no more than it takes."""
+    if config.root == "first":
+        _look_first(valuer, world, roots, rngs, config.budget)
+        return
     halvings = [_Halving(root, rng, config) if config.root == "halving" else None for root, rng in zip(roots, rngs, strict=True)]
     for i in range(config.budget):
         paths = [_descend(root, rng, config, h.choose(i) if h else None) for root, rng, h in zip(roots, rngs, halvings, strict=True)]
         _expand(valuer, world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
         for path in paths:
             _back_up(path, valuer.discount)
+
+
+def _look_first(
+    valuer: Values[S, A], world: World[S, A], roots: Sequence[Node[S]], rngs: Sequence[np.random.Generator], budget: int
+) -> None:
+    """Tries the most promising action of each root, and the next as long as that ends the episode for far less than was expected.
+
+    Such an action is worth its reward. Everything else is left at what was expected of it: one look ahead takes mistakes out of the
+    order in which the agent would have acted, and does not replace it by one that is only as good as its values of other states.
+    """
+    for _ in range(budget):
+        choices = [(root, _pick(root.values, rng)) for root, rng in zip(roots, rngs, strict=True) if len(root.values)]
+        new = [(root, action) for root, action in choices if action not in root.children]
+        if not new:
+            return
+        _expand(valuer, world, [[each] for each in new])
+        for root, action in new:
+            reward, child = root.children[action]
+            root.visits += 1
+            root.counts[action] += 1
+            if (child is None or child.reached < 0.5) and reward < FAR_LESS * root.values[action]:
+                root.values[action] = reward
 
 
 def plant(valuer: Values[S, A], states: Sequence[S]) -> list[Node[S]]:

@@ -12,13 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.agents.base import Episode, Policy
+from trilith.agents.base import Decision, Episode, Policy, Takeover
 from trilith.builders.registry import plan_for
 from trilith.evaluation.frozen import frozen
-from trilith.evaluation.play import play
+from trilith.evaluation.play import play, trajectories
+from trilith.search.agent import SearchAgent, Valuer
+from trilith.search.config import SearchConfig
+from trilith.search.simulator import Simulator
 from trilith.training.curriculum import Assessed
-from trilith.world.episode import State, start, step
+from trilith.world.episode import State, Step, start, step
+from trilith.world.scene import Placement
 from trilith.world.tasks import get_task
+from trilith.world.trajectory import Trajectory
 
 
 class PlayRequest(NamedTuple):
@@ -42,6 +47,8 @@ class DemonstrateRequest(NamedTuple):
     episodes: int
     levels: tuple[float, ...]
     forfeit: bool
+    takeover: Takeover = Takeover()
+    """In which scenes the policy plays first, and is corrected."""
 
 
 class ValidateRequest(NamedTuple):
@@ -88,7 +95,7 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
     if isinstance(request, AssessRequest):
         return Result(request, [], {}, tuple(_assess(policy, starts, request)))
     if isinstance(request, DemonstrateRequest):
-        episodes = [_demonstrate(policy, first, request.forfeit) for first in starts]
+        episodes = [_demonstrate(policy, *each, request.forfeit) for each in _planned(policy, starts, request, rng)]
     else:
         episodes = _play(policy, starts, request)
     return Result(request, [episode for episode in episodes if len(episode.steps)], {})
@@ -118,7 +125,7 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> list
     """Episodes from given beginnings to their ends, all side by side."""
     states = list(starts)
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(states))]
-    kept: list[list[tuple[np.void, float]]] = [[] for _ in states]
+    kept: list[list[tuple[Decision, Step]]] = [[] for _ in states]
     running = list(range(len(states)))
     while running:
         decisions = policy.act([states[i] for i in running], [rngs[i] for i in running], request.exploration)
@@ -127,7 +134,7 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> list
             if decision.step is None:  # nothing can be placed: the episode is over, and what led here was its last step
                 continue
             after = step(states[i], decision.placement, request.forfeit)
-            kept[i].append((decision.step, after.reward))
+            kept[i].append((decision, after))
             states[i] = after.state
             if not after.state.ended:
                 going_on.append(i)
@@ -135,30 +142,69 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> list
     return [_episode(policy, first, steps, request.exploration, False) for first, steps in zip(starts, kept, strict=True)]
 
 
-def _demonstrate(policy: Policy, first: State, forfeit: bool) -> Episode:
-    """The episode that the planner builds, as the nearest actions of the policy.
+def _planned(
+    policy: Policy, starts: Sequence[State], request: DemonstrateRequest, rng: np.random.Generator
+) -> Iterator[tuple[State, Sequence[Placement | None], float]]:
+    """What to demonstrate: a state, the placements that are made from there, and what is to be earned more than by these.
 
-    Empty if it would build nothing, or if these are not near enough and what it builds breaks: its own grid is the default one.
+    From the beginning, the planner's; in scenes that the policy plays first and does not complete, from any of its steps on, those of
+    the planner or of a search over the policy's own values. States that only the policy gets into are where its choices count later,
+    and a planner on its own never shows what to do there (Ross et al. 2011).
+    """
+    agent, (share, budget), forfeit = policy.agent, request.takeover, request.forfeit
+    plan, searched = plan_for(starts[0].task), list[tuple[State, float]]()
+    firsts = [k for k in range(len(starts)) if rng.random() < share]
+    rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
+    played = dict(zip(firsts, trajectories(agent, [starts[k] for k in firsts], [rngs[k] for k in firsts], forfeit), strict=True))
+    for k, first in enumerate(starts):
+        if k not in played:
+            yield first, plan(first), -np.inf
+            continue
+        if played[k].states[-1].ended == "complete":  # nothing to correct
+            continue
+        on_its_way, earned = played[k].states[rng.integers(len(played[k].placements))], played[k].states[-1].total
+        if budget and rng.random() < 0.5:
+            searched.append((on_its_way, earned))
+        else:
+            yield on_its_way, plan(on_its_way), earned
+    if searched and isinstance(agent, Valuer):
+        searcher = SearchAgent(agent, SearchConfig(budget), Simulator(forfeit))
+        better = play(searcher, [first for first, _ in searched], rngs[: len(searched)], forfeit)
+        for (first, earned), (recording, _) in zip(searched, better, strict=True):
+            yield first, recording.placements, earned
+
+
+def _demonstrate(policy: Policy, first: State, placements: Sequence[Placement | None], least: float, forfeit: bool) -> Episode:
+    """The episode of some placements, as the nearest actions of the policy.
+
+    Empty if there are none, if they earn no more than `least`, or if the actions are not near enough and what is built breaks: the
+    planner's own grid is the default one.
     """
     state, kept = first, []
-    for placement in plan_for(first.task)(first):
+    for placement in placements:
+        if placement is None:  # whoever built it stopped
+            break
         decision = policy.encode(state, placement)
-        assert decision.step is not None  # somebody did place something
         after = step(state, decision.placement, forfeit)
-        kept.append((decision.step, after.reward))
+        kept.append((decision, after))
         state = after.state
         if state.ended:
             break
-    good = state.ended in (None, "complete", "max_steps")
+    good = state.ended in (None, "complete", "max_steps") and state.total > least
     return _episode(policy, first, kept if good else [], None, True)
 
 
-def _episode(policy: Policy, first: State, kept: list[tuple[np.void, float]], exploration: Any, demonstrated: bool) -> Episode:
+def _episode(policy: Policy, first: State, kept: list[tuple[Decision, Step]], exploration: Any, demonstrated: bool) -> Episode:
     dtype = np.dtype([*policy.dtype.descr, ("reward", "f4")])
     steps = np.zeros(len(kept), dtype)
     for name in policy.dtype.names or ():
-        for k, (record, _) in enumerate(kept):
-            steps[name][k] = record[name]
-    steps["reward"] = [reward for _, reward in kept]
+        for k, (decision, _) in enumerate(kept):
+            assert decision.step is not None  # something was placed
+            steps[name][k] = decision.step[name]
+    rewards = tuple(after.reward for _, after in kept)
+    steps["reward"] = rewards
+    whole = None
+    if policy.wants_states:
+        whole = Trajectory((first, *(after.state for _, after in kept)), tuple(each.placement for each, _ in kept), rewards, ())
     rules = first.rules
-    return Episode(steps, rules.levels.index(int(first.level)), rules.best(first.scene), demonstrated, exploration)
+    return Episode(steps, rules.levels.index(int(first.level)), rules.best(first.scene), demonstrated, exploration, whole)

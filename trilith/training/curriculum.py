@@ -29,7 +29,7 @@ RARE = "rare"
 class CurriculumConfig:
     """Which levels are played when."""
 
-    steps: int = 10_000
+    steps: int = 5_000
     """Learner steps over which a schedule raises the levels from the first to the last."""
     hardest_share: float = 0.5
     """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""

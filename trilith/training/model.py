@@ -17,11 +17,11 @@ import numpy as np
 from trilith.agents.model.config import ModelConfig
 from trilith.agents.model.files import save_model
 from trilith.agents.model.learner import ModelLearner
-from trilith.agents.model.transitions import transitions
+from trilith.agents.model.transitions import Happened, simulated, transitions
 from trilith.agents.model.world import ModelWorld
 from trilith.agents.parameters import parameters_of
 from trilith.agents.registry import load
-from trilith.evaluation.model import Happened, chains, compare, figures, nudge_error, report, tried_first
+from trilith.evaluation.model import chains, compare, figures, nudge_error, report, tried_first
 from trilith.search.agent import Valuer
 from trilith.support.config import to_json
 from trilith.support.files import atomic_write, clear_leftovers, folder_lock, make_folder, parse_json, read_json, write_json
@@ -116,15 +116,15 @@ class _Run:
             self.learner.load(arrays, facts)
             self.rng.bit_generator.state = facts["rng"]
             self.seconds = facts["seconds"]
-        cut_log(config.out, self.learner.steps, self.learner.steps)
+        cut_log(config.out, self.seconds, self.learner.steps)
 
     def go(self, log: Log) -> dict[str, Any]:
         """Trains what is left, and validates."""
         config, learner = self.config, self.learner
         log.say(f"reading {', '.join(map(str, config.data))}")
         learned, held_out = _episodes(config)
-        table, watched = transitions(learned), chains(held_out)
-        tasks = sorted({state.task for state in table.states})
+        table, watched = transitions(simulated(episode) for episode in learned), chains(held_out)
+        tasks = sorted({episode.states[0].task for episode in learned})
         moved = table.moved.any(axis=1).mean()
         log.say(f"{len(table)} placements, of which {moved:.1%} move something and {table.hit.mean():.1%} touch an obstacle")
         sums: Counter[str] = Counter()
@@ -157,10 +157,11 @@ class _Run:
 
     def _tell(self, log: Log, means: dict[str, float], watched: list[list[Happened]]) -> None:
         learner, steps = self.learner, self.config.model.steps
-        log.write("train", learner.steps, means | {"seconds": self.seconds})
+        minutes = {"minutes": self.seconds / 60}
+        log.write("train", learner.steps, means | minutes)
         now = figures([each for each in compare(ModelWorld(learner.net), [chain[:1] for chain in watched]) if each.depth == 1])
         now.pop("reliability", None)
-        log.write("valid", learner.steps, now)
+        log.write("valid", learner.steps, now | minutes)
         left = self.seconds / learner.steps * (steps - learner.steps)
         pose = f", pose {now['pose']:.3f} m (falls only: {now['pose_base']:.3f})" if "pose" in now else ""
         log.show(

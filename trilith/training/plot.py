@@ -29,6 +29,11 @@ class Line(TypedDict):
     all: NotRequired[float]
     """These two are told by evaluations."""
     levels_passed: NotRequired[int]
+    model_brier: NotRequired[float]
+    model_brier_constant: NotRequired[float]
+    model_reward_error: NotRequired[float]
+    model_reward_variance: NotRequired[float]
+    """These four are of a model of the world that is learned beside the agent."""
 
 
 def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
@@ -51,6 +56,20 @@ def passes(run: Path, across: Across = "minutes") -> list[tuple[float, int]]:
     return found
 
 
+def model_curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
+    """Points (x, error left) of the model that a run learns beside its agent, on episodes that it had not learned from; none without one.
+
+    Of ends, the Brier score beside that of the best constant; of rewards, the share of their variance.
+    """
+    points: dict[str, list[tuple[float, float]]] = {"end": [], "reward": []}
+    for entry in _entries(run, "train"):
+        if constant := entry.get("model_brier_constant"):
+            points["end"].append((entry[across], entry["model_brier"] / constant))
+        if variance := entry.get("model_reward_variance"):
+            points["reward"].append((entry[across], entry["model_reward_error"] / variance))
+    return points
+
+
 def _entries(run: Path, kind: str) -> list[Line]:
     """The lines of a kind in the log of a run. Raises ValueError if there is no log."""
     path = run / "log.jsonl"
@@ -68,22 +87,35 @@ def _entries(run: Path, kind: str) -> list[Line]:
 def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
     """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture.
 
-    A dotted line marks where a curriculum by performance passed a level, with its number.
+    A dotted line marks where a curriculum by performance passed a level, with its number. If a run learns a model of the world beside
+    its agent, a third panel shows how much of its error is left.
     """
     if not runs:
         raise ValueError("no runs to plot")
     check_png(out)
     curves = {run.absolute(): curve(run, across) for run in runs}
     common = Path(*_common([run.parts for run in curves]))
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharex=True, layout="constrained")
-    for axis, level in zip(axes, ("hardest", "all"), strict=True):
+    models = {run: points for run in curves if all((points := model_curve(run, across)).values())}
+    panels = 3 if models else 2
+    figure, axes = plt.subplots(1, panels, figsize=(5.5 * panels, 4.2), sharex=True, layout="constrained")
+    colours = {}
+    for axis, level in zip(axes, ("hardest", "all"), strict=False):
         for run, points in curves.items():
             xs, ys = zip(*points[level], strict=True)
             [line] = axis.plot(xs, ys, marker=".", label=str(run.relative_to(common)) if len(runs) > 1 else run.name)
+            colours[run] = line.get_color()
             for x, passed in passes(run, across):
                 axis.axvline(x, color=line.get_color(), linestyle=":", linewidth=1)
                 axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=line.get_color())
         axis.set_title(f"validation scenes, {level}")
+    for run, points in models.items():
+        for name, style in (("end", "-"), ("reward", ":")):
+            xs, ys = zip(*points[name], strict=True)
+            axes[2].plot(xs, ys, style, color=colours[run], label=name if run == next(iter(models)) else None)
+    if models:
+        axes[2].set(title="the model, on episodes it had not learned from", ylabel="error left, of that of knowing nothing", yscale="log")
+        axes[2].legend(fontsize="small")
+    for axis in axes:
         axis.set_xlabel(_NAMES[across])
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("mean reward, without exploring")

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from trilith.agents.algorithms import get_algorithm
-from trilith.agents.base import Weights
+from trilith.agents.base import LearnsModel, Weights
 from trilith.agents.card import is_pair, save_weights
+from trilith.agents.model.files import save_model
 from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
 from trilith.support.cluster import Cluster
@@ -37,8 +38,8 @@ from trilith.training.pace import Pace
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
-DEMONSTRATIONS = 2
-"""Episodes of one request for demonstrations: they take as long as some fifty of a network's."""
+DEMONSTRATIONS = 8
+"""Episodes of one request for demonstrations: those that search do it side by side."""
 FREE: dict[str, Any] = {
     **{"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
     **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
@@ -92,9 +93,11 @@ def _begin(run: Run) -> None:
 
 
 def _flat(data: dict[str, Any]) -> dict[str, Any]:
-    """All fields of nested dictionaries, by the last part of their names."""
-    parts = (_flat(value) if isinstance(value, dict) else {name: value} for name, value in data.items())
-    return {name: value for part in parts for name, value in part.items()}
+    """All fields of nested dictionaries, by their names with those of the dictionaries before them: two may have a `width`."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        found |= {f"{name}.{inner}": each for inner, each in _flat(value).items()} if isinstance(value, dict) else {name: value}
+    return found
 
 
 @dataclass
@@ -270,7 +273,7 @@ class Run:
         if show:
             self.demonstrations += DEMONSTRATIONS
             # What is demonstrated need not be easy.
-            return DemonstrateRequest(seed, DEMONSTRATIONS, self.curriculum.final(), config.forfeit)
+            return DemonstrateRequest(seed, DEMONSTRATIONS, self.curriculum.final(), config.forfeit, self.learner.takeover())
         return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
@@ -399,7 +402,7 @@ class Run:
         )
 
     def _save(self, log: Log) -> None:
-        """Writes the full checkpoint."""
+        """Writes the full checkpoint, the last weights, and the model of the world that was learned beside them, if there is one."""
         arrays, learner = self.learner.state()
         facts: checkpoint.Facts = {
             "format": checkpoint.FORMAT,
@@ -421,6 +424,9 @@ class Run:
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
             self._mark = checkpoint.mark(self.config.out)
             self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
+            if isinstance(self.learner, LearnsModel) and (model := self.learner.learned_model()):
+                about = {**model.about, "minutes": round(self.seconds / 60, 1)}
+                save_model(self.config.out, model.net, [self.config.task], model.weights, about)
 
     def load(self) -> None:
         """Takes back the last checkpoint. Raises ValueError in one line if it cannot be used."""
@@ -442,4 +448,4 @@ class Run:
             raise ValueError(f"the checkpoint {path} lacks {error}") from None
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # also of an algorithm of one's own
             raise ValueError(f"the checkpoint {path} is of another run: {' '.join(str(error).split())}") from None
-        cut_log(self.config.out, self.learner.steps, self.validated)
+        cut_log(self.config.out, self.seconds, self.validated)

@@ -14,12 +14,15 @@ def serve(
     agents: Sequence[str] = (),
     budget: int = 50,
     tasks: Sequence[str] = (),
+    world: str = "simulator",
 ) -> None:
     """Serves the page until interrupted.
 
     `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agents.registry.load`
     understands, such as folders of training runs. Trained agents are also offered with `budget` simulations a decision.
-    `tasks` are further ones to offer, as my_module:MyTask. Raises ValueError in one line for what cannot be read or served.
+    `tasks` are further ones to offer, as my_module:MyTask. Agents that search do so in `world`, one that
+    `trilith.agents.worlds.make_world` knows; the page shows what any but the simulator predicts. Raises ValueError in
+    one line for what cannot be read or served.
     """
     try:
         from trilith.web.server import run
@@ -27,7 +30,7 @@ def serve(
         if error.name not in ("starlette", "uvicorn"):
             raise
         raise ValueError(f'the page needs {error.name}: pip install "trilith[web]", or -e ".[web]" in a clone') from None
-    run(host, port, open_browser, path, agents, budget, tasks)
+    run(host, port, open_browser, path, agents, budget, tasks, world)
 
 
 __all__ = ["serve"]

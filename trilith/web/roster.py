@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trilith.agents.algorithms import get_algorithm
 from trilith.agents.card import read_card, weights_file
 from trilith.agents.registry import AGENTS, available, check_builds, shipped
+from trilith.search.config import SearchConfig
 from trilith.support.modules import names_a_class
 
-Spec = tuple[str, int]
-"""An agent: what `load` calls it, and how many simulations it makes before a decision."""
+
+class Spec(NamedTuple):
+    """An agent, and how it searches."""
+
+    name: str
+    """What `load` calls it."""
+    budget: int = 0
+    """Simulations before a decision."""
+    world: str = SearchConfig.world
+    """What they are made in."""
+
 
 UNTRAINED = {
     "random": "Takes any action by chance, most of which are not possible. It has learned nothing.",
@@ -28,22 +38,22 @@ METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
 class Roster:
     """The agents on offer. An agent goes by its name, a run by the last part of its path, or by all of it where two would be alike."""
 
-    def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str]) -> None:
-        """Raises ValueError in one line for an agent that there is not, or a run without weights."""
+    def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
+        """Those that search do so in a `world`. Raises ValueError in one line for an agent that there is not, or a run without weights."""
         known = available()
         for name in agents:
             if name not in known and not names_a_class(name) and not Path(name).exists():
                 raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
         further = [name for name in agents if name not in known]
-        labels = [name if names_a_class(name) else Path(name).resolve().name for name in further]
+        labels = [short_name(name) for name in further]
         short = len({*known, *labels}) == len(known) + len(further)
         found = {name: name for name in known} | dict(zip(labels if short else further, further, strict=True))
-        self.specs: dict[str, Spec] = {label: (name, 0) for label, name in found.items()}
+        self.specs: dict[str, Spec] = {label: Spec(name) for label, name in found.items()}
         if budget:
-            self.specs |= {f"{label} + search": (name, budget) for label, name in found.items() if _is_searchable(name)}
+            self.specs |= {f"{label} + search": Spec(name, budget, world) for label, name in found.items() if _is_searchable(name)}
         tasks = list(tasks)
         self.about = {
-            task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec[0], task)} for task in tasks
+            task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec.name, task)} for task in tasks
         }
         """By task: a sentence about each agent that can build in it."""
 
@@ -52,13 +62,18 @@ class Roster:
         if not isinstance(label, str) or label not in self.specs:
             raise ValueError(f"there is no agent of that name: choose {', '.join(self.specs)}")
         if label not in self.about.get(task, {}):
-            check_builds(self.specs[label][0], task)  # which says why not
+            check_builds(self.specs[label].name, task)  # which says why not
         return self.specs[label]
 
     def trained(self) -> tuple[tuple[Spec, str], ...]:
         """The trained agents, each with the first task it can build in."""
         tasks = {label: next((task for task, labels in self.about.items() if label in labels), None) for label in self.specs}
-        return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec[0]) and (task := tasks[label]) is not None)
+        return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec.name) and (task := tasks[label]) is not None)
+
+
+def short_name(name: str) -> str:
+    """What the page calls something from a folder: the last part of its path. A class goes by its whole name."""
+    return name if names_a_class(name) else Path(name).resolve().name
 
 
 def _is_trained(name: str) -> bool:
@@ -87,7 +102,7 @@ def _card(name: str, task: str) -> Mapping[str, Any] | None:
 
 
 def _sentence(spec: Spec, task: str) -> str:
-    name, budget = spec
+    name, budget, world = spec
     if name in UNTRAINED:
         return UNTRAINED[name]
     card = _card(name, task) if _is_trained(name) else None
@@ -103,4 +118,5 @@ def _sentence(spec: Spec, task: str) -> str:
     minutes = cost.get("minutes") if isinstance(cost, Mapping) else None
     took = f", in {minutes:.0f} minutes" if isinstance(minutes, int | float) else ""
     text = f"A neural network that learned this task by {method} from {teachers}{took}."
-    return f"{text} Before each decision it tries {budget} placements in the simulator." if budget else text
+    where = f"the {world}" if world == SearchConfig.world else f"the world that {short_name(world)} predicts"
+    return f"{text} Before each decision it tries {budget} placements in {where}." if budget else text

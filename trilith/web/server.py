@@ -30,10 +30,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import trilith.web.wire as wire
+from trilith.agents.model.files import read_model
+from trilith.agents.worlds import is_model, make_world
+from trilith.search.config import SearchConfig
 from trilith.web.connections import Connection
 from trilith.web.guard import HEADERS, Guard, is_loopback
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
-from trilith.web.roster import Roster
+from trilith.web.roster import Roster, short_name
 from trilith.world.actions import CLEARANCE, OFFSETS
 from trilith.world.episode import State
 from trilith.world.physics import PHYSICS
@@ -64,7 +67,8 @@ Handler = Callable[[Request, Any], Awaitable[bytes]]
 
 
 class Site:
-    """What the handlers share: the two lanes of workers, the tasks and agents on offer, and the file that was opened."""
+    """What the handlers share: the two lanes of workers, the tasks and agents on offer, the world that is searched, and the file
+    that was opened."""
 
     def __init__(
         self,
@@ -73,12 +77,16 @@ class Site:
         workers: int,
         budget: int,
         tasks: Sequence[str] = (),
+        world: str = SearchConfig.world,
     ) -> None:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
         names = tuple(self.tasks)
-        self.roster = Roster(agents, budget, self.tasks)
+        self.roster = Roster(agents, budget, self.tasks, world)
+        make_world(world, False)  # one that cannot be used is refused here, before anybody asks
+        self.world = None if world == SearchConfig.world else world
+        """The world whose predictions are shown, if there is one beside the simulator."""
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
-        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.trained()))
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.trained(), self.world))
         self.opened = opened
         self.folder: Path | None = None
         """Where films are made: a folder each."""
@@ -120,6 +128,7 @@ class Site:
             "clearance": CLEARANCE,
             "physics": PHYSICS,
             "offsets": OFFSETS,
+            "world": self.world and {"name": short_name(self.world), "tasks": _learned_tasks(self.world)},
             "opened": self.opened and {"name": self.opened[0], "count": len(self.opened[1])},
         }
 
@@ -159,6 +168,14 @@ class Site:
         slot = wire.integer(data["slot"], "slot", 0, SLOTS - 1)
         state = _going_on(data["state"])
         return await self.thinking.run("values", state, self.roster.find(data["agent"], state.task), seed, slot)
+
+    async def predict(self, request: Request, data: dict[str, Any]) -> bytes:
+        """A state and a placement; what the world that is searched says will come of it."""
+        wire.fields(data, ("state", "placement"), ("forfeit",))
+        if self.world is None:
+            raise ValueError("there is nothing to predict with: start the page with --world and the folder of a model")
+        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
+        return await self.thinking.run("predict", self.world, _going_on(data["state"]), wire.placement(data["placement"]), forfeit)
 
     async def replay(self, request: Request, data: dict[str, Any]) -> bytes:
         """A recorded episode; all its states and falls."""
@@ -201,15 +218,17 @@ def create_app(
     budget: int = BUDGET,
     tasks: Sequence[str] = (),
     token: str | None = None,
+    world: str = SearchConfig.world,
 ) -> Starlette:
     """The application, with `workers` processes for physics and as many for agents; with a `token`, for those who know it only.
 
     Trained agents are offered as they are, and with `budget` simulations a decision unless that is 0. `tasks` are further ones
-    to offer, as my_module:MyTask. Raises ValueError if the file at `path` holds no episode, or if there is no such agent or task.
+    to offer, as my_module:MyTask. In `world` agents search, and the page shows what it predicts, unless it is the simulator.
+    Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
     """
     for name in tasks:
         get_task(name)  # before the file is read, which may be of it
-    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget, tasks)
+    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget, tasks, world)
     about = wire.dumps(site.about()).encode()
 
     async def get_about(request: Request) -> Response:
@@ -221,6 +240,7 @@ def create_app(
         "act": (site.act, wire.MAX_BODY, "application/json"),
         "ideas": (site.ideas, wire.MAX_BODY, "application/json"),
         "values": (site.values, wire.MAX_BODY, "application/json"),
+        "predict": (site.predict, wire.MAX_BODY, "application/json"),
         "replay": (site.replay, wire.MAX_BODY, "application/json"),
         "film": (site.film, wire.MAX_BODY, "image/gif"),
     }
@@ -355,6 +375,11 @@ def _describe(task: Task) -> dict[str, Any]:
     }
 
 
+def _learned_tasks(world: str) -> list[str] | None:
+    """The tasks that a model has learned from; None for a world that is not learned."""
+    return read_model(Path(world))[2]["tasks"] if is_model(world) else None
+
+
 def _read(path: str | Path) -> str:
     try:
         if Path(path).stat().st_size > wire.MAX_FILE:
@@ -398,10 +423,11 @@ def run(
     agents: Sequence[str] = (),
     budget: int = BUDGET,
     tasks: Sequence[str] = (),
+    world: str = SearchConfig.world,
 ) -> None:
     """Serves the page until interrupted."""
     token = None if is_loopback(host) else secrets.token_urlsafe(16)
-    app = create_app(host, path, agents, budget=budget, tasks=tasks, token=token)
+    app = create_app(host, path, agents, budget=budget, tasks=tasks, token=token, world=world)
     bound = _bind(host, port)
     url = _url(host, bound, token)
     print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
@@ -415,10 +441,14 @@ def run(
 
 @contextmanager
 def background(
-    path: str | Path | None = None, agents: Sequence[str] = (), workers: int = WORKERS, tasks: Sequence[str] = ()
+    path: str | Path | None = None,
+    agents: Sequence[str] = (),
+    workers: int = WORKERS,
+    tasks: Sequence[str] = (),
+    world: str = SearchConfig.world,
 ) -> Iterator[str]:
     """The address of a page served from a thread while the block runs, once it can answer: for tests and screenshots."""
-    app = create_app("127.0.0.1", path, agents, workers, tasks=tasks)
+    app = create_app("127.0.0.1", path, agents, workers, tasks=tasks, world=world)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)

@@ -6,32 +6,49 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 import trilith.web.wire as wire
 from trilith.agents.base import Agent, View
 from trilith.agents.chance import LegalAgent
+from trilith.agents.model.transitions import SIMULATED
 from trilith.agents.registry import load
+from trilith.agents.worlds import make_world
 from trilith.search.config import SearchConfig
+from trilith.search.tree import World
 from trilith.web.ideas import think, value_map, views
 from trilith.web.roster import Spec
 from trilith.world.episode import Recording, State, start, step
-from trilith.world.scene import Placement
+from trilith.world.scene import Placement, Role
 from trilith.world.tasks import Level
+
+if TYPE_CHECKING:
+    from trilith.agents.model.world import Outcome
 
 FILM_PIXELS = 400
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
+_worlds: dict[tuple[str, bool], World[State, Placement | None]] = {}
+"""And worlds, by name and by the rule `forfeit`."""
 
 
-def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = ()) -> None:
+@runtime_checkable
+class Predicts(Protocol):
+    """A world that says more than a search asks of it, as a learned model does."""
+
+    def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
+        """What placements, none of which overlaps anything, lead to."""
+        ...
+
+
+def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
     """Has all that is compiled compiled before the first visitor asks, when no time limit runs.
 
-    That is one placement and one look around in each of the tasks on offer, and one decision of each of the agents, in the task
-    that is named with it.
+    That is one placement and one look around in each of the tasks on offer, one prediction of a `world`, and one decision of each
+    of the agents, in the task that is named with it.
     """
     agent = LegalAgent()
     for name in tasks:
@@ -40,6 +57,9 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = ()) -> No
         for _ in range(2):
             [placed] = agent.act([state], [rng])
             place(state, placed, False)
+        if world is not None:
+            with suppress(ValueError):  # as below
+                predict(world, state, placed, False)
     for spec, name in agents:
         state = start(name, 0, np.random.default_rng(0))
         with suppress(ValueError):  # one that cannot be loaded here says so when it is asked
@@ -48,9 +68,9 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = ()) -> No
 
 def _agent(spec: Spec, forfeit: bool = False) -> Agent:
     if (spec, forfeit) not in _agents:
-        name, budget = spec
+        name, budget, world = spec
         try:
-            _agents[spec, forfeit] = load(name, SearchConfig(budget), forfeit)
+            _agents[spec, forfeit] = load(name, SearchConfig(budget, world=world), forfeit)
         except ImportError as error:
             raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
     return _agents[spec, forfeit]
@@ -144,6 +164,33 @@ def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
+def predict(world: str, state: State, placed: Placement | None, forfeit: bool) -> bytes:
+    """What a world that is not the simulator says of a placement.
+
+    `poses` has the row, x, y and angle of each block as it would come to rest; none where the rules alone decide. `end` and `hit`
+    are how likely it is that the episode ends and that an obstacle is touched; the latter is null where that is not said.
+    """
+    if (world, forfeit) not in _worlds:
+        _worlds[world, forfeit] = make_world(world, forfeit)
+    predictor = _worlds[world, forfeit]
+    [(after, reward, end)] = predictor.steps([state], [placed])
+    hit, rows = None, after.scene.rows(Role.BLOCK) if after.ended in SIMULATED else np.array([], int)
+    if placed is not None and after.ended in SIMULATED and isinstance(predictor, Predicts):
+        [outcome] = predictor.predict([(state, placed)])
+        hit = outcome.hit
+    pose = after.scene.pose
+    if not np.isfinite([reward, end, hit or 0.0, *pose[rows].ravel()]).all():
+        raise ValueError("nothing can be predicted for a scene like this")
+    return _encode(
+        {
+            "poses": [[row, *(round(number, 4) for number in pose[row].tolist())] for row in rows.tolist()],
+            "hit": None if hit is None else round(float(hit), 4),
+            "end": round(float(end), 4),
+            "reward": round(float(reward), 4),
+        }
+    )
+
+
 def film(recording: Recording, folder: str) -> bytes:
     """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is.
 
@@ -170,5 +217,6 @@ JOBS: dict[str, Callable[..., bytes]] = {
     "act": act,
     "ideas": ideas,
     "values": values,
+    "predict": predict,
 }
 """Every job by its name."""

@@ -44,7 +44,7 @@ class Trajectory:
     rewards: tuple[float, ...]
     """(L)"""
     explored: tuple[bool, ...]
-    """(L): whether chance chose the placement."""
+    """(L): whether chance chose the placement; empty if that is not known."""
     agent: str = ""
     """Who built it."""
 

@@ -8,8 +8,9 @@ from typing import Annotated
 from tyro.conf import arg
 
 from trilith.agents.base import Algorithm, Recipe
+from trilith.agents.model.config import OnlineConfig
 from trilith.nets.config import Mask, NetConfig
-from trilith.search.config import SearchConfig
+from trilith.search.config import ONLINE, SearchConfig
 from trilith.support.config import check_least, check_most
 
 
@@ -35,7 +36,7 @@ class DQNConfig:
     """Of Adam."""
     warmup: int = 500
     """Learner steps over which the learning rate rises from 0."""
-    decay_steps: int = 60_000
+    decay_steps: int = 30_000
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
@@ -64,10 +65,19 @@ class DQNConfig:
     """Size of the replay in megabytes."""
     first_demonstrations: int = 64
     """Episodes of the planner to learn from, before anything else is played."""
-    demonstrations: float = 0.02
+    demonstrations: float = 0.1
     """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do. Actor
     processes that would have to wait for the learner make more of them instead, unless this is 0."""
-    demonstration_share: float = 0.25
+    takeover: float = 0.75
+    """Probability that the agent plays first in a demonstration and, if it does not complete the scene, is relieved somewhere on its
+    way: what to do in states that only the agent gets into. Kept if it earns more than the agent did."""
+    takeover_budget: int = 16
+    """In half of these not the planner takes over but a search over the agent's own values, with so many simulations a decision;
+    0: never."""
+    siblings: int = 3
+    """Actions that actors who do not search simulate beside the one they make, of the 16 of the highest values. What ends the
+    episode, by touching an obstacle or by completing it, is worth its reward and no more, which is learnt."""
+    demonstration_share: float = 0.5
     """Share of demonstrations in a batch."""
     margin: float = 0.3
     """By how much the value of a demonstrated action should exceed that of any other."""
@@ -78,6 +88,8 @@ class DQNConfig:
     Of several actions that are as good the planner takes one, and the margin holds the others down."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
+    model: OnlineConfig = field(default_factory=OnlineConfig)
+    """With the world `online`: the model that is learned beside the agent, and that actors search in."""
     amortise: float = 0.0
     """Weight of learning what searches found (Hamrick et al. 2020): a cross-entropy between the searched values and the network's."""
     temperature: float = 0.1
@@ -92,14 +104,16 @@ class DQNConfig:
             raise ValueError("the planner demonstrates relative actions: for absolute ones choose no demonstrations, nor first ones")
         if self.amortise and not self.search.budget:
             raise ValueError(f"amortise {self.amortise} needs a search to learn from: choose a budget, or amortise 0")
+        if self.search.world == ONLINE and not self.search.budget:
+            raise ValueError("the world online is learned for a search: choose a budget, such as --budget 5, or leave out --world")
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, first_demonstrations=0, demonstrations=0)
-        check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, amortise=0)
+        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, first_demonstrations=0, demonstrations=0, takeover_budget=0)
+        check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, siblings=0, amortise=0)
         check_most(self, offsets=1000)
         if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
             raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")
-        for name in ("discount", "target_rate", "demonstration_share"):
+        for name in ("discount", "target_rate", "demonstration_share", "takeover"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
         for name in ("ratio", "temperature", "replay_mb", "learning_rate"):
@@ -128,6 +142,9 @@ PAPER = DQNConfig(
     n_step=1,
     first_demonstrations=0,
     demonstrations=0.0,
+    takeover=0.0,
+    takeover_budget=0,
+    siblings=0,
     double=True,
     target_rate=0.005,
     act_with_target=True,

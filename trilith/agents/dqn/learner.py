@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from trilith.agents.base import Episode
+from trilith.agents.base import Episode, LearnedModel, Takeover
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
+from trilith.agents.model.online import OnlineModel
 from trilith.agents.parameters import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
 from trilith.agents.replay import Replay, mixed_windows
 from trilith.nets.batch import Records
 from trilith.nets.device import pick_device
+from trilith.search.config import ONLINE
+from trilith.support.config import to_json
 from trilith.support.files import typed
 from trilith.world.scene import SLOTS, Bools, Floats, Ints
 from trilith.world.tasks import get_task
@@ -30,6 +33,8 @@ class Valued(NamedTuple):
 
     taken: Tensor
     """(B,): the values of what was done in them."""
+    siblings: Tensor
+    """(m,): those of actions that were only simulated, and would have ended the episode."""
     every: Tensor
     """(W, A): the values of all actions in the first W, -inf where there is none."""
     done: Tensor
@@ -52,9 +57,9 @@ class Sample(NamedTuple):
     discounts: Floats
     """(B,): what the value of the following state counts for; 0 if the episode ended before it."""
     tried: Ints
-    """(B, K, 4): actions that a search tried, -1 where there are less than K."""
+    """(B, K, 4): actions that were only simulated, -1 where there are less than K."""
     found: NDArray[np.float32]
-    """(B, K): the values it found."""
+    """(B, K): what they turned out to be worth."""
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
@@ -81,6 +86,7 @@ class LearnerFacts(TypedDict):
     steps: Annotated[int, Meta(ge=0)]
     lengths: list[float]
     demonstrated: Annotated[int, Meta(ge=0)]
+    model: NotRequired[dict[str, Any]]
 
 
 FIRST_LENGTH = float(SLOTS)
@@ -105,7 +111,10 @@ class DQNLearner:
         self.target.to(self.device)
         fused = self.device.type in ("cpu", "cuda")
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
-        self.policy = DQNPolicy(config, task, net=self.target if config.act_with_target and config.target_rate else self.net)
+        self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
+        """What actors search in, if it is learned too."""
+        acting = self.target if config.act_with_target and config.target_rate else self.net
+        self.policy = DQNPolicy(config, task, net=acting, model=self.model.world if self.model else None)
         self.replay = Replay(self.policy.dtype, config.replay_mb)
         self.shown = Replay(self.policy.dtype, config.replay_mb)
         """Demonstrations."""
@@ -136,15 +145,21 @@ class DQNLearner:
     def exploration(self) -> Exploration:
         """By chance at first, then by the config's epsilon."""
         epsilon = WARM_UP_EPSILON if self.warming_up else self.config.epsilon
-        return Exploration(epsilon, tuple(self.lengths), self.warming_up)
+        return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
     def wants_demonstrations(self, requested: int, idle: bool) -> bool:
         """As many as the config says by now; and where an actor would have nothing to do, more of them, unless there are none at all."""
         config = self.config
         return requested < config.first_demonstrations + config.demonstrations * self.steps or (idle and config.demonstrations > 0)
 
+    def takeover(self) -> Takeover:
+        """As the config says, once something has been learnt."""
+        return Takeover(self.config.takeover, self.config.takeover_budget) if self.steps else Takeover()
+
     def add(self, episode: Episode) -> None:
         """Remembers an episode, and what it says of how long episodes are."""
+        if self.model:
+            self.model.add(episode)
         if episode.demonstrated:
             self.shown.add(episode)
             self.demonstrated += 1
@@ -153,16 +168,27 @@ class DQNLearner:
         if not episode.exploration.warm_up:  # those end where they explore, which says nothing of how long episodes are
             self.lengths[episode.level] += LENGTH_RATE * (len(episode.steps) - self.lengths[episode.level])
 
-    # ---- what a checkpoint keeps
+    # ---- what is kept
+
+    def learned_model(self) -> LearnedModel | None:
+        """What actors search in, if it is learned too, from when on they do."""
+        if self.model is None or not self.model.ready:
+            return None
+        about = {"learning": to_json(self.config.model), "steps": self.model.learner.steps}
+        return LearnedModel(self.config.model.net, self.model.world.weights(), about)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Weights of both networks, the state of the optimiser, both memories, and the lengths."""
+        """Weights of both networks, the state of the optimiser, both memories, the lengths, and the model, if there is one."""
         arrays = {f"net.{name}": value.cpu().numpy() for name, value in self.net.state_dict().items()}
         arrays |= {f"target.{name}": value.cpu().numpy() for name, value in self.target.state_dict().items()}
         arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
         for name, memory in (("replay", self.replay), ("shown", self.shown)):
             arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
-        return arrays, {"steps": self.steps, "lengths": self.lengths, "demonstrated": self.demonstrated}
+        facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths, "demonstrated": self.demonstrated}
+        if self.model:
+            more, facts["model"] = self.model.state()
+            arrays |= {f"model.{name}": array for name, array in more.items()}
+        return arrays, facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it."""
@@ -176,6 +202,8 @@ class DQNLearner:
         load_moments(self.optimiser, moments)
         self.replay.load(part(arrays, "replay."))
         self.shown.load(part(arrays, "shown."))
+        if self.model:
+            self.model.load(part(arrays, "model."), told["model"])
         self.steps, self.lengths, self.demonstrated = told["steps"], told["lengths"], told["demonstrated"]
 
     # ---- learning
@@ -185,7 +213,8 @@ class DQNLearner:
         config = self.config
         demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
         steps, count = mixed_windows(rng, self.shown, demos, self.replay, config.batch - demos, config.n_step + 1)
-        return self.learn(Sample.of(steps, count, config.discount), rng, demos)
+        figures = self.learn(Sample.of(steps, count, config.discount), rng, demos)
+        return figures | self.model.step(rng) if self.model and self.model.due(self.steps) else figures
 
     def learn(self, sample: Sample, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
         """One learner step on a sample whose first `demos` transitions were demonstrated; returns figures for the log."""
@@ -198,6 +227,9 @@ class DQNLearner:
         loss = F.huber_loss(values.taken, wanted)
         if demos and weight:
             loss = loss + weight * large_margin_loss(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
+        if not config.amortise:
+            found = torch.from_numpy(sample.found[sample.tried[..., 0] >= 0]).to(self.device)
+            loss = loss + F.huber_loss(values.siblings, found, reduction="sum") / config.batch
         if config.amortise:
             found = torch.from_numpy(sample.found).to(self.device)
             loss = loss + config.amortise * search_cross_entropy(values.every, values.tried, found, config.temperature).mean()
@@ -213,16 +245,23 @@ class DQNLearner:
         """What the learning network says of a sample, some of it mirrored, and of the first `whole` of it in full."""
         batch = self.layout.unpack(sample.records, mirror, self.device)
         actions = self._mirrored(sample.actions, mirror)
+        simulated = (sample.tried[..., 0] >= 0) & (not self.config.amortise)
+        scenes, column = simulated.nonzero()
+        siblings = self._mirrored(sample.tried[scenes, column], mirror[scenes])
+        asked = torch.cat([actions, siblings]), torch.from_numpy(np.concatenate([np.arange(len(actions)), scenes])).to(self.device)
+        sizes = [len(actions), len(siblings)]
         if not whole:
-            taken = self.net.q_at(batch, actions)
-            return Valued(taken, taken.new_zeros(0, 0), actions[:0, 0], actions[:0])
-        every, taken = self.net.q_both(batch, actions, whole)
+            taken, beside = self.net.q_at(batch, *asked).split(sizes)
+            return Valued(taken, beside, taken.new_zeros(0, 0), actions[:0, 0], actions[:0])
+        every, both = self.net.q_both(batch, asked[0], whole, asked[1])
+        taken, beside = both.split(sizes)
         head = batch[:whole]
         every = every.masked_fill(~self.net.mask(head), -torch.inf).flatten(1)
-        columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
+        searched = sample.tried.shape[1] if self.config.amortise else 0
+        columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(searched)]
         places = [self.net.flat(head, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
         tried = torch.stack(places, dim=1) if places else actions.new_zeros(whole, 0)
-        return Valued(taken, every, self.net.flat(head, actions[:whole]), tried)
+        return Valued(taken, beside, every, self.net.flat(head, actions[:whole]), tried)
 
     def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
         return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions).to(self.device)

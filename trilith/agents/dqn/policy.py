@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import Decision, View, Weights
+from trilith.agents.base import WORLD, Decision, View, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.worlds import make_world
-from trilith.nets.acting import ACTING, Valuing, attention_shapes
+from trilith.nets.acting import ACTING, Valuing
 from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, windows_of
 from trilith.search.agent import SearchAgent
+from trilith.search.config import ONLINE
 from trilith.search.tree import Prior, decide
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
-from trilith.world.episode import State, collides
-from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Ints, Placement, Role, Scene
+from trilith.world.episode import State, collides, step
+from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
 
 if TYPE_CHECKING:
+    from trilith.agents.model.world import ModelWorld
     from trilith.nets.qnet import QNet
 
 
@@ -58,11 +60,21 @@ def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> V
     return make_net(config, layout).eval().to(pick_device(device))
 
 
+def make_model(config: DQNConfig, forfeit: bool) -> ModelWorld | None:
+    """The model that actors of a config search in, if it is learned beside their agent; its weights mean nothing yet."""
+    if config.search.world != ONLINE:
+        return None
+    from trilith.agents.model.learner import make_net as make_dynamics
+    from trilith.agents.model.world import ModelWorld
+
+    return ModelWorld(make_dynamics(config.model.net), forfeit)
+
+
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a config's network, which is made without any memory for them."""
     layout = make_layout(config, task, beyond)
-    if config.net.network == "attention":
-        return attention_shapes(config.net, 2 * layout.offsets)
+    if config.net.network in ACTING:
+        return ACTING[config.net.network].shapes(config.net, 2 * layout.offsets)
     import torch
 
     with torch.device("meta"):
@@ -86,15 +98,27 @@ class Exploration(NamedTuple):
     """L: typical number of steps of an episode of each level."""
     warm_up: bool = False
     """Play placements that overlap nothing by chance instead of the network's; where it explores, whatever the mask allows."""
+    search: bool = True
+    """Whether to search, where the config has a budget: not in a model that has not learned enough yet."""
+
+
+NEAR = 16
+"""Siblings are drawn from so many actions of the highest values: what the agent might do next time."""
 
 
 class Tried(NamedTuple):
-    """What a search found."""
+    """What was found by simulating actions that were not made."""
 
     actions: NDArray[np.int32]
-    """(K, 4): actions that it tried."""
+    """(K, 4): these actions."""
     values: NDArray[np.float32]
     """(K,): what they turned out to be worth."""
+
+
+def allowed_values(net: Valuing, records: Records) -> Floats:
+    """(B, S, M, outputs): the values of all actions, -inf where the mask does not allow them."""
+    values, masks = net.values(records)
+    return np.where(masks, values, -np.inf)
 
 
 def choose(net: Valuing, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
@@ -102,21 +126,30 @@ def choose(net: Valuing, records: Records, random: Bools, rngs: Sequence[np.rand
 
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
-    values, masks = net.values(records)
-    every = np.where(masks, values, -np.inf).reshape(len(values), -1)
-    available = np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool)
+    return _choose(net, records, allowed_values(net, records), random, rngs, stops)
+
+
+def _choose(
+    net: Valuing, records: Records, values: Floats, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False
+) -> list[Ints | None]:
+    """`choose`, given the values of all actions."""
     actions: list[Ints | None] = []
-    for i, flat in enumerate(every.argmax(axis=1)):
-        best = every[i, flat]
-        if not np.isfinite(best) or (stops and best < 0 and not random[i]):
+    for i, every in enumerate(values.reshape(len(values), -1)):
+        flat = every.argmax()
+        if not np.isfinite(every[flat]) or (stops and every[flat] < 0 and not random[i]):
             actions.append(None)
             continue
         if random[i]:
-            allowed = np.flatnonzero(np.isfinite(every[i]))
+            allowed = np.flatnonzero(np.isfinite(every))
             flat = allowed[rngs[i].integers(len(allowed))]
-        place = (int(part) for part in np.unravel_index(flat, values.shape[1:]))
-        actions.append(np.array(net.action(available[i], *place)))
+        actions.append(_action_at(net, records[i], values.shape[1:], int(flat)))
     return actions
+
+
+def _action_at(net: Valuing, record: np.void, shape: tuple[int, ...], flat: int) -> Ints:
+    """(4,): the action of a flat index into the values of one state, which have a shape."""
+    available = np.unpackbits(record["available"], count=SLOTS).astype(bool)
+    return np.array(net.action(available, *(int(part) for part in np.unravel_index(flat, shape))))
 
 
 class DQNPolicy:
@@ -131,24 +164,32 @@ class DQNPolicy:
         forfeit: bool = False,
         device: str = "cpu",
         net: Valuing | None = None,
+        model: ModelWorld | None = None,
     ) -> None:
         self.config = config
         self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
         self.layout = self.net.layout
-        self.tried = config.search.budget if config.amortise else 0
-        """Searched actions that are kept of a step."""
+        self.forfeit = forfeit
+        self.tried = config.search.budget if config.amortise else config.siblings
+        """Actions that were only simulated, by a search or beside the one that was made, that are kept of a step."""
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
-        self._searcher = SearchAgent(
-            DQNAgent(self.net, config.discount, stops=False), config.search, make_world(config.search.world, forfeit)
-        )
+        self.model = make_model(config, forfeit) if model is None else model
+        """What is searched, if that is learned too: its weights then go with those of the network."""
+        world = self.model or make_world(config.search.world, forfeit)
+        self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, world)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record of the state, the action (sender, receiver, offset, sticky), and what a search tried, -1 where there is less."""
+        """A record of the state, the action (sender, receiver, offset, sticky), and what was only simulated, -1 where there is less."""
         columns: list[Any] = [("state", self.layout.dtype), ("action", "i4", (4,))]
         if self.tried:
             columns += [("tried", "i4", (self.tried, 4)), ("found", "f4", (self.tried,))]
         return np.dtype(columns)
+
+    @property
+    def wants_states(self) -> bool:
+        """A model learns from these."""
+        return self.model is not None
 
     @property
     def agent(self) -> DQNAgent:
@@ -156,11 +197,15 @@ class DQNPolicy:
         return DQNAgent(self.net, self.config.discount)
 
     def weights(self) -> Weights:
-        """A copy of the network's parameters."""
-        return self.net.weights()
+        """A copy of the network's parameters, and of those of the model that actors search in, if that is learned too."""
+        model = {} if self.model is None else self.model.weights()
+        return self.net.weights() | {WORLD + name: array for name, array in model.items()}
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes the parameters of a network of the same shape."""
+        """Takes the parameters of a network of the same shape, and of a model if there is one."""
+        if self.model is not None:
+            self.model.load({name.removeprefix(WORLD): array for name, array in weights.items() if name.startswith(WORLD)})
+            weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
         self.net.load(weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
@@ -171,10 +216,14 @@ class DQNPolicy:
         found: Sequence[Tried | None] = [None] * len(states)
         if exploration.warm_up:
             actions = self._by_chance(states, records, random, rngs)
-        elif self.config.search.budget:
-            actions, found = self._by_search(states, random, rngs)
+        elif self.config.search.budget and exploration.search:
+            actions, searched = self._by_search(states, random, rngs)
+            found = searched if self.config.amortise else found
         else:
-            actions = choose(self.net, records, random, rngs)
+            values = allowed_values(self.net, records)
+            actions = _choose(self.net, records, values, random, rngs)
+            if self.config.siblings:
+                found = [self._siblings(*each) for each in zip(states, records, values, rngs, strict=True)]
         return [self._decision(*each) for each in zip(states, records, actions, found, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
@@ -185,14 +234,14 @@ class DQNPolicy:
     def _decision(self, state: State, record: np.void, action: Ints | None, tried: Tried | None) -> Decision:
         if action is None:
             return Decision(None, None)
-        [step] = np.zeros(1, self.dtype)
-        step["state"], step["action"] = record, action
+        [kept] = np.zeros(1, self.dtype)
+        kept["state"], kept["action"] = record, action
         if self.tried:
-            step["tried"] = -1
+            kept["tried"] = -1
             if tried is not None:
                 k = min(self.tried, len(tried.values))
-                step["tried"][:k], step["found"][:k] = tried.actions[:k], tried.values[:k]
-        return Decision(self.layout.decode(state.scene, action.tolist()), step)
+                kept["tried"][:k], kept["found"][:k] = tried.actions[:k], tried.values[:k]
+        return Decision(self.layout.decode(state.scene, action.tolist()), kept)
 
     def _by_chance(
         self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]
@@ -222,6 +271,20 @@ class DQNPolicy:
                 if there and not collides(scene, there, scene.solid):
                     return np.array([slot, 0, offset, sticky])
         return None
+
+    def _siblings(self, state: State, record: np.void, values: Floats, rng: np.random.Generator) -> Tried:
+        """Some of the best actions, simulated: those that end the episode, and their rewards, which are all that they are worth."""
+        every = values.reshape(-1)
+        best = np.argpartition(every, -NEAR)[-NEAR:] if len(every) > NEAR else np.arange(len(every))
+        best = best[np.isfinite(every[best])]
+        actions, rewards = [], []
+        for flat in rng.permutation(best)[: self.config.siblings].tolist():
+            action = _action_at(self.net, record, values.shape, flat)
+            after = step(state, self.layout.decode(state.scene, action.tolist()), self.forfeit)
+            if after.state.ended:
+                actions.append(action)
+                rewards.append(after.reward)
+        return Tried(np.array(actions, np.int32).reshape(-1, 4), np.array(rewards, np.float32))
 
     def _by_search(
         self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]

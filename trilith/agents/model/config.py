@@ -51,3 +51,24 @@ class ModelConfig:
             raise ValueError(f"learning rate {self.learning_rate}: must be between 0 and 1")
         if not 0 <= self.noise < 1:
             raise ValueError(f"noise {self.noise}: must be 0 to 1 metres")
+
+
+@dataclass(frozen=True)
+class OnlineConfig(ModelConfig):
+    """How a model learns beside an agent whose actors search in it. None of this is in the paper either."""
+
+    steps: int = 10_000
+    """Its learner steps over which its learning rate falls, to a tenth, at which it goes on."""
+    first_steps: int = 500
+    """Learner steps of the model before actors search in it. Until then they act without search, and it learns at every learner step of
+    the agent."""
+    every: int = 4
+    """Learner steps of the agent for each one of the model, from then on."""
+    replay_mb: float = 50.0
+    """Size of its memory of placements in megabytes; the oldest are forgotten first."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, every=1, first_steps=1)
+        if not 0 < self.replay_mb < float("inf"):
+            raise ValueError(f"replay_mb {self.replay_mb}: must be above 0")

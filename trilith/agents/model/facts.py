@@ -51,10 +51,10 @@ class Placed(NamedTuple):
         return Placed(*parts)
 
 
-def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int]) -> Placed:
-    """Scenes in which a block has been placed as a row (B,), as arrays."""
+def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
+    """Scenes in which a block has been placed as a row (B,), as arrays with room for that many objects or more."""
     refs = [reference_rows(scene) for scene in scenes]
-    b, r = len(scenes), max(len(each) for each in refs)
+    b, r = len(scenes), max(objects, *(len(each) for each in refs))
     placed = Placed(
         np.array([len(each) for each in refs]),
         np.array([np.searchsorted(each, row) for each, row in zip(refs, rows, strict=True)]),

@@ -8,6 +8,7 @@ moment is not learned: nothing is ever built on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
     """(size,) placements, half of them of those that moved something, which are few; and what each counts for so that none is preferred."""
-    eventful = np.flatnonzero(table.moved.any(axis=1))
+    eventful = table.eventful
     share = 0.5 if len(eventful) else 0.0
     at = np.where(
         rng.random(size) < share,
@@ -164,9 +165,12 @@ class ModelLearner:
             chosen, placed, pose = onward(table, at, predicted, placed, sign)
             at, sign, weight = table.follows[at[chosen]], sign[chosen], weight[chosen]
         total = torch.stack([each.total for each in parts]).sum() / config.batch
+        loss = float(total.detach())
+        if not isfinite(loss):
+            raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
         descend(self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, WARM_UP, config.steps), CLIP)
         self.steps += 1
-        return {name: float(getattr(parts[0], name).detach()) / config.batch for name in Losses._fields} | {"loss": float(total.detach())}
+        return {name: float(getattr(parts[0], name).detach()) / config.batch for name in Losses._fields} | {"loss": loss}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """What a checkpoint keeps."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +32,6 @@ class Transitions:
     """(T, R, 3): where everything came to rest."""
     touch: Bools
     """(T, R, R): who then touched whom."""
-    glue: Bools
-    """(T, R, R): and who was bonded."""
     moved: Bools
     """(T, R): what came to rest elsewhere than it was or, of the new block, than right below."""
     reward: Array
@@ -40,21 +40,37 @@ class Transitions:
     """(T,): an obstacle was touched, so that nothing came to rest."""
     complete: Bools
     """(T,): there was nothing left to do."""
-    ended: Bools
-    """(T,): for these or other reasons."""
     follows: Ints
     """(T,): the placement that was next in the episode, -1: none."""
     origin: Ints
     """(T, R): which object of the placement before each one is; -1 for the new block, and at the first placement."""
-    states: tuple[State, ...]
-    """(T): before the placement."""
-    placements: tuple[Placement, ...]
-    """(T)"""
-    after: tuple[State, ...]
-    """(T): after it."""
 
     def __len__(self) -> int:
         return len(self.reward)
+
+    @cached_property
+    def eventful(self) -> Ints:
+        """(E,): the placements that moved something, which are few."""
+        return np.flatnonzero(self.moved.any(axis=1))
+
+
+class Happened(NamedTuple):
+    """A placement that physics had a part in, and what came of it."""
+
+    state: State
+    placement: Placement
+    after: State
+    reward: float
+
+
+def simulated(episode: Trajectory) -> list[Happened]:
+    """The placements of an episode that were simulated: all but, maybe, the last."""
+    found = []
+    for state, placement, after, reward in zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True):
+        if placement is None or after.ended not in SIMULATED:
+            break
+        found.append(Happened(state, placement, after, reward))
+    return found
 
 
 def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
@@ -63,50 +79,38 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
     return place(state.scene, placement, keep=keep), len(state.scene) if keep else placement.slot
 
 
-def transitions(episodes: Iterable[Trajectory]) -> Transitions:
-    """The table of episodes. Raises ValueError if physics had a part in none of their placements."""
-    scenes: list[Scene] = []
-    rows: list[int] = []
-    steps: list[tuple[State, Placement, State, float]] = []
+def transitions(episodes: Iterable[list[Happened]], objects: int = 0) -> Transitions:
+    """The table of the simulated placements of episodes, with room for that many objects or more.
+
+    Raises ValueError if physics had a part in none of them.
+    """
+    steps: list[Happened] = []
     follows: list[int] = []
     for episode in episodes:
-        begin = len(steps)
-        for state, placement, after, reward in zip(
-            episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True
-        ):
-            if placement is None or after.ended not in SIMULATED:
-                break
-            scene, row = placed_scene(state, placement)
-            scenes.append(scene)
-            rows.append(row)
-            steps.append((state, placement, after, reward))
-        follows += [*range(begin + 1, len(steps)), -1][: len(steps) - begin]
+        steps += episode
+        follows += [*range(len(follows) + 1, len(steps)), -1][: len(episode)]
     if not steps:
         raise ValueError("there is nothing to learn from: no recorded placement was simulated")
-    placed = placed_arrays(scenes, rows)
-    settled = placed_arrays([each.scene for _, _, each, _ in steps], rows)
+    scenes, rows = zip(*(placed_scene(each.state, each.placement) for each in steps), strict=True)
+    placed = placed_arrays(scenes, rows, objects)
+    settled = placed_arrays([each.after.scene for each in steps], rows, objects)
     origin = np.full(placed.role.shape, -1)
     for t, nxt in enumerate(follows):
         if nxt >= 0:
             before, now = reference_rows(scenes[t]), reference_rows(scenes[nxt])
             old = now != rows[nxt]
             origin[nxt, : len(now)][old] = np.searchsorted(before, now[old])
-    ended = [each.ended for _, _, each, _ in steps]
+    ended = [each.after.ended for each in steps]
     return Transitions(
         placed=placed,
         pose=settled.pose,
         touch=settled.touch,
-        glue=settled.glue,
         moved=_moved(placed, settled.pose),
-        reward=np.array([reward for *_, reward in steps], np.float32),
+        reward=np.array([each.reward for each in steps], np.float32),
         hit=np.array([reason == "obstacle_hit" for reason in ended]),
         complete=np.array([reason == "complete" for reason in ended]),
-        ended=np.array([reason is not None for reason in ended]),
         follows=np.array(follows),
         origin=origin,
-        states=tuple(state for state, *_ in steps),
-        placements=tuple(placement for _, placement, _, _ in steps),
-        after=tuple(each for _, _, each, _ in steps),
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from trilith.agents.base import Weights
 from trilith.agents.model.facts import Placed, placed_arrays
 from trilith.agents.model.files import read_model
 from trilith.agents.model.learner import contacts, given, make_net
 from trilith.agents.model.transitions import is_last, placed_scene
-from trilith.agents.parameters import load_parameters
+from trilith.agents.parameters import load_parameters, parameters_of
 from trilith.nets.dynamics import Dynamics
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State, collides, step
@@ -45,15 +47,23 @@ class ModelWorld:
         self.net, self.forfeit = net, forfeit
 
     @staticmethod
-    def load(folder: Path, forfeit: bool = False) -> ModelWorld:
+    def read(folder: Path, forfeit: bool = False) -> ModelWorld:
         """The model of a folder. Raises ValueError in one line if it is damaged."""
         config, weights, _ = read_model(folder)
-        net = make_net(config)
+        world = ModelWorld(make_net(config), forfeit)
         try:
-            load_parameters(net, weights)
+            world.load(weights)
         except ValueError as error:
             raise ValueError(f"cannot use the model {folder}: {error}") from None
-        return ModelWorld(net, forfeit)
+        return world
+
+    def weights(self) -> Weights:
+        """A copy of the network's parameters."""
+        return parameters_of(self.net)
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes the parameters of a network of the same shape."""
+        load_parameters(self.net, weights)
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
         """After a placement in each state: the state that follows, the expected reward, and how likely that was the end."""

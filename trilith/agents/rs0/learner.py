@@ -13,7 +13,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.agents.base import Episode
+from trilith.agents.base import Episode, Takeover
 from trilith.agents.parameters import (
     check_moments,
     descend,
@@ -135,6 +135,10 @@ class RS0Learner:
         """As many as the config says by now; and where an actor would have nothing to do, more of them, unless there are none at all."""
         config = self.config
         return requested < config.first_demonstrations + config.demonstrations * self.steps or (idle and config.demonstrations > 0)
+
+    def takeover(self) -> Takeover:
+        """Never."""
+        return Takeover()
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode."""

@@ -70,6 +70,8 @@ class Exploration(NamedTuple):
 class RS0Policy:
     """A network, and how actors act by it: they draw from its policy, and now and then from all there is."""
 
+    wants_states = False
+
     def __init__(
         self,
         config: RS0Config,

@@ -34,6 +34,7 @@ export const api = {
   act: async (state, agent, seed, forfeit, signal) => read(await (await post("act", { state, agent, seed, forfeit }, signal)).json()),
   ideas: async (state, agent, seed, count, signal) => (await post("ideas", { state, agent, seed, count }, signal)).json(),
   values: async (state, agent, seed, slot, signal) => (await (await post("values", { state, agent, seed, slot }, signal)).json()).places,
+  predict: async (state, placement, forfeit, signal) => (await post("predict", { state, placement, forfeit }, signal)).json(),
   replay: async (recording) => (await (await post("replay", { recording })).json()).moments.map(read),
   open: async (text) => (await (await post("open", { text })).json()).recordings,
   film: async (recording) => (await post("film", { recording })).blob(),

@@ -9,13 +9,14 @@ import { Files } from "./files.js";
 import { Guide } from "./guide.js";
 import { wireKeys } from "./keys.js";
 import * as link from "./link.js";
+import { Predictions } from "./predict.js";
 import { hear, landed } from "./speak.js";
 import { Panel, Stage } from "./stage.js";
 import { Thinker } from "./think.js";
 import { describe } from "./tip.js";
 import { ValueMap } from "./values.js";
 import { RECORDED, Watcher } from "./watch.js";
-import { levelName } from "./words.js";
+import { KEYS, levelName } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const FIRST = { task: "silhouette", level: 3, seed: 1 };
@@ -36,6 +37,7 @@ class App {
     this.files = new Files(this);
     this.figures = new Figures(this);
     this.values = new ValueMap(this);
+    this.predictions = new Predictions(this);
     this.guide = new Guide(this);
     this.stage.content = (panel, moving) => this.overlay(panel, moving);
     this.wire();
@@ -56,7 +58,8 @@ class App {
     const { ghost, hover } = this.build;
     const ideas = ghost || moving ? null : this.think.shown;
     const values = moving ? null : this.values.shown;
-    return { show, ghost, ideas, plan: this.think.plan, values, lit: this.think.lit, hint: this.guide.hint, hover: moving ? null : hover, sticky: this.sticky, keys: true };
+    const predicted = this.predictions.shown;
+    return { show, ghost, ideas, plan: this.think.plan, values, predicted, lit: this.think.lit, hint: this.guide.hint, hover: moving ? null : hover, sticky: this.sticky, keys: KEYS };
   }
 
   wire() {
@@ -305,6 +308,7 @@ class App {
     this.arrived = true;
     if (this.build.hover != null) this.build.look(null);
     if (!this.watch.playing && !this.panel.fall) this.think.refresh();
+    this.predictions.refresh();
     if (!this.panel.fall) {
       this.values.offer();
       this.values.refresh();

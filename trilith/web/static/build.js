@@ -104,6 +104,7 @@ export class Builder {
     ghost.landing = below.top;
     ghost.warning = below.obstacle ? "It would fall onto an obstacle." : null;
     ghost.sticky = app.sticky;
+    app.predictions.hold();
     app.stage.invalidate();
   }
 
@@ -122,6 +123,7 @@ export class Builder {
   cancel() {
     this.ghost = null;
     this.pointer = null;
+    if (this.app.panel) this.app.predictions.refresh();
     this.app.stage.invalidate();
   }
 

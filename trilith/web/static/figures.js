@@ -3,10 +3,10 @@
 import { signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
 import { sceneWords } from "./speak.js";
-import { reason } from "./words.js";
+import { KEYS, reason } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const HINT = "Drag a block from below the floor into the scene, or press 1 to 7.";
+const HINT = `Drag a block from below the floor into the scene${KEYS ? ", or press 1 to 7" : ""}.`;
 
 /** What a step earned, or how it ended if it earned nothing. */
 const label = ({ state, reward }) => (state.ended && !reward ? reason(state.ended).short : signed(reward));

@@ -1,6 +1,6 @@
 // A guided first build: which block, onto which target, and what came of it. It ends when the little tower stands.
 
-import { kind, reason } from "./words.js";
+import { KEYS, kind, reason } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const LESSON = { task: "silhouette", level: 1, seed: 2 }; // a target on top of another, and nothing in the way
@@ -66,7 +66,7 @@ export class Guide {
     const next = this.next();
     if (!next) return "Press Undo and try once more.";
     const what = `the outlined ${kind(state.scene.size[next[0]][0])} block`;
-    const keys = matchMedia("(pointer: coarse)").matches ? "" : ` With keys: ${next[0] + 1}, the arrows, Enter.`;
+    const keys = KEYS ? ` With keys: ${next[0] + 1}, the arrows, Enter.` : "";
     if (state.steps === 0) return `Drag ${what} from below the floor onto the outlined target and let go.${keys}`;
     if (reward > 0) return `+1: the target is filled. Now ${what} onto the one above it.`;
     return `That one missed. Press Undo and drag ${what} onto the outlined target.`;

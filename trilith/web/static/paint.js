@@ -2,7 +2,7 @@
 
 const BOTTOM = -2.75, WIDTH = 16.2; // metres that are always seen: the supply below the floor, and the scene's full width
 const COLOURS = ["sky", "shelf", "grid", "floor", "block", "block-line", "sticky", "sticky-line", "obstacle", "obstacle-line",
-  "target", "target-line", "done", "good", "bad", "idea", "ink", "muted", "glue", "contact", "covered", "surface", "block-ink", "warn", "accent"];
+  "target", "target-line", "done", "good", "bad", "idea", "ink", "muted", "glue", "contact", "covered", "surface", "block-ink", "warn", "accent", "predicted"];
 
 /** The colours of the style sheet, by name. */
 export function readTheme() {
@@ -142,7 +142,8 @@ export const signed = (value, digits = 2) => {
 
 /**
  * One scene. `content` has the moment, the poses to draw (those of a fall, while it lasts), what to draw on top (`show`), and,
- * where there are any, `ideas`, `ghost`, `hover` (a row), `lit` (the idea that is pointed at), `keys` (numbers on the supply).
+ * where there are any, `ideas`, `ghost`, `predicted` (poses with sizes), `hover` (a row), `lit` (the idea that is pointed at),
+ * `keys` (numbers on the supply).
  */
 export function paint(ctx, view, theme, about, content) {
   const { moment, poses, show, moving } = content, { scene } = moment.state, { roles } = about;
@@ -212,6 +213,11 @@ export function paint(ctx, view, theme, about, content) {
   }
   for (const row of content.hint ?? []) {
     if (row < role.length) box(ctx, view, poses[row], size[row].map((side) => side + 0.24), null, theme.accent, { thick: 0.09 });
+  }
+  const thick = Math.max(0.075, 2 / view.scale); // at least two pixels
+  for (const { pose, size } of content.predicted ?? []) { // on a band of the background's colour, so that it is seen on blocks too
+    box(ctx, view, pose, size, null, theme.surface, { thick });
+    box(ctx, view, pose, size, null, theme.predicted, { thick, dash: [2.2 * thick, 1.2 * thick] });
   }
   if (content.values) paintValues(ctx, view, theme, content.values);
   if (content.hover != null && content.hover < role.length) {

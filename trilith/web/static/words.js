@@ -1,4 +1,4 @@
-// Why an episode ended, in words.
+// What things are called, and why an episode ended, in words.
 
 export const REASONS = {
   complete: { short: "complete", long: "Complete: everything there was to do is done.", good: true },
@@ -13,6 +13,9 @@ export const REASONS = {
 
 /** Of a reason that this page does not know, its name. */
 export const reason = (name) => REASONS[name] ?? { short: name.replaceAll("_", " "), long: `The end: ${name.replaceAll("_", " ")}.` };
+
+/** Whether to speak of keys: who has no mouse seldom has any. */
+export const KEYS = matchMedia("(hover: hover) and (pointer: fine)").matches;
 
 const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
 

@@ -68,17 +68,25 @@ LEAST = 2 * TILE
 
 
 def windows(
-    available: Bools, count: Ints, pose: Float32, size: Float32, role: Ints, sticky: Float32, points: Float32, glued: Ints
+    available: Bools,
+    count: Ints,
+    pose: Float32,
+    size: Float32,
+    role: Ints,
+    sticky: Float32,
+    points: Float32,
+    glued: Ints,
+    tight: bool = False,
 ) -> tuple[Ints, Ints, Float32]:
     """What `segments` shows of each object in the window around it: outside, all but the coordinates is 0.
 
-    Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, multiples of 8, 16, 32 or 64 high and wide and
-    within the picture; where each begins in the pixels (V,); and the pixels (P, 4), red, green, blue and alpha, windows one after
-    another, each row by row.
-    Of each scene come the available blocks, then the other objects. Arguments are those of `images`.
+    Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, within the picture; where each begins in the
+    pixels (V,); and the pixels (P, 4), red, green, blue and alpha, windows one after another, each row by row.
+    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide; those that are `tight` fit the object, and that of one out of the
+    picture is empty. Of each scene come the available blocks, then the other objects. The other arguments are those of `images`.
     """
     boxes = np.empty((int(available.sum() + count.sum()), 4), dtype=np.int64)
-    _boxes(available, count, pose, size, boxes)
+    _boxes(available, count, pose, size, tight, boxes)
     areas = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
     first = np.cumsum(areas) - areas
     out = np.zeros((int(areas.sum()), 4), dtype=np.float32)
@@ -87,23 +95,28 @@ def windows(
 
 
 @compiled
-def _boxes(available: Bools, count: Ints, pose: Float32, size: Float32, boxes: Ints) -> None:
+def _boxes(available: Bools, count: Ints, pose: Float32, size: Float32, tight: bool, boxes: Ints) -> None:
     v = 0
     for b in range(len(count)):
         for slot in range(SLOTS):
             if available[b, slot]:
-                _tiles(boxes[v], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT)
+                _around(boxes[v], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT, tight)
                 v += 1
         for k in range(count[b]):
-            _tiles(boxes[v], pose[b, k, 0], pose[b, k, 1], pose[b, k, 2], size[b, k, 0], size[b, k, 1])
+            _around(boxes[v], pose[b, k, 0], pose[b, k, 1], pose[b, k, 2], size[b, k, 0], size[b, k, 1], tight)
             v += 1
 
 
 @compiled
-def _tiles(out: Ints, x: float, y: float, angle: float, w: float, h: float) -> None:
+def _around(out: Ints, x: float, y: float, angle: float, w: float, h: float, tight: bool) -> None:
     """The window around a rectangle; one in the picture's corner if the rectangle is not in it."""
     c, s = abs(cos(float(angle))), abs(sin(float(angle)))
     top, bottom, left, right = box(float(x), float(y), (w * c + h * s) / 2, (w * s + h * c) / 2)
+    if tight:
+        if top == bottom or left == right:
+            top, bottom, left, right = 0, 0, 0, 0
+        out[0], out[1], out[2], out[3] = top // 2, (bottom + 1) // 2, left // 2, (right + 1) // 2
+        return
     tile = TILE * RENDER_PIXELS // PIXELS
     if top == bottom or left == right:
         top, bottom, left, right = 0, 1, 0, 1
@@ -149,6 +162,8 @@ def _window(canvas: Float32, tiles: Ints, out: Float32, x: float, y: float, angl
     x, y, w, h = float(x), float(y), float(w), float(h)
     c, s = cos(float(angle)), sin(float(angle))
     top, bottom, left, right = box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
+    if top == bottom or left == right:
+        return  # not in the picture, or between two rows of pixels; its window is elsewhere
     wide = tiles[3] - tiles[2]
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y
