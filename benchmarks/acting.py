@@ -82,7 +82,7 @@ def main(options: Options) -> None:
     for name, agent in forms.items():
         table.add_row(f"act, {name}", *(f"{fastest(partial(agent.act, starts[:n], rngs[:n])):.2f}" for n in SIDE_BY_SIDE))
     for name, agent in forms.items():
-        records = observe(agent.layout, [state.scene for state in starts])
+        records = observe(agent.layout, starts)
         table.add_row(f"values alone, {name}", *(f"{fastest(partial(agent.net.values, records[:n])):.2f}" for n in SIDE_BY_SIDE))
     show(table)
 
@@ -99,7 +99,7 @@ def main(options: Options) -> None:
                 pairs = zip(*played.values(), strict=True)
                 differ += sum(one.placements != other.placements for (one, _), (other, _) in pairs)
                 ends = [state for recording, _ in played["torch"] for state in (recording.start, *(s.state for s in recording.replay()))]
-                records = observe(forms["torch"].layout, [state.scene for state in ends if not state.ended])
+                records = observe(forms["torch"].layout, [state for state in ends if not state.ended])
                 (mine, mask), (theirs, _) = (agent.net.values(records) for agent in forms.values())
                 largest = max(largest, float(np.abs(mine - theirs)[mask].max()))
                 progress.add(len(some), f"{differ} differ")

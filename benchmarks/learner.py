@@ -40,7 +40,8 @@ from trilith.nets.qnet import QNet
 from trilith.training.actor import DemonstrateRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train
-from trilith.world.scene import SLOTS, Scene
+from trilith.world.episode import State
+from trilith.world.scene import SLOTS
 from trilith.world.tasks import get_task
 
 ROUNDS = 5
@@ -78,7 +79,7 @@ def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[st
     return best
 
 
-def learner_step(net: QNet, before: list[Scene], after: list[Scene]) -> Callable[[], None]:
+def learner_step(net: QNet, before: list[State], after: list[State]) -> Callable[[], None]:
     """A learner step without the optimiser, which is the same for all."""
     layout = net.layout
     records, following = observe(layout, before), observe(layout, after)
@@ -96,18 +97,18 @@ def learner_step(net: QNet, before: list[Scene], after: list[Scene]) -> Callable
     return run
 
 
-def plain_step(net: PlainGraphNet, before: list[Scene], after: list[Scene], mask: str) -> Callable[[], None]:
+def plain_step(net: PlainGraphNet, before: list[State], after: list[State], mask: str) -> Callable[[], None]:
     """The same by the plain form, whose input is prepared beforehand."""
-    here, there = dense(before), dense(after)
-    rows = [int(reference_rows(scene)[0]) for scene in before]
+    here, there = (dense([state.scene for state in each]) for each in (before, after))
+    rows = [int(reference_rows(state.scene)[0]) for state in before]
     each = torch.arange(len(before))
 
-    def allowed(linked: Tensor, scenes: list[Scene]) -> Tensor:
+    def allowed(linked: Tensor, states: list[State]) -> Tensor:
         if mask == "none":
             return linked
         only = torch.zeros_like(linked)
-        for i, scene in enumerate(scenes):
-            only[i, :SLOTS, reference_rows(scene)] = True
+        for i, state in enumerate(states):
+            only[i, :SLOTS, reference_rows(state.scene)] = True
         return only & linked
 
     allow = allowed(there[3], after)
@@ -130,9 +131,9 @@ def main(options: Options) -> None:
     """Prints all figures."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    found = [s.scene for s in states(options.task, 2 * max(options.batch, 32), level="hardest")]
+    found = states(options.task, 2 * max(options.batch, 32), level="hardest")
     before, after = found[: options.batch], found[options.batch : 2 * options.batch]
-    print(f"{options.task}, {options.batch} transitions, {np.mean([len(s) for s in before]):.1f} objects a scene, one thread")
+    print(f"{options.task}, {options.batch} transitions, {np.mean([len(s.scene) for s in before]):.1f} objects a scene, one thread")
 
     steps: dict[str, Callable[[], None]] = {}
     nets: dict[str, QNet] = {}

@@ -39,9 +39,8 @@ from trilith.nets.qnet import QNet
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.support.console import show, table_of
-from trilith.world.episode import step
+from trilith.world.episode import State, step
 from trilith.world.observe.image import COORDINATES, PIXELS
-from trilith.world.scene import Scene
 
 BUDGET, SIDE_BY_SIDE = 10, 16
 ACTING = (1, 8, 32)
@@ -141,7 +140,7 @@ def searched(net: Valuing, task: str, seconds: float) -> float:
     return total / spent
 
 
-def measured(config: DQNConfig, whole: bool, task: str, scenes: list[Scene], options: Options) -> list[str]:
+def measured(config: DQNConfig, whole: bool, task: str, found: list[State], options: Options) -> list[str]:
     """A row of the table."""
     torch.manual_seed(0)
     layout = make_layout(config, task, beyond=False)
@@ -152,7 +151,7 @@ def measured(config: DQNConfig, whole: bool, task: str, scenes: list[Scene], opt
     if not whole:
         acting = make_acting_net(config, layout)
         acting.load(net.weights())
-    records = observe(layout, scenes)
+    records = observe(layout, found)
     took = best(learner_step(net, records[: options.batch], records[options.batch : 2 * options.batch]), options.rounds)
     acts = []
     for count in ACTING:
@@ -161,20 +160,20 @@ def measured(config: DQNConfig, whole: bool, task: str, scenes: list[Scene], opt
         if isinstance(acting, ActingPixels):  # which forgets what it has seen when it is given weights
             cell = f"{best(job, 3 * options.rounds, before=partial(acting.load, net.weights())):.1f}, again {cell}"
         acts.append(cell)
-    found = f"{searched(acting, task, options.search_seconds):.0f}" if options.search_seconds else "-"
-    return [f"{1e3 / took:.1f}", *acts, found]
+    searches = f"{searched(acting, task, options.search_seconds):.0f}" if options.search_seconds else "-"
+    return [f"{1e3 / took:.1f}", *acts, searches]
 
 
 def main(options: Options) -> None:
     """Prints a table for each task."""
     torch.set_num_threads(1)
     for task in options.tasks:
-        scenes = [state.scene for state in states(task, max(2 * options.batch, *ACTING), level="hardest")]
-        print(f"{task}, hardest, {np.mean([len(scene) for scene in scenes]):.1f} objects a state, batches of {options.batch}")
+        found = states(task, max(2 * options.batch, *ACTING), level="hardest")
+        print(f"{task}, hardest, {np.mean([len(state.scene) for state in found]):.1f} objects a state, batches of {options.batch}")
         heads = ["network", "learner steps/s", *(f"acting at {count}, ms" for count in ACTING), f"simulations/s at {SIDE_BY_SIDE}"]
         table = table_of(*heads)
         for name, (config, whole) in FORMS.items():
-            table.add_row(name, *measured(config, whole, task, scenes, options))
+            table.add_row(name, *measured(config, whole, task, found, options))
         show(table)
 
 

@@ -56,7 +56,7 @@ class OneDevice(TorchDispatchMode):
 def filled(config: DQNConfig, device: str = "cpu") -> DQNLearner:
     """A learner that remembers short episodes of any actions that the mask allows, some with what a search found."""
     learner = DQNLearner(config, "covering_hard", seed=0, device=device)
-    records = observe(learner.layout, [s.scene for s in states("covering_hard", 24)])
+    records = observe(learner.layout, states("covering_hard", 24))
     rng = np.random.default_rng(0)
     here = DQNLearner(config, "covering_hard", seed=1).net
     choices = choose(here, records, np.ones(len(records), dtype=bool), [rng] * len(records))
@@ -122,7 +122,7 @@ def test_actions_values_and_weights_come_back_from_the_device(name: str, monkeyp
     learner = DQNLearner(config, "covering_hard", seed=0, device="meta")
     monkeypatch.setattr(Tensor, "cpu", lambda self: torch.full(self.shape, self.dtype == torch.bool, dtype=self.dtype))
     found = states("covering_hard", 4)
-    agent, records = learner.policy.agent, observe(learner.layout, [state.scene for state in found])
+    agent, records = learner.policy.agent, observe(learner.layout, found)
     assert agent.net.device.type == "meta"
     assert len(agent.act(found, [np.random.default_rng(0)] * 4)) == len(agent.priors(found)) == 4
     chosen = choose(agent.net, records, np.arange(4) < 2, [np.random.default_rng(0)] * 4)

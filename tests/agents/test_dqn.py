@@ -217,7 +217,7 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
 @pytest.mark.parametrize("config", OPTIONS)
 def test_actions_have_one_place_among_the_values(config: DQNConfig) -> None:
     net = make_net(config, make_layout(config, "covering_hard"))
-    batch = net.layout.unpack(observe(net.layout, [s.scene for s in states("covering_hard", 12)]))
+    batch = net.layout.unpack(observe(net.layout, states("covering_hard", 12)))
     values = torch.rand_like(net.q(batch)).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
     flat = values.argmax(dim=1)
     assert torch.equal(net.flat(batch, net.actions(batch, flat)), flat)
@@ -239,8 +239,8 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     config = DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask=mask)  # type: ignore[arg-type]
     layout = make_layout(config, "covering_hard")
     net = make_net(config, layout)
-    scenes = [s.scene for s in states("covering_hard", 40)]
-    records = observe(layout, scenes)
+    found = states("covering_hard", 40)
+    scenes, records = [state.scene for state in found], observe(layout, found)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
         for scene, choice in zip(scenes, choose(net, records, random, [np.random.default_rng(0)] * 40), strict=True):

@@ -28,6 +28,11 @@ def states(task: str, count: int, seed: int = 0, level: str = "all") -> list[Sta
     return [found[i] for i in order]
 
 
+def as_states(scenes: list[Scene]) -> list[State]:
+    """States of some task with these scenes."""
+    return [State(scene, "covering_hard", 0) for scene in scenes]
+
+
 def odd_scenes() -> list[Scene]:
     """Objects across every border of the picture, in its corners, wholly out of it, upright and at any angle, and over each other."""
     places = [(-8, 13), (8, 13), (8, -3), (-8, -3), (-9, 5), (0, 14), (30, 5), (0, 0.4), (0.3, 0.8), (5, -40)]

@@ -19,6 +19,7 @@ from trilith.world.tasks import TASKS, get_task
 CONFIGS = {
     "default": NetConfig(),
     "told of places": NetConfig(place=16),
+    "told of steps": NetConfig(place=16, clock=True),
     "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
     "pixels": NetConfig("pixel-attention"),
     "pixels, odd sizes": NetConfig("pixel-attention", width=18, heads=3, pair=7, layers=1, decoder=21),
@@ -28,10 +29,10 @@ CONFIGS = {
 def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, Valuing, Records]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures)
+    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
     net, acting = make_qnet(config, layout, mask), ACTING[config.network](layout, mask, config)
     acting.load(net.weights())
-    return net, acting, observe(layout, [state.scene for state in states(task, 20)])
+    return net, acting, observe(layout, states(task, 20))
 
 
 @pytest.mark.parametrize("task", TASKS)

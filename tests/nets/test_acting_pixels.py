@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from nets.scenes import odd_scenes, states
+from nets.scenes import as_states, odd_scenes, states
 
 from trilith.agents.dqn.policy import observe
 from trilith.nets import acting_pixels
@@ -43,7 +43,7 @@ def acting(net: PixelAttentionNet) -> ActingPixels:
 
 
 def seen(task: str, count: int = 16, seed: int = 0) -> Records:
-    return observe(layout_of(task), [state.scene for state in states(task, count, seed, "hardest")])
+    return observe(layout_of(task), states(task, count, seed, "hardest"))
 
 
 def test_objects_across_every_border_and_beyond_have_the_values_of_the_form_that_learns() -> None:
@@ -51,7 +51,7 @@ def test_objects_across_every_border_and_beyond_have_the_values_of_the_form_that
     scenes = odd_scenes()
     layout = replace(layout_of("silhouette", "edges"), rows=max(len(scene) for scene in scenes), points=40)
     net = learning(layout, "edges", bias=3.0)
-    records = observe(layout, scenes)
+    records = observe(layout, as_states(scenes))
     values, mask = acting(net).values(records)
     expected, _ = net.values(records)
     assert np.abs(values - expected)[mask].max() < 1e-4 * max(1.0, np.abs(expected).max())
@@ -112,7 +112,7 @@ def test_windows_are_computed_once_and_anew_for_other_weights(computed: list[int
 @pytest.mark.parametrize("mask", ["edges", "legal"])
 def test_nothing_but_pixels_links_and_mask_reaches_the_values(mask: Mask, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = layout_of("covering_hard", mask)
-    records, net = observe(layout, [state.scene for state in states("covering_hard", 6)]), acting(learning(layout, mask))
+    records, net = observe(layout, states("covering_hard", 6)), acting(learning(layout, mask))
     values, allowed = net.values(records)
     windows = windows_of(layout.arrays(records), tight=True)
     rng, noisy = np.random.default_rng(0), records.copy()

@@ -27,7 +27,7 @@ def _one_thread() -> None:
 
 def setup(task: str, net: str, mask: Mask = "legal", count: int = 6) -> tuple[QNet, Records]:
     layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal")
-    return NETS[net](layout, mask), observe(layout, [s.scene for s in states(task, count)])
+    return NETS[net](layout, mask), observe(layout, states(task, count))
 
 
 def shuffled(layout: Layout, records: Records, order: np.ndarray) -> Records:
@@ -48,7 +48,7 @@ def shuffled(layout: Layout, records: Records, order: np.ndarray) -> Records:
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
     net = AttentionNet(layout, "legal", **sizes)
-    batch = layout.unpack(observe(layout, [s.scene for s in states(task, 12)]))
+    batch = layout.unpack(observe(layout, states(task, 12)))
     assert len(set(batch.present.sum(dim=1).tolist())) > 1
     mask = net.mask(batch)
     values, expected = net.q(batch)[mask], plain_q(net, batch)[mask]

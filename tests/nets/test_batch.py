@@ -16,11 +16,13 @@ from trilith.world.tasks import TASKS, get_task
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
-    scenes = [s.scene for s in states(task, 8)]
-    layout = Layout.of(get_task(task), DiscreteRelative(), True)
-    batch = layout.unpack(observe(layout, scenes))
+    found = states(task, 8)
+    layout = Layout.of(get_task(task), DiscreteRelative(), True, clock=True)
+    batch = layout.unpack(observe(layout, found))
     assert batch.legal is not None
-    for i, scene in enumerate(scenes):
+    assert batch.steps_left is not None
+    assert batch.steps_left.tolist() == [state.max_steps - state.steps for state in found]
+    for i, scene in enumerate(state.scene for state in found):
         refs = reference_rows(scene)
         k = len(refs)
         assert batch.present[i].sum() == k
@@ -60,7 +62,7 @@ def test_edges_that_are_no_placement_decode_to_none() -> None:
 def test_mirroring_twice_is_nothing_and_once_is_the_mirrored_world() -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
     found = states("covering_hard", 12)
-    records = observe(layout, [s.scene for s in found])
+    records = observe(layout, found)
     yes = np.ones(len(found), dtype=bool)
     plain, mirrored = layout.unpack(records), layout.unpack(records, yes)
     assert plain.legal is not None
@@ -108,7 +110,7 @@ def test_a_layout_has_room_for_what_it_says() -> None:
 
 def test_the_first_slot_of_a_kind_is_one_that_is_left() -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False)
-    records = observe(layout, [s.scene for s in states("covering_hard", 2)])
+    records = observe(layout, states("covering_hard", 2))
     records["available"] = np.packbits(np.array([[0, 1, 1, 0, 0, 1, 1]], dtype=bool), axis=1)[0, 0]
     batch = layout.unpack(records)
     assert [int(first_slot(batch, torch.full((2,), kind))[0]) for kind in range(3)] == [1, 5, 6]

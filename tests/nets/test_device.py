@@ -27,7 +27,7 @@ def _one_thread() -> None:
 
 def mixed(task: str, count: int = 12) -> tuple[Layout, Batch]:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
-    batch = layout.unpack(observe(layout, [s.scene for s in states(task, count)]))
+    batch = layout.unpack(observe(layout, states(task, count)))
     assert len(set(batch.present.sum(dim=1).tolist())) > 1
     return layout, batch
 

@@ -16,9 +16,9 @@ from trilith.world.tasks import get_task
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering", "covering_hard"])
 def test_the_forecast_is_that_of_the_builders(task: str) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
-    scenes = [state.scene for state in states(task, 12)]
-    arrays = layout.arrays(observe(layout, scenes))
-    for i, scene in enumerate(scenes):
+    found_states = states(task, 12)
+    arrays = layout.arrays(observe(layout, found_states))
+    for i, scene in enumerate(state.scene for state in found_states):
         known = options(scene)
         kind, ref = KIND_OF_SLOT[known.slot], np.searchsorted(reference_rows(scene), known.ref)
         found = forecast(layout, arrays, np.full_like(kind, i), kind, ref)[np.arange(len(known)), known.offset]
@@ -31,7 +31,7 @@ def test_the_forecast_is_that_of_the_builders(task: str) -> None:
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
 def test_in_the_mirrored_scene_places_are_mirrored(task: str) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True)
-    records = observe(layout, [state.scene for state in states(task, 12)])
+    records = observe(layout, states(task, 12))
     swapped = np.ones(len(records), dtype=bool)
     plain, mirrored = layout.arrays(records), layout.arrays(records, swapped)
     which = np.nonzero(plain.present[:, None].repeat(3, axis=1))

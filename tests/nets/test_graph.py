@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from nets.plain_graph import PlainGraphNet, dense
-from nets.scenes import states
+from nets.scenes import as_states, states
 from torch import Tensor
 
 from trilith.agents.dqn.policy import observe
@@ -62,7 +62,7 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, connectivit
     scenes = mixed(task)
     layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal")
     fast, plain = pair(layout, mask, recurrent=recurrent, connectivity=connectivity)
-    batch = layout.unpack(observe(layout, scenes))
+    batch = layout.unpack(observe(layout, as_states(scenes)))
     q, expected, allowed = fast.q(batch), plain(*dense(scenes, connectivity)), fast.mask(batch)
     of_fast, of_plain = [], []
     for b, scene in enumerate(scenes):
@@ -83,7 +83,7 @@ def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
     scenes = mixed("connecting", 3)
     layout = Layout.of(get_task("connecting"), DiscreteRelativeXY(5), False)
     fast, plain = pair(layout, "edges")
-    q, expected = fast.q(layout.unpack(observe(layout, scenes))), plain(*dense(scenes))
+    q, expected = fast.q(layout.unpack(observe(layout, as_states(scenes)))), plain(*dense(scenes))
     for b, scene in enumerate(scenes):
         refs = reference_rows(scene)
         torch.testing.assert_close(q[b, :, : len(refs)], expected[b, :SLOTS][:, refs], **CLOSE)
@@ -94,7 +94,7 @@ def test_absolute_actions_take_their_values_from_the_globals(connectivity: Conne
     scenes = mixed("covering")
     layout = Layout.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
     fast, plain = pair(layout, "edges", connectivity=connectivity)
-    batch = layout.unpack(observe(layout, scenes))
+    batch = layout.unpack(observe(layout, as_states(scenes)))
     q, expected = fast.q(batch)[:, :, 0], plain(*dense(scenes, connectivity))
     torch.testing.assert_close(q, expected, **CLOSE)
     weights = torch.randn_like(q)
@@ -105,7 +105,7 @@ def test_absolute_actions_take_their_values_from_the_globals(connectivity: Conne
 def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
     layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False)
     net = GraphNet(layout, mask)
-    batch = layout.unpack(observe(layout, mixed("silhouette")))
+    batch = layout.unpack(observe(layout, states("silhouette", 6)))
     actions, values = net.best(batch)
     torch.testing.assert_close(net.q_at(batch, actions), values, **CLOSE)
 
@@ -114,7 +114,7 @@ def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
 def test_edges_and_nodes_are_those_of_the_observation(connectivity: Connectivity) -> None:
     scenes = mixed("silhouette")
     layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False)
-    packed = pack(layout.unpack(observe(layout, scenes)), connectivity)
+    packed = pack(layout.unpack(observe(layout, as_states(scenes))), connectivity)
     first = 0
     for b, scene in enumerate(scenes):
         g = graph(scene, connectivity)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from nets.plain_cnn import plain_features
-from nets.scenes import odd_scenes, states
+from nets.scenes import as_states, odd_scenes, states
 from torch import Tensor
 from worlds import mirrored
 
@@ -129,7 +129,7 @@ def noisy(batch: Batch) -> Batch:
 def test_nothing_but_pixels_links_and_mask_reaches_the_values(kind: Net, mask: Mask) -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), mask == "legal", pictures=True)
     net = kind(layout, mask, 16)
-    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
     other = noisy(batch)
     assert torch.equal(net.q(other), net.q(batch))
     assert torch.equal(net.mask(other), net.mask(batch))
@@ -142,7 +142,7 @@ def test_what_may_be_chosen_is_no_part_of_the_values(kind: Net) -> None:
     """Where all may be chosen, what the mask of legal actions allows is worth the same."""
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
     net = kind(layout, "legal", 16)
-    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
     assert batch.legal is not None
     other = replace(batch, legal=torch.ones_like(batch.legal))
     mask = net.mask(batch)
@@ -155,7 +155,7 @@ def test_pictures_touching_and_glue_reach_the_values(kind: Net) -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False, pictures=True)
     net, blank = kind(layout, "edges", 16), kind(layout, "edges", 16, blank=True)
     blank.load_state_dict(net.state_dict())
-    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
     mask = net.mask(batch)
     for other in (replace(batch, touch=1 - batch.touch, memo={}), replace(batch, glue=1 - batch.glue, memo={})):
         assert (net.q(other) - net.q(batch))[mask].abs().max() > 1e-6
@@ -169,7 +169,7 @@ def test_blank_pictures_show_nothing(kind: Net) -> None:
     net = kind(layout, "edges", 16, blank=True)
     one = fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
     two = fresh_scene([], [(-5, 3.0, 0.7, 0.7), (5, 1.0, 1.4, 0.7)])
-    batch = layout.unpack(observe(layout, [one, two]))
+    batch = layout.unpack(observe(layout, as_states([one, two])))
     first, second = (values[mask] for values, mask in zip(net.q(batch), net.mask(batch), strict=True))
     torch.testing.assert_close(first, second)
     torch.testing.assert_close(first.view(-1, net.outputs), first[: net.outputs].expand(len(first) // net.outputs, -1))
@@ -180,7 +180,7 @@ def test_gradients_reach_the_pixels_weights(form: str) -> None:
     codec = DiscreteAbsolute(4, 8) if form == "absolute graph" else DiscreteRelative()
     layout = Layout.of(get_task("covering_hard"), codec, False, pictures=True)
     net = (PixelAttentionNet if form == "attention" else PixelGraphNet)(layout, "edges", 16)
-    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 4)]))
+    batch = layout.unpack(observe(layout, states("covering_hard", 4)))
     net.q(batch).square().sum().backward()
     assert all(each.grad is not None and each.grad.abs().max() > 0 for each in net.cnn.parameters())
 
@@ -195,7 +195,8 @@ def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None
     shuffled = Scene(*columns, scene.contact, scene.glue, scene.glue_frame)
     role = scene.role.copy()
     role[-2:] = role[-2:][::-1]
-    values, others, swapped = (net.q(layout.unpack(observe(layout, [each])))[0] for each in (scene, shuffled, replace(scene, role=role)))
+    batches = (layout.unpack(observe(layout, as_states([each]))) for each in (scene, shuffled, replace(scene, role=role)))
+    values, others, swapped = (net.q(batch)[0] for batch in batches)
     torch.testing.assert_close(others[:, [0, 2, 1]], values, rtol=1e-4, atol=1e-6)
     assert (swapped - values).abs().max() > 1e-4
 
@@ -204,7 +205,7 @@ def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None
 def test_values_of_given_actions_are_those_of_all(kind: Net) -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
     net = kind(layout, "legal", 16)
-    batch = layout.unpack(observe(layout, [state.scene for state in states("covering_hard", 6)]))
+    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
     actions, values = net.best(batch)
     torch.testing.assert_close(net.q_at(batch, actions), values)
     every, taken = net.q_both(batch, actions, 2)

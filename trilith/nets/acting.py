@@ -16,7 +16,7 @@ from trilith.nets.acting_kinds import ActingKinds, Shapes, attention_shapes, che
 from trilith.nets.acting_pixels import ActingPixels
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
 from trilith.nets.config import Mask, NetConfig
-from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
+from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.nets.forecast import PLACE_FEATURES, forecast
 from trilith.nets.loops import products
 from trilith.world.scene import Bools
@@ -79,7 +79,9 @@ class ActingAttention(ActingKinds):
         }
         if net.place:
             own |= {"place": (net.place, PLACE_FEATURES), "weigh": (2 * net.place, net.decoder)}
-        return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh"))
+        if net.clock:
+            own |= {"clock": (net.width, CLOCK_FEATURES)}
+        return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh", "clock"))
 
     def _encode(self, scenes: Arrays) -> Floats32:
         """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
@@ -87,7 +89,11 @@ class ActingAttention(ActingKinds):
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
         pairs = self._linear("pair", relations, rectify=True)
-        references, whole = self._attention(self._linear("node", objects), pairs, scenes)
+        tokens = self._linear("node", objects)
+        if "clock" in self._linears:
+            assert scenes.steps_left is not None, "the layout does not store how many steps are left"
+            tokens += self._linear("clock", clock(scenes.steps_left)).repeat(np.diff(scenes.first), axis=0)
+        references, whole = self._attention(tokens, pairs, scenes)
         return references + whole.repeat(np.diff(scenes.first), axis=0)
 
     def _decode(self, scenes: Arrays, references: Floats32, scene: NDArray, kind: NDArray, ref: NDArray) -> Floats32:

@@ -21,7 +21,7 @@ from trilith.nets.acting_kinds import attention_action, check_attention
 from trilith.nets.attend import Rows, attend
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Batch, Floats32, Layout
 from trilith.nets.config import Mask
-from trilith.nets.describe import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
+from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.nets.forecast import PLACE_FEATURES, forecast
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
@@ -95,6 +95,7 @@ class AttentionNet(KindQNet):
         pair: int = 32,
         decoder: int = 128,
         place: int = 0,
+        clock: bool = False,
     ) -> None:
         super().__init__(layout, mask)
         check_attention(layout, mask, place)
@@ -113,12 +114,13 @@ class AttentionNet(KindQNet):
         nn.init.zeros_(self.out.bias)
         self.place = nn.Linear(PLACE_FEATURES, place) if place else None
         self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
+        self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if clock else None
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
         self.kind_widths: Tensor
 
     def encode(self, batch: Batch) -> Tensor:
         """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
-        tokens = tokens_of(self, batch)
+        tokens = tokens_of(self, batch, None if self.clock is None else self.clock(_clock(batch)))
         pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
         return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
 
@@ -145,15 +147,26 @@ class AttentionNet(KindQNet):
         return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
 
 
-def tokens_of(net: Any, batch: Batch) -> Tensor:
-    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `AttentionNet` does."""
+def tokens_of(net: Any, batch: Batch, scenes: Tensor | None = None) -> Tensor:
+    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `AttentionNet` does.
+
+    `scenes` (B, width) is what all objects of a scene are told besides.
+    """
     objects, relations = _described(batch)
     tokens = net.node(objects)
+    if scenes is not None:
+        tokens = tokens + scenes.index_select(0, batch.scene)
     pairs = F.relu(net.pair(relations))
     for layer, weight in zip(net.layers, net.bias.weight.split(net.heads), strict=True):
         tokens = layer(tokens, pairs, weight, batch)
     normed: Tensor = net.norm(tokens)
     return normed
+
+
+def _clock(batch: Batch) -> Tensor:
+    """(B, 3): what `clock` says of how many steps are left."""
+    assert batch.arrays.steps_left is not None, "the layout does not store how many steps are left"
+    return _sent(batch, clock(batch.arrays.steps_left))
 
 
 def _described(batch: Batch) -> tuple[Tensor, Tensor]:

@@ -55,6 +55,8 @@ class SceneLayout:
     """Objects that a scene can have at most, available blocks not counted."""
     points: int = field(default=0, kw_only=True)
     """Glue points that are kept of a scene, for pictures of it; the last are left out if it has more."""
+    clock: bool = field(default=False, kw_only=True)
+    """Whether it is kept how many steps are left."""
 
     @staticmethod
     def rows_of(task: Task, beyond: bool = True) -> int:
@@ -85,6 +87,8 @@ class SceneLayout:
         ]
         if self.points:
             columns += [("glued", "u1"), ("points", "f4", (self.points, 2))]
+        if self.clock:
+            columns += [("steps_left", "u1")]
         return columns
 
     def pack(self, scenes: Sequence[Scene]) -> Records:
@@ -151,6 +155,7 @@ class SceneLayout:
             glue=link("glue"),
             points=points,
             glued=None if points is None else records["glued"].astype(np.int64),
+            steps_left=records["steps_left"].astype(np.int64) if self.clock else None,
         )
 
 
@@ -163,13 +168,13 @@ class Layout(SceneLayout):
     """Whether the mask of legal actions is part of a record."""
 
     @staticmethod
-    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False) -> Layout:
+    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False, clock: bool = False) -> Layout:
         """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too.
 
-        With `pictures`, glue points are stored, without which a scene cannot be drawn.
+        With `pictures`, glue points are stored, without which a scene cannot be drawn; with a `clock`, how many steps are left.
         """
         rows = SceneLayout.rows_of(task, beyond)
-        return Layout(rows, codec, stores_legal, points=POINTS * rows if pictures else 0)
+        return Layout(rows, codec, stores_legal, points=POINTS * rows if pictures else 0, clock=clock)
 
     @cached_property
     def offsets(self) -> int:
@@ -180,9 +185,13 @@ class Layout(SceneLayout):
         legal = [("legal", "u1", ((KINDS * self.rows * self.offsets + 7) // 8,))] if self.stores_legal else []
         return [*super()._columns(), *legal]
 
-    def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None) -> Records:
-        """(B,) records of scenes; `legals` are their masks from the codec, needed if the layout stores them."""
+    def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None, steps_left: Sequence[int] | None = None) -> Records:
+        """(B,) records of scenes; `legals` are their masks from the codec, `steps_left` what their episodes have left, both needed if the
+        layout stores them."""
         records = super().pack(scenes)
+        if self.clock:
+            assert steps_left is not None
+            records["steps_left"] = np.minimum(steps_left, np.iinfo(np.uint8).max)
         if self.stores_legal:
             assert legals is not None
             mask = np.zeros((len(scenes), KINDS, self.rows, self.offsets), dtype=bool)
@@ -262,6 +271,8 @@ class Arrays:
     """(B, P, 2): where in the world welds hold, if the layout stores them."""
     glued: Ints | None = None
     """(B,): how many of `points` there are in each scene."""
+    steps_left: Ints | None = None
+    """(B,): how many steps are left, if the layout stores it."""
 
     def __len__(self) -> int:
         return len(self.present)
@@ -298,6 +309,7 @@ class Batch:
     legal: Tensor | None = None
     points: Tensor | None = None
     glued: Tensor | None = None
+    steps_left: Tensor | None = None
     source: Batch | None = None
     """The same batch in main memory, of which it is a copy on a device; None: it is in main memory itself."""
     memo: dict[str, Any] = field(default_factory=dict)

@@ -21,6 +21,9 @@ _LENGTHS = 8
 _ROLE, _ROLES = 11, len(Role)
 PAIR_FEATURES = 2 * _LENGTHS + 2
 NODE_FEATURES = _ROLE + _ROLES + KINDS
+CLOCK_FEATURES = 3
+MOST_STEPS = 21
+"""More steps left than this say nothing more."""
 
 
 def describe(scenes: Arrays) -> tuple[Array, Array, Array]:
@@ -32,6 +35,12 @@ def describe(scenes: Arrays) -> tuple[Array, Array, Array]:
     given = (scenes.pose, scenes.size, scenes.velocity, scenes.role, scenes.sticky, scenes.touch, scenes.glue, scenes.left)
     _describe(*given, nodes, lengths, links, scenes.first, scenes.first_pair)
     return nodes, lengths, links
+
+
+def clock(steps_left: Ints) -> Array:
+    """(B, 3): how many steps are left (B,) as features of about 1, the last two for when there are few."""
+    left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
+    return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 
 
 @compiled

@@ -13,7 +13,9 @@ from trilith.nets.pixel_graph import PixelGraphNet
 from trilith.nets.qnet import QNet
 
 NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
-    "attention": lambda layout, mask, net: AttentionNet(layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place),
+    "attention": lambda layout, mask, net: AttentionNet(
+        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place, net.clock
+    ),
     "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
     "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),
     "pixel-attention": lambda layout, mask, net: PixelAttentionNet(

@@ -39,7 +39,7 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     codec = make_discrete(config.actions, offsets=config.offsets, heights=heights, widths=widths)
     if config.mask == "legal" and not codec.relative:
         raise ValueError(f"the mask legal is for relative actions: choose mask none or edges for {config.actions} ones")
-    return Layout.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures)
+    return Layout.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures, clock=config.net.clock)
 
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
@@ -82,11 +82,11 @@ def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[
     return {name: tuple(value.shape) for name, value in net.state_dict().items()}
 
 
-def observe(layout: Layout, scenes: Sequence[Scene]) -> Records:
-    """(B,): records of scenes, the mask of legal actions included if the layout wants it."""
-    if not layout.stores_legal:
-        return layout.pack(scenes)
-    return layout.pack(scenes, [mask for scene in scenes if (mask := layout.codec.mask(scene)) is not None])
+def observe(layout: Layout, states: Sequence[State]) -> Records:
+    """(B,): records of states, with the mask of legal actions and how many steps are left if the layout wants them."""
+    scenes = [state.scene for state in states]
+    legals = [mask for scene in scenes if (mask := layout.codec.mask(scene)) is not None] if layout.stores_legal else None
+    return layout.pack(scenes, legals, [state.max_steps - state.steps for state in states] if layout.clock else None)
 
 
 class Exploration(NamedTuple):
@@ -210,7 +210,7 @@ class DQNPolicy:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
         """A decision in each state."""
-        records = observe(self.layout, [state.scene for state in states])
+        records = observe(self.layout, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
         found: Sequence[Tried | None] = [None] * len(states)
@@ -228,7 +228,7 @@ class DQNPolicy:
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """The action of the layout that comes nearest to a placement."""
-        [record] = observe(self.layout, [state.scene])
+        [record] = observe(self.layout, [state])
         return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)), None)
 
     def _decision(self, state: State, record: np.void, action: Ints | None, tried: Tried | None) -> Decision:
@@ -324,17 +324,15 @@ class DQNAgent:
         """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
         if not states:
             return []
-        scenes = [state.scene for state in states]
-        greedy = np.zeros(len(scenes), dtype=bool)
-        actions = choose(self.net, observe(self.layout, scenes), greedy, rngs, self.stops)
-        return [None if a is None else self.layout.decode(scene, a.tolist()) for scene, a in zip(scenes, actions, strict=True)]
+        actions = choose(self.net, observe(self.layout, states), np.zeros(len(states), dtype=bool), rngs, self.stops)
+        return [None if a is None else self.layout.decode(state.scene, a.tolist()) for state, a in zip(states, actions, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.
 
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
-        values, masks = self.net.values(observe(self.layout, [state.scene for state in states]))
+        values, masks = self.net.values(observe(self.layout, states))
         found = []
         for state, value, mask in zip(states, values, masks, strict=True):
             if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
@@ -371,7 +369,7 @@ class DQNAgent:
         """What it sees of each object, available blocks first; nothing if its network does not see pictures."""
         if not self.layout.points or not self.layout.codec.relative:
             return []
-        records = observe(self.layout, [state.scene])
+        records = observe(self.layout, [state])
         boxes, first, pixels = windows_of(self.layout.arrays(records))
         [values], [mask] = self.net.values(records)
         best = np.where(mask, values, -np.inf).max(axis=-1)  # of each edge
