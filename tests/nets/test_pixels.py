@@ -217,3 +217,32 @@ def test_a_sparse_graph_is_refused_in_one_line() -> None:
     layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
     with pytest.raises(ValueError, match="choose connectivity full"):
         PixelGraphNet(layout, "none", connectivity="sparse")
+
+
+def test_moments_are_those_of_whole_pictures() -> None:
+    """Of alpha, by the coordinates that the picture itself has; nothing for what is out of it."""
+    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
+    scenes = [state.scene for state in states("silhouette", 3)] + odd_scenes()
+    layout = replace(layout, rows=max(len(scene) for scene in scenes), points=40)
+    batch = layout.unpack(layout.pack(scenes))
+    pictures = of_nodes(scenes).astype(float)
+    alpha = pictures[..., 3]
+    x, y = np.moveaxis(pictures[..., 4:], -1, 0) * 8 * 63 / 64  # coordinates are 1 in the middle of the last pixel
+    found = segments_of(batch).moments.numpy()
+    area = alpha.sum(axis=(1, 2))
+    assert (found[area == 0] == 0).all()
+    assert 0 < (area == 0).sum() < len(area)
+    seen = area > 0
+    mean = [(alpha * each).sum(axis=(1, 2))[seen] / area[seen] for each in (x, y, x * x, y * y, x * y)]
+    wide, tall = np.sqrt(3 * np.maximum(mean[2] - mean[0] ** 2, 0)), np.sqrt(3 * np.maximum(mean[3] - mean[1] ** 2, 0))
+    colours = [pictures[..., k].sum(axis=(1, 2))[seen] / area[seen] for k in range(3)]
+    ends = [(mean[0] - wide) / 2, (mean[0] + wide) / 2, (mean[1] - tall) / 2, (mean[1] + tall) / 2]
+    wanted = [area[seen] / 64, mean[0] / 2, mean[1] / 2, *ends, wide, tall, 4 * (mean[4] - mean[0] * mean[1]), *colours]
+    np.testing.assert_allclose(found[seen], np.stack(wanted, axis=1), atol=2e-4)
+    first = (
+        SLOTS + len(reference_rows(scenes[0])) - 1
+    )  # the last object of a scene of the task: upright and whole, so its extent is its size
+    size, pose = scenes[0].size[-1], scenes[0].pose[-1]
+    assert abs(2 * found[first, 7] - size[0]) < 0.15
+    assert abs(2 * found[first, 1] - pose[0]) < 0.1
+    assert abs(2 * found[first, 2] + 5 - pose[1]) < 0.1

@@ -18,6 +18,7 @@ from trilith.nets.acting_kinds import ActingKinds, Shapes, attention_shapes, che
 from trilith.nets.batch import KINDS, SLOTS_OF_KIND, Arrays, Floats32, Layout, windows_of
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.loops import convolve, convolve_windows, link_pairs, mean_rows, pool
+from trilith.nets.moments import MOMENTS, moments
 from trilith.world.observe.image import COORDINATES, PIXELS
 from trilith.world.observe.segments import CHANNELS
 from trilith.world.scene import SLOTS, Ints
@@ -27,7 +28,9 @@ LAYERS = (8, 16, 8)
 HIDDEN = 64
 """Units of the layer after them."""
 PIXEL_FEATURES = 32
-"""Features of an object."""
+"""Features of an object by the CNN."""
+SEEN = PIXEL_FEATURES + MOMENTS
+"""All that is seen of an object."""
 MOST = 20_000
 """Windows that are remembered, about 15 MB: many times those of the states that a search looks at before a placement."""
 _SIDE = PIXELS >> len(LAYERS)
@@ -44,9 +47,9 @@ class ActingPixels(ActingKinds):
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        own = {"node": (net.width, PIXEL_FEATURES), "link": (net.pair, 2)}
-        own |= {"looks": (net.pair, PIXEL_FEATURES), "looked_at": (net.pair, PIXEL_FEATURES)}
-        own |= {"block": (net.decoder, PIXEL_FEATURES), "supply": (net.decoder, PIXEL_FEATURES)}
+        own = {"node": (net.width, SEEN), "link": (net.pair, 2)}
+        own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN)}
+        own |= {"block": (net.decoder, SEEN), "supply": (net.decoder, SEEN)}
         own |= {"cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]), "cnn.out": (PIXEL_FEATURES, HIDDEN)}
         shapes = attention_shapes(net, outputs, own, without_bias=("link", "looked_at", "block", "supply"))
         for i, (given, channels) in enumerate(pairwise((CHANNELS, *LAYERS))):
@@ -74,9 +77,10 @@ class ActingPixels(ActingKinds):
         return tuple(inputs), tuple(convolved), x
 
     def _features(self, scenes: Arrays) -> Floats32:
-        """(V, 32): of each scene the available blocks, then the other objects."""
+        """(V, 45): of each scene the available blocks, then the other objects."""
         if self._blank:
-            return self._seen(self._maps[2][None]).repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
+            empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
+            return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
         boxes, first, pixels = windows_of(scenes, tight=True)
         names = _names(boxes, first, pixels)
         if len(self._known) > MOST:
@@ -85,27 +89,28 @@ class ActingPixels(ActingKinds):
         new = {name: v for v, name in enumerate(names) if name not in known}
         if new:
             which = np.array(list(new.values()))
-            found = self._seen(convolve_windows(boxes, first, pixels, which, self._kernels, self._biases, *self._maps))
+            last = convolve_windows(boxes, first, pixels, which, self._kernels, self._biases, *self._maps)
+            found = self._seen(last, moments(boxes[which], first[which], pixels))
             known.update(zip(new, map(bytes, found), strict=True))
-        return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, PIXEL_FEATURES)
+        return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, SEEN)
 
-    def _seen(self, last: Floats32) -> Floats32:
-        """(n, 32): features from the last maps (n, 8, 8, 8)."""
+    def _seen(self, last: Floats32, where: Floats32) -> Floats32:
+        """(n, 45): features from the last maps (n, 8, 8, 8), and the moments (n, 13)."""
         hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
-        return self._linear("cnn.out", hidden, rectify=True)
+        return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: Arrays) -> Floats32:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
-        objects, blocks = features[~slot], np.zeros((*scenes.available.shape, PIXEL_FEATURES), np.float32)
+        objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]
         looks, looked_at = self._linear("looks", objects), self._linear("looked_at", objects)
         links = self._linears["link"][0], scenes.touch, scenes.glue, scenes.first, scenes.first_pair
         references, whole = self._attention(self._linear("node", objects), link_pairs(looks, looked_at, *links), scenes)
-        supply = mean_rows(blocks.reshape(-1, PIXEL_FEATURES), SLOTS * np.arange(len(scenes) + 1))
+        supply = mean_rows(blocks.reshape(-1, SEEN), SLOTS * np.arange(len(scenes) + 1))
         references += (whole + self._linear("supply", supply)).repeat(np.diff(scenes.first), axis=0)
         kinds = blocks[np.arange(len(scenes))[:, None], (scenes.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)]
-        return np.concatenate([references, self._linear("block", kinds.reshape(-1, PIXEL_FEATURES))])
+        return np.concatenate([references, self._linear("block", kinds.reshape(-1, SEEN))])
 
     def _decode(self, scenes: Arrays, references: Floats32, scene: NDArray, kind: NDArray, ref: NDArray) -> Floats32:
         kinds = references[scenes.first[-1] + KINDS * scene + kind]

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from trilith.nets.acting_pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.nets.batch import Batch, windows_of
 from trilith.nets.cnn import convolution, pool
+from trilith.nets.moments import MOMENTS, moments
 from trilith.nets.windows import add_to_map, pool_added
 from trilith.world.observe.image import COORDINATES, PIXELS
 from trilith.world.observe.raster import LEAST
@@ -60,6 +61,8 @@ class Segments(NamedTuple):
     """Their windows by size."""
     which: Tensor
     """(V,): which window each object has, those of all sizes one after another."""
+    moments: Tensor
+    """(V, 13): what `moments` says of each object."""
 
 
 def segments_of(batch: Batch) -> Segments:
@@ -88,14 +91,16 @@ def _segments(batch: Batch) -> Segments:
         sizes.append(
             Windows(*(batch.send(each) for each in (colours.permute(0, 3, 1, 2), torch.from_numpy(top_), torch.from_numpy(left_))))
         )
-    return Segments(sizes, batch.send(torch.tensor([place[name] for name in names])))
+    which = torch.tensor([place[name] for name in names])
+    return Segments(sizes, batch.send(which), batch.send(torch.from_numpy(moments(boxes, first, pixels))))
 
 
 def no_segments(batch: Batch) -> Segments:
     """The same if nothing were seen of any object."""
     empty = Windows(torch.zeros(1, _COLOURS, LEAST, LEAST), *torch.zeros(2, 1, dtype=torch.int64))
     count = int(batch.host.available.sum() + batch.host.present.sum())
-    return Segments([Windows(*(batch.send(each) for each in empty))], batch.send(torch.zeros(count, dtype=torch.int64)))
+    which, nothing = torch.zeros(count, dtype=torch.int64), torch.zeros(count, MOMENTS)
+    return Segments([Windows(*(batch.send(each) for each in empty))], batch.send(which), batch.send(nothing))
 
 
 class ObjectCNN(nn.Module):
@@ -124,10 +129,13 @@ class ObjectCNN(nn.Module):
         self.hidden.weight.mul_(_FEW)  # of its inputs few see the object
         self.hidden.bias.sub_(self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten()))  # so an empty picture comes out as 0
 
+    def segments(self, batch: Batch) -> Segments:
+        """What is seen of the objects of a batch: of each scene the available blocks, then the others."""
+        return no_segments(batch) if self.blank else segments_of(batch)
+
     def forward(self, batch: Batch) -> Tensor:
         """(V, 32): of each scene the available blocks, then the other objects."""
-        segments = no_segments(batch) if self.blank else segments_of(batch)
-        maps = self._maps()
+        segments, maps = self.segments(batch), self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
         return features.index_select(0, segments.which)

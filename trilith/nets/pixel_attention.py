@@ -1,7 +1,8 @@
 """Q-values by attention over segmented images: ours, the network of `fast` with nothing of an object but its pixels.
 
-The attention of `attention.py`, which is told the geometry; here how two objects lie to each other is made of the features that a
-small CNN finds in both. A kind of block is known by the picture of the first that is available.
+The attention of `attention.py`, which is told the geometry; here how two objects lie to each other is made of what is seen of both: the
+features that a small CNN finds, and where its pixels lie (`moments.py`). A kind of block is known by the picture of the first
+that is available.
 
 This form learns. `acting_pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
 changes there.
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.nets.acting_kinds import check_attention
-from trilith.nets.acting_pixels import PIXEL_FEATURES
+from trilith.nets.acting_pixels import SEEN
 from trilith.nets.attention import AttentionLayer, KindQNet
 from trilith.nets.batch import KINDS, Batch, Layout
 from trilith.nets.config import Mask
@@ -46,9 +47,9 @@ class PixelAttentionNet(KindQNet):
         super().__init__(layout, mask)
         check_attention(layout, mask, place=0)
         self.cnn = ObjectCNN(blank)
-        self.node = nn.Linear(PIXEL_FEATURES, width)
-        self.looks = nn.Linear(PIXEL_FEATURES, pair)
-        self.looked_at = nn.Linear(PIXEL_FEATURES, pair, bias=False)
+        self.node = nn.Linear(SEEN, width)
+        self.looks = nn.Linear(SEEN, pair)
+        self.looked_at = nn.Linear(SEEN, pair, bias=False)
         self.link = nn.Linear(2, pair, bias=False)
         self.bias = nn.Linear(pair, layers * heads, bias=False)
         self.heads = heads
@@ -56,8 +57,8 @@ class PixelAttentionNet(KindQNet):
         self.norm = nn.LayerNorm(width)
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
-        self.block = nn.Linear(PIXEL_FEATURES, decoder, bias=False)
-        self.supply = nn.Linear(PIXEL_FEATURES, decoder, bias=False)
+        self.block = nn.Linear(SEEN, decoder, bias=False)
+        self.supply = nn.Linear(SEEN, decoder, bias=False)
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
@@ -66,7 +67,7 @@ class PixelAttentionNet(KindQNet):
 
     def encode(self, batch: Batch) -> Tensor:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
-        rows, features = rows_of(batch), self.cnn(batch)
+        rows, features = rows_of(batch), torch.cat([self.cnn(batch), self.cnn.segments(batch).moments], dim=1)
         objects, supply = features.index_select(0, rows.objects), features.index_select(0, rows.supply)
         tokens = self.node(objects)
         pairs = self.looks(objects).index_select(0, rows.one) + self.looked_at(objects).index_select(0, rows.other)
@@ -75,7 +76,7 @@ class PixelAttentionNet(KindQNet):
             tokens = layer(tokens, pairs, weight, batch)
         tokens = self.norm(tokens)
         pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        left = supply.new_zeros(len(batch), PIXEL_FEATURES).index_add(0, rows.scene, supply) / SLOTS
+        left = supply.new_zeros(len(batch), SEEN).index_add(0, rows.scene, supply) / SLOTS
         whole = self.pooled(pooled) + self.supply(left)
         references = self.reference(tokens) + whole.index_select(0, batch.scene)
         return torch.cat([references, self.block(features.index_select(0, rows.kinds))])

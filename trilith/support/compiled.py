@@ -24,6 +24,7 @@ _OTHERS = (
     "nets/edges.py",
     "nets/forecast.py",
     "nets/loops.py",
+    "nets/moments.py",
     "nets/windows.py",
     "agents/model/facts.py",
     "evaluation/model.py",
