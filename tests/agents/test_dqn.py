@@ -103,6 +103,24 @@ def test_actions_that_were_only_simulated_are_learnt_where_they_end_an_episode(n
     assert values.tolist() == pytest.approx([0.5, -0.5, 1.0], abs=0.07)
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_demonstrated_action_is_worth_what_its_episode_went_on_to_earn(returns: bool) -> None:
+    """After one demonstration of two steps, with a network whose weights stay as they are: the targets, not what is learnt of them."""
+    config = DQNConfig(net=SMALL, discount=DISCOUNT, batch=8, demonstration_share=1.0, demonstration_returns=returns, siblings=0)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    masks = [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * 2
+    records = learner.layout.pack([fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 3.0)], masks)
+    learner.add(episode(learner, records, [[0, SLOTS, 3, 0], [3, SLOTS, 8, 0]], [0.25, 1.0], demonstrated=True))
+    wanted: list[Sample] = []
+    learner.learn = lambda sample, *_: wanted.append(sample) or {}  # type: ignore[method-assign, func-returns-value]
+    learner.step(np.random.default_rng(0))
+    [sample] = wanted
+    first = sample.records["pose"][:, 1, 0] < 0  # the obstacle, after the floor
+    assert 0 < first.sum() < 8
+    np.testing.assert_allclose(sample.returns, np.where(first, 0.25 + DISCOUNT * returns, 1.0), rtol=1e-6)
+    np.testing.assert_allclose(sample.discounts, np.where(first, 0 if returns else DISCOUNT, 0))
+
+
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     """Receiver and offset of the best action in each state."""
     choices = choose(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))

@@ -79,6 +79,8 @@ class DQNConfig:
     episode, by touching an obstacle or by completing it, is worth its reward and no more, which is learnt."""
     demonstration_share: float = 0.5
     """Share of demonstrations in a batch."""
+    demonstration_returns: bool = True
+    """Whether a demonstrated action is worth what its episode went on to earn, instead of its reward and the value of what followed."""
     margin: float = 0.3
     """By how much the value of a demonstrated action should exceed that of any other."""
     margin_weight: float = 1.0

@@ -161,12 +161,19 @@ class DQNLearner:
         if self.model:
             self.model.add(episode)
         if episode.demonstrated:
-            self.shown.add(episode)
+            self.shown.add(self._with_returns(episode) if self.config.demonstration_returns else episode)
             self.demonstrated += 1
             return
         self.replay.add(episode)
         if not episode.exploration.warm_up:  # those end where they explore, which says nothing of how long episodes are
             self.lengths[episode.level] += LENGTH_RATE * (len(episode.steps) - self.lengths[episode.level])
+
+    def _with_returns(self, episode: Episode) -> Episode:
+        """The episode with what it went on to earn, discounted, in the place of each reward."""
+        steps, later = episode.steps.copy(), 0.0
+        for k in reversed(range(len(steps))):
+            steps["reward"][k] = later = float(steps["reward"][k]) + self.config.discount * later
+        return episode._replace(steps=steps)
 
     # ---- what is kept
 
@@ -213,7 +220,10 @@ class DQNLearner:
         config = self.config
         demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
         steps, count = mixed_windows(rng, self.shown, demos, self.replay, config.batch - demos, config.n_step + 1)
-        figures = self.learn(Sample.of(steps, count, config.discount), rng, demos)
+        sample = Sample.of(steps, count, config.discount)
+        if config.demonstration_returns:  # nothing is left to be estimated
+            sample.returns[:demos], sample.discounts[:demos] = steps["reward"][:demos, 0], 0.0
+        figures = self.learn(sample, rng, demos)
         return figures | self.model.step(rng) if self.model and self.model.due(self.steps) else figures
 
     def learn(self, sample: Sample, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
