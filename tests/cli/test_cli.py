@@ -409,6 +409,12 @@ def test_a_demonstration_that_is_stopped_says_what_it_leaves_behind_and_leaves_n
         assert not list(tmp_path.rglob(".*"))
 
 
+def test_ctrl_c_while_something_is_imported_ends_with_its_own_exit_code(tmp_path):
+    (tmp_path / "pressed.py").write_text('exec("raise KeyboardInterrupt")')
+    result = trilith("evaluate", "pressed:Agent", "--task", "covering", "--scenes", 1, cwd=tmp_path)
+    assert result.returncode == 130, result
+
+
 def test_progress_of_a_demonstration_is_steady_also_in_a_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Progress, "pause", 0.0)
     run("demo", "--agents", "legal", "scripted", "--scenes", 2, "--out", tmp_path / "demo")

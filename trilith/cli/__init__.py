@@ -11,3 +11,7 @@ def start() -> None:
         main()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    finally:
+        # CPython notes an interrupt inside a string that is executed, as those of dataclasses are while they are imported, and `python -m`
+        # then ends by the signal whatever was made of it. Executing another string makes it forget.
+        exec("")
