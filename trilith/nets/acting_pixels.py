@@ -18,7 +18,7 @@ from trilith.nets.acting_kinds import ActingKinds, Shapes, attention_shapes, che
 from trilith.nets.batch import KINDS, SLOTS_OF_KIND, Arrays, Floats32, Layout, windows_of
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.loops import convolve, convolve_windows, link_pairs, mean_rows, pool
-from trilith.nets.moments import MOMENTS, moments
+from trilith.nets.moments import MOMENTS, RELATIONS, moments, relations
 from trilith.world.observe.image import COORDINATES, PIXELS
 from trilith.world.observe.segments import CHANNELS
 from trilith.world.scene import SLOTS, Ints
@@ -48,10 +48,10 @@ class ActingPixels(ActingKinds):
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
         own = {"node": (net.width, SEEN), "link": (net.pair, 2)}
-        own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN)}
+        own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN), "relation": (net.pair, RELATIONS)}
         own |= {"block": (net.decoder, SEEN), "supply": (net.decoder, SEEN)}
         own |= {"cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]), "cnn.out": (PIXEL_FEATURES, HIDDEN)}
-        shapes = attention_shapes(net, outputs, own, without_bias=("link", "looked_at", "block", "supply"))
+        shapes = attention_shapes(net, outputs, own, without_bias=("link", "looked_at", "relation", "block", "supply"))
         for i, (given, channels) in enumerate(pairwise((CHANNELS, *LAYERS))):
             shapes |= {f"cnn.layers.{i}.weight": (channels, given, 3, 3), f"cnn.layers.{i}.bias": (channels,)}
         return shapes
@@ -105,8 +105,9 @@ class ActingPixels(ActingKinds):
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]
         looks, looked_at = self._linear("looks", objects), self._linear("looked_at", objects)
-        links = self._linears["link"][0], scenes.touch, scenes.glue, scenes.first, scenes.first_pair
-        references, whole = self._attention(self._linear("node", objects), link_pairs(looks, looked_at, *links), scenes)
+        pairs = self._linear("relation", relations(objects[:, PIXEL_FEATURES:], scenes.first, scenes.first_pair))
+        link_pairs(pairs, looks, looked_at, self._linears["link"][0], scenes.touch, scenes.glue, scenes.first, scenes.first_pair)
+        references, whole = self._attention(self._linear("node", objects), pairs, scenes)
         supply = mean_rows(blocks.reshape(-1, SEEN), SLOTS * np.arange(len(scenes) + 1))
         references += (whole + self._linear("supply", supply)).repeat(np.diff(scenes.first), axis=0)
         kinds = blocks[np.arange(len(scenes))[:, None], (scenes.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)]

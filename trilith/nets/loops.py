@@ -176,10 +176,9 @@ def attend_backward(
 
 
 @compiled(reorder=True)
-def link_pairs(looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> Array:
-    """(p, P), not below 0: of each pair of objects of a scene `looks` (n, P) of the one plus `looked_at` (n, P) of the other, plus the rows
-    of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
-    y = np.empty((first_pair[-1], looks.shape[1]), np.float32)
+def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
+    """Adds to `y` (p, P), in place and not below 0: of each pair of objects of a scene `looks` (n, P) of the one, `looked_at` (n, P) of the
+    other, and the rows of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
     for b in range(len(first) - 1):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
@@ -188,8 +187,7 @@ def link_pairs(looks: Array, looked_at: Array, link: Array, touch: Array, glue: 
                 other, pair = looked_at[start + j], y[first_pair[b] + i * count + j]
                 touching, glued = touch[b, i, j], glue[b, i, j]
                 for e in range(len(pair)):
-                    pair[e] = max(one[e] + other[e] + touching * link[0, e] + glued * link[1, e], np.float32(0))
-    return y
+                    pair[e] = max(pair[e] + one[e] + other[e] + touching * link[0, e] + glued * link[1, e], np.float32(0))
 
 
 @compiled

@@ -1,7 +1,8 @@
-"""Where the pixels of a segmented image lie, how far they spread and what colour they have: a fixed function of the picture alone.
+"""Where the pixels of a segmented image lie, how far they spread and what colour they have: fixed functions of the pictures alone.
 
 Ours, for `fast-pixels`: a CNN with max pools is slow to learn where exactly an object ends, which is what building depends on. What is
-computed here is what a spatial soft-argmax (Finn et al. 2016) would give for the alpha channel, and the second moments beside it.
+computed here is what a spatial soft-argmax (Finn et al. 2016) would give for the alpha channel, and the second moments beside it; and how
+what is seen of two objects lies to each other, in the forms in which the network of `fast` is told the same of the objects themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from math import sqrt
 import numpy as np
 
 from trilith.nets.batch import Floats32 as Array
+from trilith.nets.describe import MAX_WIDTH, SCALE, SHARP
 from trilith.support.compiled import compiled
 from trilith.world.observe.image import PIXELS
 from trilith.world.scene import VIEW, Ints
@@ -18,6 +20,8 @@ from trilith.world.scene import VIEW, Ints
 MOMENTS = 13
 """Of an object: area; centre x and y, left, right, bottom and top end; half of its extent along x and along y; covariance of x and y; red,
 green, blue. All of about 1, and 0 for what is not in the picture."""
+RELATIONS = 16
+"""Of two objects: distances between centres, between ends of the same side and of opposite sides, in metres, in two forms."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 """Side of a pixel."""
 
@@ -27,6 +31,31 @@ def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
     found = np.zeros((len(boxes), MOMENTS), np.float32)
     _moments(boxes, first, pixels, found)
     return found
+
+
+def relations(seen: Array, first: Ints, first_pair: Ints) -> Array:
+    """(p, 16): of each pair of objects of a scene, the one that looks first, given the moments (n, 13) of all.
+
+    The objects of scene b are rows `first[b]` to `first[b + 1]`, its pairs likewise by `first_pair`.
+    """
+    lengths = np.empty((first_pair[-1], RELATIONS // 2), np.float32)
+    _lengths(seen, first, first_pair, lengths)
+    near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
+    return np.concatenate([near, np.tanh(lengths * np.float32(SHARP))], axis=1)
+
+
+@compiled
+def _lengths(seen: Array, first: Ints, first_pair: Ints, lengths: Array) -> None:
+    for b in range(len(first) - 1):
+        start, count = first[b], first[b + 1] - first[b]
+        for i in range(count):
+            one = seen[start + i]
+            for j in range(count):
+                other, pair = seen[start + j], lengths[first_pair[b] + i * count + j]
+                pair[0], pair[1] = 2 * (one[1] - other[1]), 2 * (one[2] - other[2])
+                pair[2], pair[3] = 2 * (one[3] - other[3]), 2 * (one[4] - other[4])
+                pair[4], pair[5] = 2 * (one[3] - other[4]), 2 * (one[4] - other[3])
+                pair[6], pair[7] = 2 * (one[5] - other[6]), 2 * (one[6] - other[5])
 
 
 @compiled

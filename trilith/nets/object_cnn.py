@@ -20,11 +20,12 @@ from torch.nn import functional as F
 from trilith.nets.acting_pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.nets.batch import Batch, windows_of
 from trilith.nets.cnn import convolution, pool
-from trilith.nets.moments import MOMENTS, moments
+from trilith.nets.moments import MOMENTS, RELATIONS, moments, relations
 from trilith.nets.windows import add_to_map, pool_added
 from trilith.world.observe.image import COORDINATES, PIXELS
 from trilith.world.observe.raster import LEAST
 from trilith.world.observe.segments import CHANNELS
+from trilith.world.scene import SLOTS
 
 _FEW = 4.0
 """Square root of 64 places of the last map over those, about four, that an object is seen in."""
@@ -63,6 +64,8 @@ class Segments(NamedTuple):
     """(V,): which window each object has, those of all sizes one after another."""
     moments: Tensor
     """(V, 13): what `moments` says of each object."""
+    relations: Tensor
+    """(p, 16): what `relations` says of each pair of objects of a scene, available blocks aside."""
 
 
 def segments_of(batch: Batch) -> Segments:
@@ -91,16 +94,19 @@ def _segments(batch: Batch) -> Segments:
         sizes.append(
             Windows(*(batch.send(each) for each in (colours.permute(0, 3, 1, 2), torch.from_numpy(top_), torch.from_numpy(left_))))
         )
+    arrays, where = batch.arrays, moments(boxes, first, pixels)
+    objects = np.concatenate([arrays.available, arrays.present], axis=1).nonzero()[1] >= SLOTS
+    between = relations(where[objects], arrays.first, arrays.first_pair)
     which = torch.tensor([place[name] for name in names])
-    return Segments(sizes, batch.send(which), batch.send(torch.from_numpy(moments(boxes, first, pixels))))
+    return Segments(sizes, *(batch.send(each) for each in (which, torch.from_numpy(where), torch.from_numpy(between))))
 
 
 def no_segments(batch: Batch) -> Segments:
     """The same if nothing were seen of any object."""
     empty = Windows(torch.zeros(1, _COLOURS, LEAST, LEAST), *torch.zeros(2, 1, dtype=torch.int64))
     count = int(batch.host.available.sum() + batch.host.present.sum())
-    which, nothing = torch.zeros(count, dtype=torch.int64), torch.zeros(count, MOMENTS)
-    return Segments([Windows(*(batch.send(each) for each in empty))], batch.send(which), batch.send(nothing))
+    nothing = torch.zeros(count, dtype=torch.int64), torch.zeros(count, MOMENTS), torch.zeros(int(batch.first_pair[-1]), RELATIONS)
+    return Segments([Windows(*(batch.send(each) for each in empty))], *(batch.send(each) for each in nothing))
 
 
 class ObjectCNN(nn.Module):

@@ -21,6 +21,7 @@ from trilith.nets.acting_pixels import SEEN
 from trilith.nets.attention import AttentionLayer, KindQNet
 from trilith.nets.batch import KINDS, Batch, Layout
 from trilith.nets.config import Mask
+from trilith.nets.moments import RELATIONS
 from trilith.nets.object_cnn import ObjectCNN
 from trilith.nets.qnet import OF_KIND
 from trilith.world.scene import SLOTS
@@ -50,6 +51,7 @@ class PixelAttentionNet(KindQNet):
         self.node = nn.Linear(SEEN, width)
         self.looks = nn.Linear(SEEN, pair)
         self.looked_at = nn.Linear(SEEN, pair, bias=False)
+        self.relation = nn.Linear(RELATIONS, pair, bias=False)
         self.link = nn.Linear(2, pair, bias=False)
         self.bias = nn.Linear(pair, layers * heads, bias=False)
         self.heads = heads
@@ -67,10 +69,12 @@ class PixelAttentionNet(KindQNet):
 
     def encode(self, batch: Batch) -> Tensor:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
-        rows, features = rows_of(batch), torch.cat([self.cnn(batch), self.cnn.segments(batch).moments], dim=1)
+        rows, seen = rows_of(batch), self.cnn.segments(batch)
+        features = torch.cat([self.cnn(batch), seen.moments], dim=1)
         objects, supply = features.index_select(0, rows.objects), features.index_select(0, rows.supply)
         tokens = self.node(objects)
         pairs = self.looks(objects).index_select(0, rows.one) + self.looked_at(objects).index_select(0, rows.other)
+        pairs = pairs + self.relation(seen.relations)
         pairs = F.relu(pairs + self.link(self.codes).index_select(0, rows.code))
         for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
