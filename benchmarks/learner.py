@@ -31,10 +31,13 @@ from nets.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-fou
 from nets.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.dqn.config import FAST, PAPER, DQNConfig
+from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, choose, make_layout, make_net, observe
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
+from trilith.nets import attention
+from trilith.nets.attend import attend, attend_compiled, attend_plain
 from trilith.nets.batch import Records, reference_rows
 from trilith.nets.qnet import QNet
 from trilith.training.actor import DemonstrateRequest, PlayRequest, collect
@@ -159,10 +162,38 @@ def main(options: Options) -> None:
     for name, each in (("fast", FAST), ("paper", PAPER)):
         replay = Replay(DQNPolicy(each, options.task, beyond=False).dtype, 1)
         print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
+    q_learner(options)
     actor_critics(options)
     if options.loop_seconds:
         for name in ("fast", "paper"):
             whole_loop(name, options)
+
+
+def q_learner(options: Options) -> None:
+    """Whole learner steps of `fast`, optimiser and all, on the same batches of hardest scenes that the planner built in: as it was at
+    first, with padded attention and a bootstrap for every transition, and as it is."""
+    levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)
+    shown = collect(DQNPolicy(FAST, options.task, beyond=False), options.task, DemonstrateRequest((0, 1), 24, levels, False)).episodes
+    jobs = {}
+    for name, returns, form in (
+        ("padded attention, all bootstrapped", False, attend_plain),
+        ("compiled attention, all bootstrapped", False, attend_compiled),
+        ("demonstrations by their returns (now)", True, attend_compiled),
+    ):
+        learner = DQNLearner(replace(FAST, demonstration_returns=returns), options.task, seed=0)
+        for k, episode in enumerate(shown):
+            learner.add(episode if k % 2 else episode._replace(demonstrated=False, exploration=learner.exploration()))
+
+        def run(learner: DQNLearner = learner, form: Callable[..., Tensor] = form) -> None:
+            attention.attend = form  # type: ignore[attr-defined]
+            learner.step(np.random.default_rng(0))
+
+        jobs[name] = run
+    took = best_of(jobs, options.seconds)
+    attention.attend = attend  # type: ignore[attr-defined]
+    print(f"learner step of fast, {FAST.batch} transitions, half of them demonstrations")
+    for name, ms in took.items():
+        print(f"  {name:40} {1e3 / ms:8.1f} learner steps/s   {next(iter(took.values())) / ms:6.1f} × the first")
 
 
 def actor_critics(options: Options) -> None:

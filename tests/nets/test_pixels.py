@@ -1,6 +1,7 @@
 """Networks that see segmented images: windows are the whole images, and nothing else of a scene gets through."""
 
 from dataclasses import fields, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from worlds import mirrored
 from trilith.agents.dqn.policy import observe
 from trilith.nets.batch import Batch, Layout, SceneLayout, reference_rows
 from trilith.nets.config import Mask
+from trilith.nets.describe import SCALE, SHARP, describe
 from trilith.nets.object_cnn import ObjectCNN, segments_of
 from trilith.nets.pixel_attention import PixelAttentionNet
 from trilith.nets.pixel_graph import PixelGraphNet
@@ -246,3 +248,15 @@ def test_moments_are_those_of_whole_pictures() -> None:
     assert abs(2 * found[first, 7] - size[0]) < 0.15
     assert abs(2 * found[first, 1] - pose[0]) < 0.1
     assert abs(2 * found[first, 2] + 5 - pose[1]) < 0.1
+
+
+@pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
+def test_relations_of_pictures_are_those_of_the_objects_to_a_pixel(task: str) -> None:
+    layout = Layout.of(get_task(task), DiscreteRelative(), False, pictures=True)
+    batch = layout.unpack(observe(layout, states(task, 4)))
+    seen, told = segments_of(batch).relations.numpy(), describe(batch.arrays)[1]
+    whole = (batch.pose[..., 0].abs() + batch.size[..., 0] / 2 < 8)[batch.present].numpy()  # in the picture, which the floor is not
+    both = np.concatenate([np.outer(whole[a:b], whole[a:b]).flatten() for a, b in pairwise(batch.first)])
+    assert both.sum() > 50
+    np.testing.assert_allclose(SCALE * seen[both, :8], told[both], atol=0.3)
+    np.testing.assert_allclose(seen[:, 8:], np.tanh(SHARP * SCALE * seen[:, :8]), atol=1e-4)
