@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import arg
 
@@ -81,9 +81,6 @@ class DQNConfig:
     """Share of demonstrations in a batch."""
     demonstration_returns: bool = True
     """Whether a demonstrated action is worth what its episode went on to earn, instead of its reward and the value of what followed."""
-    imitation: Literal["margin", "softmax"] = "margin"
-    """How a demonstrated action is preferred: by a margin over the best of all others (Hester et al. 2018), or as the likeliest of a
-    softmax over all values, divided by `temperature`."""
     margin: float = 0.3
     """By how much the value of a demonstrated action should exceed that of any other."""
     margin_weight: float = 1.0

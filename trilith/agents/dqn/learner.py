@@ -236,12 +236,7 @@ class DQNLearner:
         values = self._values(sample, mirror, config.batch if config.amortise else demos if weight else 0)
         loss = F.huber_loss(values.taken, wanted)
         if demos and weight:
-            every, done = values.every[:demos], values.done[:demos]
-            if config.imitation == "margin":
-                short = large_margin_loss(every, done, config.margin).sum()
-            else:  # times the temperature, so that gradients of values are of size 1 in both
-                short = config.temperature * F.cross_entropy(every / config.temperature, done, reduction="sum")
-            loss = loss + weight * short / config.batch
+            loss = loss + weight * large_margin_loss(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
         if not config.amortise:
             found = torch.from_numpy(sample.found[sample.tried[..., 0] >= 0]).to(self.device)
             loss = loss + F.huber_loss(values.siblings, found, reduction="sum") / config.batch
