@@ -20,7 +20,6 @@ CONFIGS = {
     "default": NetConfig(),
     "told of places": NetConfig(place=16),
     "told of steps": NetConfig(place=16, clock=True),
-    "told of what comes after": NetConfig(place=16, ahead=True),
     "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
     "pixels": NetConfig("pixel-attention"),
     "pixels, odd sizes": NetConfig("pixel-attention", width=18, heads=3, pair=7, layers=1, decoder=21),

@@ -32,8 +32,6 @@ class NetConfig:
     """Attention, also from pixels: units of the decoder's hidden layers."""
     place: int = 0
     """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
-    ahead: bool = False
-    """Attention, told of places: also how far the way up is free from there, and where the nearest open target is (ours)."""
     clock: bool = False
     """Attention: whether it is told how many steps are left (ours)."""
     recurrent: int = 3

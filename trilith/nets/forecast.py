@@ -19,29 +19,19 @@ from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
 PLACE_FEATURES = 11
 """Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
 whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
-AHEAD_FEATURES = 5
-"""More of a placement, for what comes after it: how far up the way is free from its left end, middle and right end, until an obstacle;
-how far the nearest open target is along x, and how much higher it is."""
-_FAR = 4.2
-"""Beyond this, neither distance says more."""
 _CLEAR = 0.3
 """Beyond this, how far an obstacle is says nothing more."""
-_TARGET, _OBSTACLE, _BLOCK = int(Role.TARGET), int(Role.OBSTACLE), int(Role.BLOCK)
+_TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
 _X = float(PLACE_X[1])
 _HALF = BLOCK_HEIGHT / 2
 _WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 _height_on = compiled(height_on)
 
 
-def place_features(ahead: bool) -> int:
-    """How many numbers `forecast` gives of a placement."""
-    return PLACE_FEATURES + AHEAD_FEATURES if ahead else PLACE_FEATURES
-
-
-def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints, ahead: bool = False) -> Array:
-    """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset; 16 numbers with `ahead`."""
+def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints) -> Array:
+    """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset."""
     grid = offset(np.arange(layout.offsets), layout.offsets, 2.0, 0.0).astype(np.float32)  # in units of the mean width of both
-    found = np.empty((len(scene), len(grid), place_features(ahead)), np.float32)
+    found = np.empty((len(scene), len(grid), PLACE_FEATURES), np.float32)
     given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, np.diff(scenes.first), scene, kind, ref)
     _forecast(*given, _WIDTHS, grid, found)
     return found
@@ -61,9 +51,8 @@ def _forecast(
     grid: Array,
     out: Array,
 ) -> None:
-    """Fills `out` (m, offsets, 11 or 16)."""
+    """Fills `out` (m, offsets, 11)."""
     most = pose.shape[1]
-    is_open = np.zeros(most, np.bool_)  # targets that no block lies over
     west, east, low, top = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     last = -1
     for m in range(len(scenes)):
@@ -75,11 +64,6 @@ def _forecast(
                 across, up = (size[b, i, 0] * c + size[b, i, 1] * s) / 2, (size[b, i, 0] * s + size[b, i, 1] * c) / 2
                 west[i], east[i] = pose[b, i, 0] - across, pose[b, i, 0] + across
                 low[i], top[i] = pose[b, i, 1] - up, pose[b, i, 1] + up
-            for i in range(n):
-                is_open[i] = role[b, i] == _TARGET
-                for j in range(n):
-                    if role[b, j] == _BLOCK and west[j] <= pose[b, i, 0] <= east[j] and low[j] <= pose[b, i, 1] <= top[j]:
-                        is_open[i] = False
         r, width = refs[m], widths[kinds[m]]
         is_target = 1 if role[b, r] == _TARGET else 0
         bottom = _height_on(is_target, pose[b, r, 1], size[b, r, 1]) - _HALF
@@ -110,18 +94,3 @@ def _forecast(
             place[3], place[4] = balance, np.tanh(8 * balance)
             place[5], place[6], place[7] = held, 1.0 if clear >= SAFE else 0.0, 1.0 if ground <= 0 else 0.0
             place[8], place[9], place[10] = stone, clear / _CLEAR, near
-            if len(place) > PLACE_FEATURES:
-                ceiling = rest + _HALF
-                west_free = middle_free = east_free = aside = above = _FAR
-                for i in range(n):
-                    if role[b, i] == _OBSTACLE and low[i] > ceiling - LEVEL:
-                        if west[i] < begin + _HALF and begin - _HALF < east[i]:
-                            west_free = min(west_free, low[i] - ceiling)
-                        if west[i] < x + _HALF and x - _HALF < east[i]:
-                            middle_free = min(middle_free, low[i] - ceiling)
-                        if west[i] < end + _HALF and end - _HALF < east[i]:
-                            east_free = min(east_free, low[i] - ceiling)
-                    elif is_open[i] and pose[b, i, 1] > rest - _HALF and abs(pose[b, i, 0] - x) < aside:
-                        aside, above = abs(pose[b, i, 0] - x), pose[b, i, 1] - rest
-                place[11], place[12], place[13] = west_free / SCALE, middle_free / SCALE, east_free / SCALE
-                place[14], place[15] = aside / SCALE, above / SCALE
