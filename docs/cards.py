@@ -57,9 +57,11 @@ that an episode has earned, as the paper says; of agents that search it is not k
 what we set out to reach. *Planner*: `trilith evaluate planner --scenes 500`. *Paper*: its best agent of that kind, without (GN-DQN) and
 with search (GN-DQN-MCTS, with budgets of its own); its agents had no demonstrations, and its world is another simulator.
 
-Covering and Covering Hard were trained anew, with corrections; Silhouette and Connecting are still the agents of physics 1, from before
-glue was rigid, and their figures are of that world (the README has what they earn in today's). Where figures fall short of the aim, the
-runs were short: a quarter of an hour of one busy core, where three hours of two are meant."""
+Connecting, Covering and Covering Hard were trained in today's world, with corrections, Connecting also told how many steps are left;
+Silhouette is still the agent of physics 1, from before glue was rigid, and its figures are of that world (the README has what it earns
+in today's). Where figures fall short of the aim, the runs were short: a quarter of an hour to an hour of one busy core, where three
+hours of two are meant. Minutes are of the clock, on a machine that had other work as well. Agents that see segmented images are on
+[a page of their own](pixels.md)."""
 PLANNER = {"silhouette": 7.44, "connecting": 3.00, "covering": 7.93, "covering_hard": 5.17}
 """Hardest, first 500 test scenes."""
 

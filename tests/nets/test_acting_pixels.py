@@ -9,12 +9,16 @@ import torch
 from nets.scenes import as_states, odd_scenes, states
 
 from trilith.agents.dqn.policy import observe
+from trilith.agents.registry import load
+from trilith.evaluation.frozen import frozen
 from trilith.nets import acting_pixels
 from trilith.nets.acting_pixels import ActingPixels
 from trilith.nets.batch import Arrays, Floats32, Layout, Records, windows_of
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.pixel_attention import PixelAttentionNet
 from trilith.world.actions import DiscreteRelative
+from trilith.world.episode import State
+from trilith.world.scene import FLOOR, Ints, Role, Scene
 from trilith.world.tasks import get_task
 
 CONFIG = NetConfig("pixel-attention")
@@ -141,3 +145,27 @@ def test_blank_pictures_have_the_values_of_the_form_that_learns(task: str, monke
     values, allowed = acting(net).values(records)
     assert (allowed == mask).all()
     assert np.abs(values - expected)[mask].max() < 1e-4 * np.abs(expected).max()
+
+
+def test_the_shipped_agent_does_not_mind_the_order_of_segments_and_minds_their_colours() -> None:
+    """Obstacles in another order lead to the same placement; shown in the colour of blocks, to another in some scenes."""
+    agent, starts = load("fast-pixels"), [frozen("covering_hard", "hardest", "valid", k) for k in range(12)]
+
+    def changed(state: State, role: Ints, order: Ints) -> State:
+        scene = state.scene
+        columns = (each[order] for each in (scene.pose, scene.size, scene.velocity, role, scene.sticky))
+        return replace(state, scene=Scene(*columns, scene.contact, scene.glue, scene.glue_frame))
+
+    rngs = [np.random.default_rng(0)] * len(starts)
+    plain = agent.act(starts, rngs)
+    reverse = [np.r_[: FLOOR + 1, len(state.scene) - 1 : FLOOR : -1] for state in starts]
+    shuffled = [changed(state, state.scene.role, order) for state, order in zip(starts, reverse, strict=True)]
+    assert all((one.scene.pose != other.scene.pose).any() for one, other in zip(starts, shuffled, strict=True))
+    for one, other in zip(plain, agent.act(shuffled, rngs), strict=True):
+        assert one is not None
+        assert other is not None
+        assert (one.slot, one.sticky) == (other.slot, other.sticky)
+        assert (one.x, one.y) == pytest.approx((other.x, other.y), abs=1e-6)
+    blue = [np.where(state.scene.role == Role.OBSTACLE, Role.BLOCK, state.scene.role) for state in starts]
+    swapped = [changed(state, role, np.arange(len(role))) for state, role in zip(starts, blue, strict=True)]
+    assert agent.act(swapped, rngs) != plain

@@ -76,7 +76,7 @@ def fingerprint(name: str, task: str) -> str | None:
 
 def shipped(name: str) -> dict[str, Path]:
     """By task: the weights of a trained agent that comes with the package; none if there is no such agent."""
-    return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.isidentifier() else {}
+    return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.replace("-", "_").isidentifier() else {}
 
 
 def trained_for(name: str, task: str) -> bool:
