@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -12,8 +13,9 @@ import pytest
 from shell import ENVIRONMENT, interrupt, launch, refused, trilith, until
 
 import trilith as trilith_package
+from trilith.agents.card import read_card
 from trilith.agents.chance import LegalAgent
-from trilith.agents.registry import ZOO
+from trilith.agents.registry import ZOO, shipped
 from trilith.cli import main as cli
 from trilith.cli.demo import learned
 from trilith.evaluation import frozen
@@ -153,7 +155,11 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
     run("agents")
     said = capsys.readouterr().out
     assert "planner" in said
-    assert len([line for line in said.splitlines() if "covering_hard" in line]) == 3, "without search, and by two kinds of it"
+    rows = Counter(tuple(cell.strip() for cell in line.split("│")[1:3]) for line in said.splitlines() if line.startswith("│"))
+    for name in ("fast", "fast-pixels"):
+        for task, weights in shipped(name).items():
+            hardest = [each for each in read_card(weights)["test"] if each["level"] == "hardest"]
+            assert rows[name, task] == len(hardest) > 1, "without search and with, a line each"
     assert "physics" in said, "figures of another world are told as such"
 
 
