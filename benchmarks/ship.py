@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -25,7 +25,7 @@ from tyro.conf import Positional
 from trilith.agents.card import weights_file
 from trilith.agents.registry import ZOO
 from trilith.evaluation.evaluate import Evaluation, Run
-from trilith.search.config import SearchConfig
+from trilith.search.config import Root, SearchConfig
 from trilith.support.console import Progress
 from trilith.support.files import atomic_write, read_json, write_json
 from trilith.world.tasks import Level, get_task
@@ -46,7 +46,7 @@ class Options:
     """The command that trained it then."""
     scenes: int = 10_000
     """Test scenes without search, for the hardest level and for all levels each."""
-    searched: tuple[str, ...] = ("first:8:1000", "halving:10:1000", "halving:100:200")
+    searched: tuple[str, ...] = ("first:8:1000", "rollout:10:1000", "rollout:100:1000")
     """How to search, simulations a decision at most, and test scenes of the hardest level: a figure each."""
     beyond: int = 500
     """Test scenes of each level beyond the curriculum."""
@@ -56,7 +56,6 @@ class Options:
     """Where the evaluations go."""
 
 
-Root = Literal["bound", "halving", "first"]
 BEYOND_BUDGET = 50
 """Simulations a decision on levels beyond the curriculum."""
 
@@ -77,14 +76,14 @@ def measured(options: Options, task: str, level: Level, root: Root, budget: int,
 
 def wanted(options: Options, task: str) -> Iterator[tuple[Level, Root, int, int]]:
     """What to measure: level, how to search, simulations a decision, scenes."""
-    yield "hardest", "halving", 0, options.scenes
-    yield "all", "halving", 0, options.scenes
+    yield "hardest", "rollout", 0, options.scenes
+    yield "all", "rollout", 0, options.scenes
     for each in options.searched:
         root, budget, scenes = each.split(":")
         yield "hardest", cast(Root, root), int(budget), int(scenes)
     for level in get_task(task).generalisation:
         for budget_ in (0, BEYOND_BUDGET):
-            yield level, "halving", budget_, options.beyond
+            yield level, "rollout", budget_, options.beyond
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from search_toys import Risk, Table, Toy, Trap, Word, starts
 
 from trilith.agents.chance import LegalAgent
 from trilith.agents.registry import AGENTS, load
@@ -24,55 +25,8 @@ from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, Prior, considered_visits, decide, depth, plant, principal_line, search, size
 from trilith.world.actions import first_of_width
-from trilith.world.episode import State, start, step
+from trilith.world.episode import State, step
 from trilith.world.scene import SLOT_WIDTHS, Placement
-
-Word = tuple[int, ...]
-"""State of a toy: the actions so far."""
-
-
-class Toy:
-    """Words over `actions` letters up to a length; rewards and priors are tables drawn from a seed. Counts what is simulated."""
-
-    def __init__(self, seed: int = 0, actions: int = 6, length: int = 3, edges: int = 3, discount: float = 0.99) -> None:
-        self.seed, self.length, self.discount = seed, length, discount
-        self.edges = np.sort(np.arange(actions) % edges)
-        self.made: Counter[tuple[Word, int]] = Counter()
-
-    def _table(self, word: Word) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng([self.seed, 99, *word])
-        return rng.normal(size=len(self.edges)), rng.normal(size=len(self.edges))
-
-    def priors(self, states: Sequence[Word]) -> list[Prior]:
-        return [Prior(self._table(word)[1], self.edges, np.arange(len(self.edges)) + 10) for word in states]
-
-    def placement(self, state: Word, action: int) -> int:
-        return action
-
-    def steps(self, states: Sequence[Word], actions: Sequence[int]) -> list[tuple[Word, float, bool]]:
-        return [self.step(state, action) for state, action in zip(states, actions, strict=True)]
-
-    def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
-        self.made[state, action] += 1
-        after = (*state, action - 10)
-        return after, float(self._table(state)[0][action - 10]), len(after) == self.length
-
-    def best(self, word: Word) -> list[float]:
-        """True values of the actions, by trying everything."""
-        last = len(word) + 1 == self.length
-        later = [0.0 if last else self.discount * max(self.best((*word, a))) for a in range(len(self.edges))]
-        return [float(reward) + value for reward, value in zip(self._table(word)[0], later, strict=True)]
-
-
-class Trap(Toy):
-    """The greedy prior takes the sweet 1 at once, and gets nothing more. Action 2, of which nothing is expected, leads to 10."""
-
-    def priors(self, states: Sequence[Word]) -> list[Prior]:
-        return [Prior(np.array([1.0, 0.5, 0.0]) if not word else np.zeros(3), np.arange(3), np.arange(10, 13)) for word in states]
-
-    def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
-        after = (*state, action - 10)
-        return after, {(0,): 1.0, (2, 1): 10.0}.get(after, 0.0), len(after) == 2
 
 
 def searched(world: Toy, config: SearchConfig, seed: int = 0) -> Node[Word]:
@@ -137,14 +91,6 @@ def test_a_value_is_the_reward_and_the_mean_of_what_followed() -> None:
     assert root.counts.sum() == 3 + root.visits
 
 
-class Risk(Trap):
-    """As a trap, but the way to the 10 is over with three chances in four, as a model may say."""
-
-    def step(self, state: Word, action: int) -> tuple[Word, float, float]:
-        after, reward, ended = super().step(state, action)
-        return after, reward, 0.75 if after == (2,) else ended
-
-
 def test_what_may_be_over_counts_for_as_much_as_is_likely_left() -> None:
     world, config = Risk(actions=3), SearchConfig(400, 2.0, root="bound")
     root = searched(world, config)
@@ -168,7 +114,7 @@ class Chain(Toy):
 
 def test_what_is_backed_up_along_a_chain() -> None:
     """Simulations 1, 2, 3 and 4 end at the first, the second, the third state and at the end once more; by hand, discount 1/2."""
-    root = searched(Chain(discount=0.5), SearchConfig(4))
+    root = searched(Chain(discount=0.5), SearchConfig(4, root="halving"))
     middle = root.children[0][1]
     assert middle is not None
     last = middle.children[0][1]
@@ -273,18 +219,6 @@ def test_halving_shares_the_budget(considered: int, budget: int) -> None:
 
 
 # ---- in the world
-
-
-class Table(LegalAgent):
-    """Legal actions with values that look like a network's but are exact: a function of the action's id."""
-
-    def priors(self, states: Sequence[State]) -> list[Prior]:
-        return [Prior(np.sin(7.0 * prior.ids), prior.edges, prior.ids) for prior in super().priors(states)]
-
-
-def starts(count: int, task: str = "covering_hard") -> list[State]:
-    rng = np.random.default_rng(5)
-    return [start(task, "hardest", rng) for _ in range(count)]
 
 
 @pytest.mark.parametrize("agent", [LegalAgent, Table])
@@ -406,7 +340,7 @@ def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
 
 def test_raw_halving_considers_any_actions() -> None:
     [state] = starts(1)
-    agent = SearchAgent(LegalAgent(), SearchConfig(4))
+    agent = SearchAgent(LegalAgent(), SearchConfig(4, root="halving"))
     tried = [tuple(agent.search([state], [np.random.default_rng(seed)])[0].children) for seed in range(4)]
     assert len(set(tried)) == 4, "ties are broken by the generator"
 

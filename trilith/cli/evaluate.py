@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trilith.search.config import SearchConfig
+from trilith.search.config import Root, SearchConfig
 from trilith.support.console import Progress, show, table_of
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ class SearchOptions:
     """Weight of the bonus for what has been tried little."""
     stages: Literal[1, 2] = SearchConfig.stages
     """2 chooses first the edge, then the action; 1 any action at once."""
-    root: Literal["bound", "halving", "first"] = SearchConfig.root
-    """How actions are chosen at the root: by the upper confidence bound, by sequential halving, or the first, in order of what is
-    expected of them, that does not turn out to end the episode for far less (one simulation or two; the budget is the most)."""
+    root: Root = SearchConfig.root
+    """rollout: lines of actions are simulated to their end, the best one is followed. Tree search, with actions at the root chosen by
+    sequential halving (halving) or by the upper confidence bound (bound). first: the first action, in order of what is expected of them,
+    that does not turn out to end the episode for far less (one simulation or two; the budget is the most)."""
 
     considered: int = SearchConfig.considered
     """Actions that halving begins with."""

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from trilith.search.config import SearchConfig
+from trilith.search.rollouts import MOST, search_rollouts
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, Prior, World, decide, plant, principal_line, search
 from trilith.world.episode import State
@@ -66,18 +67,23 @@ class SearchAgent:
         """The searched tree of each state."""
         roots = [self._taken_up(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # who plays several episodes asks for all of them at once, so the others have ended
-        new = iter(plant(self.agent, [state for state, root in zip(states, roots, strict=True) if root is None]))
+        rollouts = self.config.root == "rollout"
+        fresh = [state for state, root in zip(states, roots, strict=True) if root is None]
+        new = iter(plant(self.agent, fresh, MOST if rollouts else None))
         grown = [next(new) if root is None else root for root in roots]
-        search(self.agent, self.world, grown, rngs, self.config)
+        if rollouts:
+            search_rollouts(self.agent, self.world, grown, self.config.budget)
+        else:
+            search(self.agent, self.world, grown, rngs, self.config)
         return grown
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:
-        """The best k placements that were tried: each with its value, its visits, and how the search would go on after it."""
+        """The best k placements: each with its value, its visits, and how the search would go on after it; those that were tried first."""
         [root] = self.search([state], [rng])
-        best = sorted(root.children, key=lambda action: (-root.values[action], -root.counts[action]))[:k]
+        best = sorted(range(len(root.values)), key=lambda action: (action not in root.children, -root.values[action], -root.counts[action]))
         found = []
-        for action in best:
-            placement, child = self._placement(root, action), root.children[action][1]
+        for action in best[:k]:
+            placement, child = self._placement(root, action), root.children.get(action, (0.0, None))[1]
             if placement is not None and placement != INVALID_EDGE:
                 found.append((placement, float(root.values[action]), int(root.counts[action]) - 1, self.line(child) if child else ()))
         return found

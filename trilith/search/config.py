@@ -12,6 +12,9 @@ from trilith.support.config import check_least
 ONLINE = "online"
 """The world of actors that search in a model which is learned beside their agent: it belongs to its learner, and cannot be had by name."""
 
+Root = Literal["rollout", "halving", "bound", "first"]
+"""Ways to search."""
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -23,8 +26,9 @@ class SearchConfig:
     """Weight of the bonus for what has been tried little."""
     stages: Literal[1, 2] = 2
     """2: first the edge is chosen by its best action, then the action among those of the edge; 1: any action at once."""
-    root: Literal["bound", "halving", "first"] = "halving"
-    """How actions are chosen at the root: by the upper confidence bound; by sequential halving of the `considered` best; or the first,
+    root: Root = "rollout"
+    """How to search. rollout: lines of actions are simulated to their end, the best one is followed. Tree search, with actions at the
+    root chosen by sequential halving of the `considered` best (halving) or by the upper confidence bound (bound). first: the first action,
     in order of what is expected of them, that does not turn out to end the episode for far less, which takes one simulation or two."""
     considered: int = 8
     """Halving: actions that the first simulations are shared among."""

@@ -5,8 +5,9 @@ an action, `Values` what can be done and what to expect of it; nothing here know
 side by side, one simulation each a round, so that all actions of a round are made, and all new states valued, in one batch;
 a tree draws from its own generator and never notices the others.
 
-A simulation goes down by an upper confidence bound (at the root, by default, by sequential halving) until it makes an action
-for the first time, simulates it, and backs up the best value that is expected of the new state: no playout.
+A simulation goes down by an upper confidence bound (at the root also by sequential halving) until it makes an action for the first
+time, simulates it, and backs up the best value that is expected of the new state: no playout. What the default does in the same tree
+is in `rollouts.py`.
 """
 
 from __future__ import annotations
@@ -71,6 +72,18 @@ class Values(Protocol[S_in, A_out]):
         ...
 
 
+class Plan(NamedTuple):
+    """Actions to the end of an episode, simulated as they would be made."""
+
+    action: int
+    """The first of them."""
+    earned: float
+    """What they earn."""
+    discounted: float
+    """The same, discounted."""
+    steps: int
+
+
 class Node(Generic[S]):
     """A state in a tree, its actions as arrays: there are thousands, and most are never touched."""
 
@@ -89,6 +102,8 @@ class Node(Generic[S]):
         self.total = 0.0
         """Sum of the returns from here of all simulations that passed."""
         self.visits = 0
+        self.plans: dict[int, Plan] = {}
+        """By action: the best way from here to an end that begins with it, of those that rollouts have simulated."""
         self._edges = prior.edges
 
     # Most nodes are never gone through again, so what only a choice among their actions needs is made at the first of them.
@@ -97,6 +112,11 @@ class Node(Generic[S]):
     def counts(self) -> Floats:
         """(A,): 1 + how often each action was taken."""
         return np.ones(len(self.values))
+
+    @cached_property
+    def order(self) -> Ints:
+        """(A,): the actions by what is expected of them, highest first."""
+        return np.argsort(-self.values, kind="stable")
 
     @cached_property
     def first(self) -> Ints:
@@ -114,6 +134,11 @@ class Node(Generic[S]):
     def edge_counts(self) -> Floats:
         """(E,): sum of their counts."""
         return np.add.reduceat(self.counts, self.first[:-1])
+
+    @property
+    def plan(self) -> Plan | None:
+        """The best of `plans`."""
+        return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
 
     @property
     def value(self) -> float:
@@ -146,7 +171,7 @@ def search(
     halvings = [_Halving(root, rng, config) if config.root == "halving" else None for root, rng in zip(roots, rngs, strict=True)]
     for i in range(config.budget):
         paths = [_descend(root, rng, config, h.choose(i) if h else None) for root, rng, h in zip(roots, rngs, halvings, strict=True)]
-        _expand(valuer, world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
+        expand(valuer, world, [path for path in paths if path and path[-1][1] not in path[-1][0].children])
         for path in paths:
             _back_up(path, valuer.discount)
 
@@ -164,7 +189,7 @@ def _look_first(
         new = [(root, action) for root, action in choices if action not in root.children]
         if not new:
             return
-        _expand(valuer, world, [[each] for each in new])
+        expand(valuer, world, [[each] for each in new])
         for root, action in new:
             reward, child = root.children[action]
             root.visits += 1
@@ -173,15 +198,24 @@ def _look_first(
                 root.values[action] = reward
 
 
-def plant(valuer: Values[S, A], states: Sequence[S]) -> list[Node[S]]:
-    """A node for each state."""
-    return [Node(state, prior) for state, prior in zip(states, valuer.priors(states), strict=True)] if states else []
+def plant(valuer: Values[S, A], states: Sequence[S], most: int | None = None) -> list[Node[S]]:
+    """A node for each state, with at most so many actions, those of the highest values."""
+    return [Node(state, _highest(prior, most)) for state, prior in zip(states, valuer.priors(states), strict=True)] if states else []
+
+
+def _highest(prior: Prior, most: int | None) -> Prior:
+    if most is None or len(prior.values) <= most:
+        return prior
+    kept = np.sort(np.argsort(-prior.values, kind="stable")[:most])
+    return Prior(prior.values[kept], prior.edges[kept], prior.ids[kept])
 
 
 def decide(root: Node[S], rng: np.random.Generator, config: SearchConfig) -> int | None:
-    """The action of the highest value at a root, of several the most visited; None where nothing can be done."""
+    """That of the plan, if there is one; else that of the highest value, of several the most visited; None where nothing can be done."""
     if not len(root.values):
         return None
+    if root.plan:
+        return root.plan.action
     values = root.values
     if config.root == "halving" and min(config.budget, config.considered) > 1:  # what was left to the end, of which most is known
         values = np.where(root.counts == root.counts.max(), values, -np.inf)
@@ -211,14 +245,14 @@ def _choose(node: Node[S], rng: np.random.Generator, config: SearchConfig) -> in
     return int(first) + _pick(node.values[first:last] + width / np.sqrt(node.counts[first:last]), rng)
 
 
-def _expand(valuer: Values[S, A], world: World[S, A], paths: list[Path[S]]) -> None:
-    """Takes the last action of each path, for the first and only time, and adds the node it leads to."""
+def expand(valuer: Values[S, A], world: World[S, A], paths: list[Path[S]], most: int | None = None) -> None:
+    """Takes the last action of each path, for the first and only time, and adds the node it leads to, with at most so many actions."""
     if not paths:
         return
     leaves = [path[-1] for path in paths]
     actions = [valuer.placement(node.state, int(node.ids[action])) for node, action in leaves]
     outcomes = world.steps([node.state for node, _ in leaves], actions)
-    new = iter(plant(valuer, [state for state, _, ended in outcomes if ended < 1]))
+    new = iter(plant(valuer, [state for state, _, ended in outcomes if ended < 1], most))
     for (node, action), (_, reward, ended) in zip(leaves, outcomes, strict=True):
         child = next(new) if ended < 1 else None
         if child is not None:
@@ -287,12 +321,12 @@ def considered_visits(considered: int, budget: int) -> list[int]:
 
 
 def principal_line(root: Node[S]) -> list[int]:
-    """The actions that simulations took most often, from the root on; of several the one of the highest value."""
+    """The plan from the root on; without one, what simulations took most often, of several the one of the highest value."""
     line: list[int] = []
     node: Node[S] | None = root
     while node is not None and node.children:
         counts, values = node.counts, node.values
-        line.append(max(node.children, key=lambda action: (counts[action], values[action])))
+        line.append(node.plan.action if node.plan else max(node.children, key=lambda action: (counts[action], values[action])))
         node = node.children[line[-1]][1]
     return line
 

@@ -54,6 +54,9 @@ class DQNConfig:
     """Learner steps between copies to the target network, if `target_rate` is 0."""
     act_with_target: bool = True
     """Whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
+    huber: float = 1.0
+    """Errors of values beyond this count linearly, not squared. What a risk costs is learnt only from rare large errors, so a small one
+    makes values those of what usually happens: optimistic."""
     clip: float = 10.0
     """The norm that gradients are clipped to; 0: not clipped."""
     mirror: bool = True
@@ -118,7 +121,7 @@ class DQNConfig:
         for name in ("discount", "target_rate", "demonstration_share", "takeover"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
-        for name in ("ratio", "temperature", "replay_mb", "learning_rate"):
+        for name in ("ratio", "temperature", "replay_mb", "learning_rate", "huber"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} {getattr(self, name)}: must be above 0")
 
@@ -157,7 +160,7 @@ PAPER = DQNConfig(
 )
 """The paper's agent GN-DQN."""
 
-SAVE = replace(FAST, search=SearchConfig(budget=10), amortise=0.1, ratio=0.2)
+SAVE = replace(FAST, search=SearchConfig(budget=10, root="halving"), amortise=0.1, ratio=0.2)
 """`fast`, but actors search and the network learns what they find (Hamrick et al. 2020). Their steps take ten times as long, so
 there are fewer of them for each of the learner's."""
 

@@ -234,12 +234,12 @@ class DQNLearner:
         # Of most transitions the value of one action is all that is needed; of demonstrated and searched ones those of all are.
         weight = config.margin_weight * (max(1 - self.steps / config.margin_steps, 0.0) if config.margin_steps else 1.0)
         values = self._values(sample, mirror, config.batch if config.amortise else demos if weight else 0)
-        loss = F.huber_loss(values.taken, wanted)
+        loss = F.huber_loss(values.taken, wanted, delta=config.huber)
         if demos and weight:
             loss = loss + weight * large_margin_loss(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
         if not config.amortise:
             found = torch.from_numpy(sample.found[sample.tried[..., 0] >= 0]).to(self.device)
-            loss = loss + F.huber_loss(values.siblings, found, reduction="sum") / config.batch
+            loss = loss + F.huber_loss(values.siblings, found, reduction="sum", delta=config.huber) / config.batch
         if config.amortise:
             found = torch.from_numpy(sample.found).to(self.device)
             loss = loss + config.amortise * search_cross_entropy(values.every, values.tried, found, config.temperature).mean()

@@ -1,0 +1,201 @@
+"""Rollouts that are kept, on toys whose returns are known, and in the world with a prior that is a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from search_toys import Risk, Table, Toy, Trap, Word, starts
+
+from trilith.agents.chance import LegalAgent
+from trilith.evaluation.play import play
+from trilith.search.agent import SearchAgent
+from trilith.search.config import SearchConfig
+from trilith.search.rollouts import MOST, search_rollouts
+from trilith.search.simulator import Simulator
+from trilith.search.tree import Node, Prior, decide, depth, plant, principal_line, size
+from trilith.world.episode import State
+from trilith.world.scene import Placement
+
+CONFIG = SearchConfig(10, root="rollout")
+
+
+class Hidden(Risk):
+    """Action 0 earns 1 at once and no more, of 2 hardly anything is expected. What is behind it is 10, where that is not over at once."""
+
+    def __init__(self, risk: bool) -> None:
+        super().__init__(actions=3)
+        self.risk = risk
+
+    def priors(self, states: Sequence[Word]) -> list[Prior]:
+        return [Prior(np.array([1.0, 0.5, 0.1]) if not word else np.full(3, 0.1), np.arange(3), np.arange(10, 13)) for word in states]
+
+    def step(self, state: Word, action: int) -> tuple[Word, float, float]:
+        after, reward, ended = super().step(state, action)
+        return after, reward, ended if self.risk or len(after) == 2 else 0.0
+
+
+def rolled(world: Toy, budget: int) -> Node[Word]:
+    [root] = plant(world, [()])
+    search_rollouts(world, world, [root], budget)
+    return root
+
+
+def played(world: Toy, budget: int) -> tuple[float, int]:
+    """What an episode earns whose tree is kept from decision to decision, and the most simulations that a decision took."""
+    [root], total, most = plant(world, [()]), 0.0, 0
+    while True:
+        before = sum(world.made.values())
+        search_rollouts(world, world, [root], budget)
+        most = max(most, sum(world.made.values()) - before)
+        action = decide(root, np.random.default_rng(0), CONFIG)
+        assert action is not None
+        reward, child = root.children[action] if action in root.children else (world.step(root.state, action + 10)[1], None)
+        total += reward
+        if child is None:
+            return total, most
+        root = child
+
+
+def greedy(world: Toy, word: Word = ()) -> float:
+    after, reward, ended = world.step(word, int(world.priors([word])[0].values.argmax()) + 10)
+    return reward if ended else reward + greedy(world, after)
+
+
+def test_the_first_line_is_what_the_agent_does_without_search_and_its_return_is_exact() -> None:
+    for seed in range(20):
+        world = Toy(seed, length=4)
+        root = rolled(world, 4)
+        assert depth(root) == size(root) == 4
+        assert root.plan is not None
+        assert root.plan.steps == 4
+        assert root.plan.earned == pytest.approx(greedy(Toy(seed, length=4)))
+        rewards, node = [], root
+        for action in principal_line(root):
+            rewards.append(node.children[action][0])
+            node = node.children[action][1]  # type: ignore[assignment]
+        assert root.plan.earned == pytest.approx(sum(rewards))
+        assert root.plan.discounted == pytest.approx(sum(reward * 0.99**k for k, reward in enumerate(rewards)))
+
+
+@given(seed=st.integers(0, 10**6), budget=st.integers(4, 40))
+def test_nothing_worse_is_done_than_without_search(seed: int, budget: int) -> None:
+    """The budget reaches to the end at the first decision, and what is found later only adds to that."""
+    total, most = played(Toy(seed, length=4), budget)
+    assert total >= greedy(Toy(seed, length=4)) - 1e-9
+    assert most <= budget
+
+
+def test_searching_pays_and_more_of_it_pays_more() -> None:
+    earned = [np.mean([played(Toy(seed, length=4), budget)[0] for seed in range(60)]) for budget in (4, 12, 100)]
+    assert earned[0] + 0.2 < earned[1] < earned[2]
+
+
+def test_a_plan_is_left_only_for_a_better_one() -> None:
+    """The 10 are found once all that promises more has been tried."""
+    world = Hidden(risk=False)
+    chosen = [decide(rolled(world, budget), np.random.default_rng(0), CONFIG) for budget in range(1, 13)]
+    assert chosen[0] == 0
+    assert chosen[-1] == 2
+    assert chosen == sorted(chosen), "once it has the better plan it keeps to it"
+
+
+def test_a_line_is_not_gone_on_with_where_it_promises_far_less_than_the_plan() -> None:
+    class Poor(Trap):
+        """The first line earns 3. Action 1 looks as good, and turns out to be worth nothing as soon as it is made."""
+
+        def priors(self, states: Sequence[Word]) -> list[Prior]:
+            values = [np.array([3.0, 2.9, -9.0]) if word in ((), (0,)) else np.zeros(3) for word in states]
+            return [Prior(each, np.arange(3), np.arange(10, 13)) for each in values]
+
+        def step(self, state: Word, action: int) -> tuple[Word, float, bool]:
+            after = (*state, action - 10)
+            self.made[state, action] += 1
+            return after, 3.0 * (after == (0, 0)), len(after) == 2
+
+    world = Poor(actions=3)
+    root = rolled(world, 50)
+    assert root.plan is not None
+    assert root.plan.earned == 3
+    assert set(world.made) == {((), 10), ((0,), 10), ((0,), 11), ((), 11)}, "nothing more promises anything, so no more is simulated"
+
+
+def test_what_is_likely_over_ends_a_line() -> None:
+    world = Hidden(risk=True)
+    root = rolled(world, 60)
+    assert root.plans[2].steps == 1, "three chances in four that nothing comes after it"
+    assert root.plan == root.plans[0]
+
+
+@given(seed=st.integers(0, 10**6), budget=st.integers(1, 30))
+def test_side_by_side_equals_one_by_one_and_nothing_is_simulated_twice(seed: int, budget: int) -> None:
+    states: list[Word] = [(), (1,), (2, 3), ()]
+    together = plant(Toy(seed), states)
+    search_rollouts(Toy(seed), Toy(seed), together, budget)
+    for state, tree in zip(states, together, strict=True):
+        world = Toy(seed)
+        [alone] = plant(world, [state])
+        search_rollouts(world, world, [alone], budget)
+        assert alone.values.tolist() == tree.values.tolist()
+        assert alone.plans == tree.plans
+        assert max(world.made.values()) == 1
+
+
+def test_nodes_are_small() -> None:
+    [state] = starts(1)
+    agent = SearchAgent(Table(), CONFIG)
+    [root] = agent.search([state], [np.random.default_rng(0)])
+    [prior] = Table().priors([state])
+    assert len(prior.values) > 3 * MOST
+    assert sorted(root.ids.tolist()) == sorted(prior.ids[np.argsort(-prior.values, kind="stable")[:MOST]].tolist())
+
+
+class Counting(Simulator):
+    """Counts simulations."""
+
+    made = 0
+
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
+        type(self).made += len(states)
+        return super().steps(states, placements)
+
+
+def test_an_episode_earns_what_the_last_plan_said() -> None:
+    """Played in the world: what is simulated is what then happens, and the tree is kept from decision to decision."""
+    for k, first in enumerate(starts(4, "silhouette")):
+        agent, rng, now = SearchAgent(Table(), SearchConfig(40, root="rollout"), Counting()), np.random.default_rng(k), first
+        promised: list[float] = []
+        while now.ended is None:
+            [root] = agent.search([now], [rng])
+            assert root.plan is not None
+            promised.append(now.total + root.plan.earned)
+            action = decide(root, rng, agent.config)
+            assert action is not None
+            agent.keep(root, action, rng)
+            made = Counting.made
+            now = Simulator().steps([now], [agent.agent.placement(now, int(root.ids[action]))])[0][0]
+            assert Counting.made == made
+        assert promised == sorted(promised)
+        assert now.total == pytest.approx(promised[-1])
+
+
+@pytest.mark.parametrize("agent", [LegalAgent, Table])
+def test_episodes_side_by_side_equal_episodes_one_by_one(agent: type[LegalAgent]) -> None:
+    first = starts(3)
+    together = play(SearchAgent(agent(), CONFIG), first, [np.random.default_rng(k) for k in range(3)])
+    for k in range(3):
+        [alone] = play(SearchAgent(agent(), CONFIG), [first[k]], [np.random.default_rng(k)])
+        assert alone[0] == together[k][0]
+
+
+def test_ideas_are_the_tried_ones_first_and_as_many_as_were_asked_for() -> None:
+    [state] = starts(1)
+    ideas = SearchAgent(Table(), CONFIG).ideas(state, np.random.default_rng(0), 5)
+    assert len(ideas) == 5
+    visits = [each[2] for each in ideas]
+    assert visits == sorted(visits, reverse=True)
+    assert visits[0] >= 1
+    assert len({each[0] for each in ideas}) == 5

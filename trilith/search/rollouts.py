@@ -1,0 +1,99 @@
+"""Rollouts that are kept: lines of actions are simulated to their end, and the best one so far is followed until there is a better one.
+
+A tree search backs up what is expected of the states it gets to. Here a simulation goes on where the last one stopped, by the
+action of the highest value, until the episode is over: what such a line earns is known, not expected. The next line then leaves the
+tree where an action that was not tried yet promises most. The world is deterministic, so the best line is a plan that earns what it
+earned when it was simulated: once the line of the agent itself, as it acts without search, is simulated to its end, nothing worse is
+ever done (a fortified rollout: Bertsekas, Tsitsiklis and Wu 1997).
+
+The tree is kept from decision to decision, so that even a small budget soon looks ahead to the end of the episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from trilith.search.tree import A, Node, Path, Plan, S, Values, World, expand
+
+MOST = 64
+"""Actions of a state, those of the highest values, that may ever be tried: nodes are many here, and small this way."""
+DOUBT = 1.0
+"""What promises less than the plan by more than this is not tried, nor gone on with; values may be wrong by less."""
+
+
+def search_rollouts(valuer: Values[S, A], world: World[S, A], roots: Sequence[Node[S]], budget: int) -> None:
+    """Simulates up to `budget` actions below each root, one each a round."""
+    discount = valuer.discount
+    lines: list[Path[S]] = [[] for _ in roots]
+    for i in range(budget):
+        lines = [_longer(line, discount) or _new(root, discount, budget, budget - i) for root, line in zip(roots, lines, strict=True)]
+        grown = [line for line in lines if line]
+        if not grown:
+            return
+        expand(valuer, world, grown, MOST)
+        for line in grown:
+            _note(line, discount)
+
+
+def _longer(line: Path[S], discount: float) -> Path[S]:
+    """The line with the best action of the state it leads to; none if it is at its end, or promises too little by now."""
+    tip = _after(*line[-1]) if line else None
+    if tip is None or not len(tip.values):
+        return []
+    expected, plan = tip.best, line[0][0].plan
+    for node, action in reversed(line):
+        expected = node.children[action][0] + discount * expected
+    return [*line, (tip, _next(tip))] if plan is None or expected > plan.discounted - DOUBT else []
+
+
+def _new(root: Node[S], discount: float, budget: int, left: int) -> Path[S]:
+    """The way to the action that promises most of all that were not tried; none if all promise too little.
+
+    Only where a line about as long as the plan could be simulated to its end before its first new action has to be made: by what is
+    `left` of the budget, and those of the decisions until then.
+    """
+    plan = root.plan
+    most, steps = (plan.discounted - DOUBT, plan.steps) if plan else (-inf, 0)
+    chosen: Path[S] = []
+    ways: list[tuple[Path[S], Node[S], float, float]] = [([], root, 0.0, 1.0)]
+    while ways:
+        way, node, earned, weight = ways.pop()
+        if len(node.children) < len(node.values) and left + budget * len(way) >= steps - len(way):
+            action = _next(node)
+            if earned + weight * node.values[action] > most:
+                most, chosen = earned + weight * float(node.values[action]), [*way, (node, action)]
+        for action, (reward, _) in node.children.items():
+            child = _after(node, action)
+            if child is not None:
+                ways.append(([*way, (node, action)], child, earned + weight * reward, weight * discount))
+    return chosen
+
+
+def _next(node: Node[S]) -> int:
+    """The action of the highest value that was not tried: they are tried in this order."""
+    return int(node.order[len(node.children)])
+
+
+def _after(node: Node[S], action: int) -> Node[S] | None:
+    """The state after an action that was tried, None if the episode is over there, or likely is."""
+    child = node.children[action][1]
+    return child if child is not None and child.reached >= 0.5 else None
+
+
+def _note(line: Path[S], discount: float) -> None:
+    """Counts the last action of a line and, if it was the end, tells every node what the line earned from there on."""
+    node, action = line[-1]
+    node.visits += 1
+    node.counts[action] += 1
+    tip = _after(node, action)
+    if tip is not None and len(tip.values):
+        return
+    earned = discounted = 0.0
+    for k, (node, action) in enumerate(reversed(line)):
+        reward = node.children[action][0]
+        earned, discounted = reward + earned, reward + discount * discounted
+        known = node.plans.get(action)
+        if known is None or earned > known.earned:
+            node.plans[action] = Plan(action, earned, discounted, k + 1)
+            node.values[action] = discounted
