@@ -133,12 +133,14 @@ class Episode(NamedTuple):
 
 
 class Takeover(NamedTuple):
-    """How demonstrations correct a policy: it plays first and, if it does not complete a scene, is relieved somewhere on its way."""
+    """How demonstrations correct a policy: it plays first and, if that was not the best there is, is relieved somewhere on its way."""
 
     share: float = 0.0
     """Probability that it plays first."""
     budget: int = 0
-    """In half of these a search over its own values takes over instead of the planner, with so many simulations a decision; 0: never."""
+    """Simulations a decision of a search over its own values that may take over instead of the planner; 0: it never does."""
+    searched: float = 0.5
+    """Probability that it does."""
 
 
 class Learner(Protocol):

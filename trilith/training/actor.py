@@ -147,11 +147,11 @@ def _planned(
 ) -> Iterator[tuple[State, Sequence[Placement | None], float]]:
     """What to demonstrate: a state, the placements that are made from there, and what is to be earned more than by these.
 
-    From the beginning, the planner's; in scenes that the policy plays first and does not complete, from any of its steps on, those of
+    From the beginning, the planner's; in scenes that the policy plays first and could do better in, from any of its steps on, those of
     the planner or of a search over the policy's own values. States that only the policy gets into are where its choices count later,
     and a planner on its own never shows what to do there (Ross et al. 2011).
     """
-    agent, (share, budget), forfeit = policy.agent, request.takeover, request.forfeit
+    agent, (share, budget, by_search), forfeit = policy.agent, request.takeover, request.forfeit
     plan, searched = plan_for(starts[0].task), list[tuple[State, float]]()
     firsts = [k for k in range(len(starts)) if rng.random() < share]
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
@@ -160,10 +160,11 @@ def _planned(
         if k not in played:
             yield first, plan(first), -np.inf
             continue
-        if played[k].states[-1].ended == "complete":  # nothing to correct
+        end = played[k].states[-1]
+        if end.ended == "complete" and end.total >= end.rules.best(end.scene) - 1e-6:  # nothing to correct
             continue
-        on_its_way, earned = played[k].states[rng.integers(len(played[k].placements))], played[k].states[-1].total
-        if budget and rng.random() < 0.5:
+        on_its_way, earned = played[k].states[rng.integers(len(played[k].placements))], end.total
+        if budget and rng.random() < by_search:
             searched.append((on_its_way, earned))
         else:
             yield on_its_way, plan(on_its_way), earned

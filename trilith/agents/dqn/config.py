@@ -72,11 +72,12 @@ class DQNConfig:
     """Further such episodes for each learner step: a slow planner then keeps to the pace of the learner, as actors do. Actor
     processes that would have to wait for the learner make more of them instead, unless this is 0."""
     takeover: float = 0.75
-    """Probability that the agent plays first in a demonstration and, if it does not complete the scene, is relieved somewhere on its
+    """Probability that the agent plays first in a demonstration and, if that was not the best there is, is relieved somewhere on its
     way: what to do in states that only the agent gets into. Kept if it earns more than the agent did."""
     takeover_budget: int = 16
-    """In half of these not the planner takes over but a search over the agent's own values, with so many simulations a decision;
-    0: never."""
+    """Simulations a decision of a search over the agent's own values, which may take over instead of the planner; 0: it never does."""
+    takeover_searched: float = 0.5
+    """Probability that the search takes over: it knows less than the planner at first, and is several times as fast in some tasks."""
     siblings: int = 3
     """Actions that actors who do not search simulate beside the one they make, of the 16 of the highest values. What ends the
     episode, by touching an obstacle or by completing it, is worth its reward and no more, which is learnt."""
@@ -118,7 +119,7 @@ class DQNConfig:
         check_most(self, offsets=1000)
         if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
             raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")
-        for name in ("discount", "target_rate", "demonstration_share", "takeover"):
+        for name in ("discount", "target_rate", "demonstration_share", "takeover", "takeover_searched"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
         for name in ("ratio", "temperature", "replay_mb", "learning_rate", "huber"):

@@ -154,7 +154,8 @@ class DQNLearner:
 
     def takeover(self) -> Takeover:
         """As the config says, once something has been learnt."""
-        return Takeover(self.config.takeover, self.config.takeover_budget) if self.steps else Takeover()
+        config = self.config
+        return Takeover(config.takeover, config.takeover_budget, config.takeover_searched) if self.steps else Takeover()
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode, and what it says of how long episodes are."""
