@@ -1,6 +1,7 @@
 """Puts the best weights of a run into the package, with a card: recipe, cost, and the reward on test scenes, measured here.
 
     python benchmarks/ship.py runs/x --commit 1234abc --command "trilith train …" [--name fast] [--scenes 10000] [--searched first:8:1000]
+    python benchmarks/ship.py trilith/zoo/fast/connecting.safetensors      # only measures again what is shipped
 
 Rewards are on the hardest level and on all levels without search, on the hardest with the searches named, and on the levels beyond
 the curriculum without search and with 50 simulations. `python docs/cards.py` then writes docs/agents.md from the cards.
@@ -39,10 +40,10 @@ class Options:
     """What to ship."""
 
     run: Positional[Path]
-    """Folder of a finished run."""
-    commit: str
+    """Folder of a finished run, or weights that are shipped, to be measured again."""
+    commit: str | None = None
     """The commit that it was trained with."""
-    command: str
+    command: str | None = None
     """The command that trained it then."""
     scenes: int = 10_000
     """Test scenes without search, for the hardest level and for all levels each."""
@@ -63,7 +64,7 @@ BEYOND_BUDGET = 50
 def measured(options: Options, task: str, level: Level, root: Root, budget: int, scenes: int) -> dict[str, Any]:
     """What an evaluation gave, of which a card tells a part."""
     evaluation = Evaluation(str(options.run), task, level, scenes=scenes, search=SearchConfig(budget, root=root))
-    run = Run(evaluation, options.results / f"{options.run.name}-{task}-{level}-{scenes}-{root}{budget}.json")
+    run = Run(evaluation, options.results / f"{options.run.stem}-{task}-{level}-{scenes}-{root}{budget}.json")
     with Progress(f"{task}, {level}, budget {budget}", scenes, len(run.episodes())) as progress:
         for episodes in run.run(workers=2):
             progress.add(len(episodes), "")
@@ -90,25 +91,35 @@ def main() -> None:
     """Measures, then copies."""
     options = tyro.cli(Options, description=__doc__)
     weights = weights_file(options.run)
-    about, config = read_json(weights.with_suffix(".json")), read_json(options.run / "config.json")
+    about = read_json(weights.with_suffix(".json"))
     if weights.stat().st_size > LARGEST:
         raise SystemExit(f"{weights} has {weights.stat().st_size} bytes: at most {LARGEST} are shipped")
     task = about["task"]
-    log = [json.loads(line) for line in (options.run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    minutes = {"minutes": log[-1]["minutes"], "kept": about["valid"]["minutes"]}  # of training, and after which these weights were there
-    about["command"], about["commit"] = options.command, options.commit
-    about["cost"] = {name: round(value, 1) for name, value in minutes.items()} | {"processes": 1 + config["actors"]}
-    about["curve"] = [[round(line["minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"]
+    if options.run.is_dir():
+        about |= told_by_run(options)
     about["test"] = [measured(options, task, *each) for each in wanted(options, task)]
     out = ZOO / options.name / f"{task}.safetensors"
+    data = weights.read_bytes()
     with atomic_write(out) as aside:
-        aside.write_bytes(weights.read_bytes())
+        aside.write_bytes(data)
     write_json(out.with_suffix(".json"), about)
     for each in about["test"]:
         print(
             f"{task} {each['level']}, budget {each['budget']}: {each['reward']:.3f} ± {each['interval']:.3f}, {each['solved']:.1%} solved"
         )
     print(out)
+
+
+def told_by_run(options: Options) -> dict[str, Any]:
+    """What a card tells of a training: how it was made, what it cost, and its learning curve."""
+    if options.commit is None or options.command is None:
+        raise SystemExit("a run is shipped with --commit and --command: what it was trained with")
+    about, config = read_json(weights_file(options.run).with_suffix(".json")), read_json(options.run / "config.json")
+    log = [json.loads(line) for line in (options.run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    minutes = {"minutes": log[-1]["minutes"], "kept": about["valid"]["minutes"]}  # of training, and after which these weights were there
+    cost = {name: round(value, 1) for name, value in minutes.items()} | {"processes": 1 + config["actors"]}
+    curve = [[round(line["minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"]
+    return {"command": options.command, "commit": options.commit, "cost": cost, "curve": curve}
 
 
 if __name__ == "__main__":

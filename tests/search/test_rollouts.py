@@ -153,6 +153,14 @@ def test_nodes_are_small() -> None:
     assert sorted(root.ids.tolist()) == sorted(prior.ids[np.argsort(-prior.values, kind="stable")[:MOST]].tolist())
 
 
+def test_of_equal_values_any_may_be_tried() -> None:
+    [state] = starts(1)
+    [prior] = LegalAgent().priors([state])
+    [root] = plant(LegalAgent(), [state], MOST)
+    places = np.searchsorted(prior.ids, root.ids) / len(prior.ids)
+    assert (np.histogram(places, 4, (0, 1))[0] > 4).all(), "from all over"
+
+
 class Counting(Simulator):
     """Counts simulations."""
 

@@ -206,7 +206,9 @@ def plant(valuer: Values[S, A], states: Sequence[S], most: int | None = None) ->
 def _highest(prior: Prior, most: int | None) -> Prior:
     if most is None or len(prior.values) <= most:
         return prior
-    kept = np.sort(np.argsort(-prior.values, kind="stable")[:most])
+    # Of equal values, as in a raw search, those that are kept should not lie all together: ids are multiplied as in a hash table.
+    ties = (prior.ids * 2654435761 % 2**32) / 2**32
+    kept = np.sort(np.argpartition(1e-9 * ties - prior.values, most)[:most])
     return Prior(prior.values[kept], prior.edges[kept], prior.ids[kept])
 
 
