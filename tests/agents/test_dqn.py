@@ -103,6 +103,24 @@ def test_actions_that_were_only_simulated_are_learnt_where_they_end_an_episode(n
     assert values.tolist() == pytest.approx([0.5, -0.5, 1.0], abs=0.07)
 
 
+@pytest.mark.parametrize(("huber", "value"), [(10.0, -1.0), (1.0, -0.25)])
+def test_a_risk_costs_its_mean_unless_large_errors_count_linearly(huber: float, value: float) -> None:
+    """Once in five times the same action in the same state costs 5. Linearly counted, its pull is 1 against four times that of the rest."""
+    torch.set_num_threads(1)
+    net = replace(SMALL, recurrent=1)
+    rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.05, "decay_steps": 300}
+    config = DQNConfig(net=net, batch=64, huber=huber, siblings=0, demonstrations=0, mirror=False, **rates)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
+    for reward in (0.0, 0.0, 0.0, 0.0, -5.0):
+        learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [reward]))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        learner.step(rng)
+    found = float(learner.policy.net.q_at(learner.layout.unpack(records), torch.tensor([[0, SLOTS, 3, 0]])))
+    assert found == pytest.approx(value, abs=0.15)
+
+
 @pytest.mark.parametrize("returns", [True, False])
 def test_a_demonstrated_action_is_worth_what_its_episode_went_on_to_earn(returns: bool) -> None:
     """After one demonstration of two steps, with a network whose weights stay as they are: the targets, not what is learnt of them."""

@@ -146,7 +146,8 @@ def test_the_planner_takes_over_where_the_agent_failed() -> None:
     assert blocks() == [0] * 8
     assert max(blocks(1.0)) > 0
     assert 0 in blocks(1.0)  # an agent that has learnt nothing fails at its first step, too
-    assert 0 < len(blocks(1.0, 4)) < 8  # searches that earn no more are not shown
+    assert len(blocks(1.0, 4, 0.0)) == 8  # always the planner
+    assert 0 < len(blocks(1.0, 100, 1.0)) < 8  # searches that earn no more are not shown
 
 
 def test_a_validation_is_of_the_hardest_scenes_and_of_all_and_plays_as_an_evaluation_does() -> None:
