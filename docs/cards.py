@@ -54,13 +54,14 @@ benchmarks/ship.py` measured.
 
 Rewards are means over the first frozen test scenes of a level, with 95 % intervals. *Forfeited*: if touching an obstacle takes back all
 that an episode has earned, as the paper says; of agents that search it is not known, as they would then search otherwise. *Aimed at*:
-what we set out to reach. *Planner*: `trilith evaluate planner --scenes 500`. *Paper*: its best agent of that kind, without (GN-DQN) and
-with search (GN-DQN-MCTS, with budgets of its own); its agents had no demonstrations, and its world is another simulator.
+what we set out to reach; with search, at most 10 and at most 100 simulations. *Planner*: `trilith evaluate planner --scenes 500`.
+*Paper*: its best agent of that kind, without (GN-DQN) and with search (GN-DQN-MCTS, with budgets of its own); its agents had no
+demonstrations, and its world is another simulator.
 
-Connecting, Covering and Covering Hard were trained in today's world, with corrections, Connecting also told how many steps are left;
-Silhouette is still the agent of physics 1, from before glue was rigid, and its figures are of that world (the README has what it earns
-in today's). Where figures fall short of the aim, the runs were short: a quarter of an hour to an hour of one busy core, where three
-hours of two are meant. Minutes are of the clock, on a machine that had other work as well. Agents that see segmented images are on
+All four were trained in today's world, one seed each, in half an hour to two of one core that had other work as well, where three hours
+of two are meant; minutes are of the clock. Silhouette and Covering Hard are corrected by searches over their own values, most of the
+demonstrations of Covering and Connecting are the planner's. Where figures fall short of the aim, [the notebook](notebook.md) has what was
+tried. Agents that see segmented images are on
 [a page of their own](pixels.md)."""
 PLANNER = {"silhouette": 7.44, "connecting": 3.00, "covering": 7.93, "covering_hard": 5.17}
 """Hardest, first 500 test scenes."""

@@ -3,18 +3,18 @@
 A tree search backs up what is expected of the states it gets to. Here a simulation goes on where the last one stopped, by the
 action of the highest value, until the episode is over: what such a line earns is known, not expected. The next line then leaves the
 tree where an action that was not tried yet promises most. The world is deterministic, so the best line is a plan that earns what it
-earned when it was simulated: once the line of the agent itself, as it acts without search, is simulated to its end, nothing worse is
-ever done (a fortified rollout: Bertsekas, Tsitsiklis and Wu 1997).
+earned when it was simulated, and nothing is done that is known to be worse (a fortified rollout: Bertsekas, Tsitsiklis and Wu 1997).
+Only where a plan earns less than half of what a line promises that is still on its way, it is left for that.
 
 The tree is kept from decision to decision, so that even a small budget soon looks ahead to the end of the episode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
-from trilith.search.tree import A, Node, Path, Plan, S, Values, World, expand
+from trilith.search.tree import FAR_LESS, A, Node, Path, Plan, S, Values, World, expand
 
 MOST = 64
 """Actions of a state, those of the highest values, that may ever be tried: nodes are many here, and small this way."""
@@ -30,10 +30,12 @@ def search_rollouts(valuer: Values[S, A], world: World[S, A], roots: Sequence[No
         lines = [_longer(line, discount) or _new(root, discount, budget, budget - i) for root, line in zip(roots, lines, strict=True)]
         grown = [line for line in lines if line]
         if not grown:
-            return
+            break
         expand(valuer, world, grown, MOST)
         for line in grown:
             _note(line, discount)
+    for root in roots:
+        root.chosen = _decision(root, discount)
 
 
 def _longer(line: Path[S], discount: float) -> Path[S]:
@@ -56,18 +58,34 @@ def _new(root: Node[S], discount: float, budget: int, left: int) -> Path[S]:
     plan = root.plan
     most, steps = (plan.discounted - DOUBT, plan.steps) if plan else (-inf, 0)
     chosen: Path[S] = []
-    ways: list[tuple[Path[S], Node[S], float, float]] = [([], root, 0.0, 1.0)]
-    while ways:
-        way, node, earned, weight = ways.pop()
+    for way, node, earned, weight in _reached(root, discount):
         if len(node.children) < len(node.values) and left + budget * len(way) >= steps - len(way):
             action = _next(node)
             if earned + weight * node.values[action] > most:
                 most, chosen = earned + weight * float(node.values[action]), [*way, (node, action)]
+    return chosen
+
+
+def _decision(root: Node[S], discount: float) -> int | None:
+    """The first action of the plan; of the most promising line that is not at its end, if there is no plan, or one that earns far less."""
+    plan = root.plan
+    most, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
+    for way, node, earned, weight in _reached(root, discount):
+        if way and not node.children and len(node.values) and earned + weight * node.best > most:
+            most, chosen = earned + weight * node.best, way[0][1]
+    return chosen
+
+
+def _reached(root: Node[S], discount: float) -> Iterator[tuple[Path[S], Node[S], float, float]]:
+    """The states below a root in which an episode goes on: the way there, what it earns, discounted, and what a reward there counts for."""
+    ways: list[tuple[Path[S], Node[S], float, float]] = [([], root, 0.0, 1.0)]
+    while ways:
+        way, node, earned, weight = ways.pop()
+        yield way, node, earned, weight
         for action, (reward, _) in node.children.items():
             child = _after(node, action)
             if child is not None:
                 ways.append(([*way, (node, action)], child, earned + weight * reward, weight * discount))
-    return chosen
 
 
 def _next(node: Node[S]) -> int:

@@ -104,6 +104,8 @@ class Node(Generic[S]):
         self.visits = 0
         self.plans: dict[int, Plan] = {}
         """By action: the best way from here to an end that begins with it, of those that rollouts have simulated."""
+        self.chosen: int | None = None
+        """What rollouts decided on, if they have been made from here."""
         self._edges = prior.edges
 
     # Most nodes are never gone through again, so what only a choice among their actions needs is made at the first of them.
@@ -213,11 +215,11 @@ def _highest(prior: Prior, most: int | None) -> Prior:
 
 
 def decide(root: Node[S], rng: np.random.Generator, config: SearchConfig) -> int | None:
-    """That of the plan, if there is one; else that of the highest value, of several the most visited; None where nothing can be done."""
+    """What rollouts decided on; else the action of the highest value, of several the most visited; None where nothing can be done."""
     if not len(root.values):
         return None
-    if root.plan:
-        return root.plan.action
+    if root.chosen is not None:
+        return root.chosen
     values = root.values
     if config.root == "halving" and min(config.budget, config.considered) > 1:  # what was left to the end, of which most is known
         values = np.where(root.counts == root.counts.max(), values, -np.inf)
