@@ -222,7 +222,7 @@ def test_ideas_are_the_tried_ones_first_and_as_many_as_were_asked_for() -> None:
     [state] = starts(1)
     ideas = SearchAgent(Table(), CONFIG).ideas(state, np.random.default_rng(0), 5)
     assert len(ideas) == 5
-    visits = [each[2] for each in ideas]
-    assert visits == sorted(visits, reverse=True)
-    assert visits[0] >= 1
+    tried = [each[2] > 0 for each in ideas]
+    assert tried == sorted(tried, reverse=True)
+    assert tried[0]
     assert len({each[0] for each in ideas}) == 5

@@ -100,11 +100,11 @@ def _after(node: Node[S], action: int) -> Node[S] | None:
 
 
 def _note(line: Path[S], discount: float) -> None:
-    """Counts the last action of a line and, if it was the end, tells every node what the line earned from there on."""
-    node, action = line[-1]
-    node.visits += 1
-    node.counts[action] += 1
-    tip = _after(node, action)
+    """Counts a simulation in every node of a line and, if it was the end, tells them what the line earned from there on."""
+    for node, action in line:
+        node.visits += 1
+        node.counts[action] += 1
+    tip = _after(*line[-1])
     if tip is not None and len(tip.values):
         return
     earned = discounted = 0.0
