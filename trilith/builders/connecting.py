@@ -45,6 +45,9 @@ CLEAR = 0.12
 
 ATTEMPTS = 30
 """How many times the search begins anew."""
+MIDWAY = 4
+"""How many times from the midst of an episode, where what is left is often too little for all targets and every attempt would be made
+in vain. In 60 states that an agent failed from, 4 attempts gained 0.60, 30 gained 0.63 in five times the time."""
 MISSES = 6
 """How many chains may fail before it does."""
 NOISE = 4.0
@@ -88,7 +91,7 @@ def plan(state: State) -> list[Placement]:
     """Builds the cheapest chain to a target in the simulator, then the next; of one that fails, a part is taken back and another drawn."""
     best: list[Placement] = []
     most = state.total
-    for attempt in range(ATTEMPTS):
+    for attempt in range(MIDWAY if state.steps else ATTEMPTS):
         rng = np.random.default_rng(attempt)
         here, done, misses = state, list[Placement](), 0
         while not here.ended and misses < MISSES:
