@@ -104,7 +104,7 @@ def test_actions_that_were_only_simulated_are_learnt_where_they_end_an_episode(n
 
 
 def test_the_margin_does_not_hold_down_what_is_known_to_be_as_good() -> None:
-    """One action is shown, another one was simulated and earns the same: its value is learnt; a third, of which nothing is known, is below."""
+    """One action is shown, another one was simulated and earns the same, which is learnt; a third, of which nothing is known, is below."""
     torch.set_num_threads(1)
     rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1}
     config = DQNConfig(
