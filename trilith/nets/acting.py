@@ -17,7 +17,7 @@ from trilith.nets.acting_pixels import ActingPixels
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
-from trilith.nets.forecast import PLACE_FEATURES, forecast
+from trilith.nets.forecast import forecast, place_features
 from trilith.nets.loops import products
 from trilith.world.scene import Bools
 
@@ -78,7 +78,7 @@ class ActingAttention(ActingKinds):
             "fit": (net.decoder, 2),
         }
         if net.place:
-            own |= {"place": (net.place, PLACE_FEATURES), "weigh": (2 * net.place, net.decoder)}
+            own |= {"place": (net.place, place_features(net.stands)), "weigh": (2 * net.place, net.decoder)}
         if net.clock:
             own |= {"clock": (net.width, CLOCK_FEATURES)}
         return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh", "clock"))
@@ -107,7 +107,8 @@ class ActingAttention(ActingKinds):
         values = self._linear("out", hidden)
         if "place" not in self._linears:
             return values
-        places = self._linear("place", forecast(self.layout, scenes, scene, kind, ref).reshape(-1, PLACE_FEATURES), rectify=True)
+        features = self._shapes["place.weight"][1]
+        places = self._linear("place", forecast(self.layout, scenes, scene, kind, ref, features).reshape(-1, features), rectify=True)
         return values + products(places.reshape(len(hidden), self.layout.offsets, -1), self._linear("weigh", hidden))
 
 

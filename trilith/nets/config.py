@@ -32,6 +32,8 @@ class NetConfig:
     """Attention, also from pixels: units of the decoder's hidden layers."""
     place: int = 0
     """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
+    stands: bool = False
+    """Attention that is told of places: whether it is told, too, by how much what is there would still stand (ours)."""
     clock: bool = False
     """Attention: whether it is told how many steps are left (ours)."""
     recurrent: int = 3

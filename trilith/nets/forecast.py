@@ -12,6 +12,7 @@ from trilith.builders.options import LEVEL, SAFE
 from trilith.nets.batch import KIND_WIDTHS, Arrays, Layout
 from trilith.nets.batch import Floats32 as Array
 from trilith.nets.describe import SCALE
+from trilith.nets.standing import FIRM, Loads, lay, make_loads, margins, weigh
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
@@ -19,6 +20,8 @@ from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
 PLACE_FEATURES = 11
 """Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
 whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
+STANDING_FEATURES = 4
+"""Of a placement, besides: by how much all that it weighs on would stay in balance, and the same sharp around 0, without glue and with it."""
 _CLEAR = 0.3
 """Beyond this, how far an obstacle is says nothing more."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
@@ -28,12 +31,17 @@ _WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 _height_on = compiled(height_on)
 
 
-def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints) -> Array:
-    """(m, offsets, 11): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset."""
+def place_features(stands: bool) -> int:
+    """How many there are of a placement."""
+    return PLACE_FEATURES + STANDING_FEATURES * stands
+
+
+def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints, features: int = PLACE_FEATURES) -> Array:
+    """(m, offsets, features): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset."""
     grid = offset(np.arange(layout.offsets), layout.offsets, 2.0, 0.0).astype(np.float32)  # in units of the mean width of both
-    found = np.empty((len(scene), len(grid), PLACE_FEATURES), np.float32)
-    given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, np.diff(scenes.first), scene, kind, ref)
-    _forecast(*given, _WIDTHS, grid, found)
+    found = np.empty((len(scene), len(grid), features), np.float32)
+    given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, scenes.glue, np.diff(scenes.first), scene, kind, ref)
+    _forecast(*given, _WIDTHS, grid, make_loads(scenes.pose.shape[1]), found)
     return found
 
 
@@ -43,18 +51,21 @@ def _forecast(
     size: Array,
     role: Ints,
     sticky: Array,
+    glue: Array,
     count: Ints,
     scenes: Ints,
     kinds: Ints,
     refs: Ints,
     widths: Array,
     grid: Array,
+    loads: Loads,
     out: Array,
 ) -> None:
-    """Fills `out` (m, offsets, 11)."""
-    most = pose.shape[1]
-    west, east, low, top = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    last = -1
+    """Fills `out` (m, offsets, features)."""
+    sides = np.empty((4, pose.shape[1]))
+    west, east, low, top = sides
+    told, new = out.shape[2] > PLACE_FEATURES, len(loads.group) - 1
+    last, contacts = -1, 0
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
         if b != last:
@@ -64,6 +75,8 @@ def _forecast(
                 across, up = (size[b, i, 0] * c + size[b, i, 1] * s) / 2, (size[b, i, 0] * s + size[b, i, 1] * c) / 2
                 west[i], east[i] = pose[b, i, 0] - across, pose[b, i, 0] + across
                 low[i], top[i] = pose[b, i, 1] - up, pose[b, i, 1] + up
+            if told:
+                contacts = weigh(loads, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
         r, width = refs[m], widths[kinds[m]]
         is_target = 1 if role[b, r] == _TARGET else 0
         bottom = _height_on(is_target, pose[b, r, 1], size[b, r, 1]) - _HALF
@@ -75,7 +88,8 @@ def _forecast(
                 if role[b, i] != _TARGET and west[i] < end and begin < east[i] and top[i] <= bottom + LEVEL / 4:
                     ground = max(ground, top[i])
             left, right, held, stone, clear, near = np.inf, -np.inf, 0.0, 0.0, _CLEAR, 0.0
-            rest = ground + _HALF
+            rest, laid = ground + _HALF, contacts
+            loads.rests[new, 0], loads.rests[new, 1] = np.inf, -np.inf
             for i in range(n):
                 if role[b, i] == _TARGET:
                     near = max(near, np.exp(-4 * (abs(x - pose[b, i, 0]) + abs(rest - pose[b, i, 1]))))
@@ -84,6 +98,8 @@ def _forecast(
                 if gap < 0 and top[i] <= bottom + LEVEL / 4 and top[i] >= ground - LEVEL:
                     left, right = min(left, max(west[i], begin)), max(right, min(east[i], end))
                     held = max(held, sticky[b, i])
+                    if told:
+                        laid = lay(loads, laid, new, loads.group[i], max(west[i], begin), min(east[i], end))
                     if role[b, i] == _OBSTACLE:
                         stone = 1.0
                 if role[b, i] == _OBSTACLE and top[i] > ground - SAFE and low[i] < bottom + BLOCK_HEIGHT + SAFE:
@@ -94,3 +110,7 @@ def _forecast(
             place[3], place[4] = balance, np.tanh(8 * balance)
             place[5], place[6], place[7] = held, 1.0 if clear >= SAFE else 0.0, 1.0 if ground <= 0 else 0.0
             place[8], place[9], place[10] = stone, clear / _CLEAR, near
+            if told:
+                loose, glued = margins(loads, contacts, laid, width * BLOCK_HEIGHT, x) if laid > contacts else (FIRM, FIRM)
+                loose = glued if held else loose
+                place[11], place[12], place[13], place[14] = loose, np.tanh(8 * loose), glued, np.tanh(8 * glued)

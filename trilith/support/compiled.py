@@ -25,6 +25,7 @@ _OTHERS = (
     "nets/forecast.py",
     "nets/loops.py",
     "nets/moments.py",
+    "nets/standing.py",
     "nets/windows.py",
     "agents/model/facts.py",
     "evaluation/model.py",
