@@ -142,8 +142,8 @@ class AttentionNet(KindQNet):
         if self.place is None or self.weigh is None:
             return values
         # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
-        which = (each.cpu().numpy() for each in (scene, kind, ref))
-        found = forecast(self.layout, batch.arrays, *which, self.place.in_features)
+        given = batch.arrays, scene.cpu().numpy(), kind.cpu().numpy(), ref.cpu().numpy()
+        found = forecast(self.layout, *given, self.place.in_features)
         places = F.relu(self.place(_sent(batch, found)))
         weights = self.weigh(hidden).view(len(hidden), 2, -1)
         return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)

@@ -21,7 +21,7 @@ PLACE_FEATURES = 11
 """Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
 whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
 STANDING_FEATURES = 4
-"""Of a placement, besides: by how much all that it weighs on would stay in balance, and the same sharp around 0, without glue and with it."""
+"""Of a placement, besides: by how much all it weighs on would stay in balance, and the same sharp around 0, without and with glue."""
 _CLEAR = 0.3
 """Beyond this, how far an obstacle is says nothing more."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)

@@ -56,7 +56,7 @@ def weigh(loads: Loads, n: int, x: Array, size: Array, role: Ints, sticky: Array
     `sides` (4, R) are left, right, bottom and top of the objects.
     """
     group, load, rests, order = loads.group, loads.load, loads.rests, loads.order
-    west, east, low, top = sides
+    west, east, _, top = sides
     for i in range(n):
         group[i] = i
     for over in range(n):
@@ -85,7 +85,7 @@ def weigh(loads: Loads, n: int, x: Array, size: Array, role: Ints, sticky: Array
         high[floor] = -np.inf  # what holds to it never topples
     group[-1] = floor
     for k in range(n):
-        g = high.argmax()
+        g = int(high.argmax())
         if high[g] == -np.inf:
             break
         high[g], order[k] = -np.inf, g
