@@ -103,27 +103,6 @@ def test_actions_that_were_only_simulated_are_learnt_where_they_end_an_episode(n
     assert values.tolist() == pytest.approx([0.5, -0.5, 1.0], abs=0.07)
 
 
-def test_the_margin_does_not_hold_down_what_is_known_to_be_as_good() -> None:
-    """One action is shown, another one was simulated and earns the same, which is learnt; a third, of which nothing is known, is below."""
-    torch.set_num_threads(1)
-    rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1}
-    config = DQNConfig(
-        net=replace(SMALL, recurrent=1), batch=16, demonstration_share=1.0, margin=0.5, alternatives=2, mirror=False, **rates
-    )
-    learner = DQNLearner(config, "covering_hard", seed=0)
-    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
-    shown, known, unknown = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS, 5, 0]
-    found = np.array([[known, [-1] * 4]]), np.array([[1.0, 0.0]])
-    learner.add(episode(learner, records, [shown], [1.0], search=found, demonstrated=True))
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        learner.step(rng)
-    actions = torch.tensor([shown, known, unknown])
-    values = learner.policy.net.q_at(learner.layout.unpack(records), actions, torch.zeros(3, dtype=torch.int64)).tolist()
-    assert values[:2] == pytest.approx([1.0, 1.0], abs=0.07)
-    assert values[2] < 0.6
-
-
 @pytest.mark.parametrize(("huber", "value"), [(10.0, -1.0), (1.0, -0.25)])
 def test_a_risk_costs_its_mean_unless_large_errors_count_linearly(huber: float, value: float) -> None:
     """Once in five times the same action in the same state costs 5. Linearly counted, its pull is 1 against four times that of the rest."""
@@ -172,8 +151,7 @@ def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirr
     unless the margin is given up in time."""
     torch.set_num_threads(1)
     net = replace(SMALL, network=network, recurrent=1)
-    rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1}
-    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, siblings=0, alternatives=0, **rates)
+    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1, siblings=0)
     shown = replace(base, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
     amortised = replace(base, amortise=5.0, search=SearchConfig(3))
     forgotten = replace(shown, margin_steps=60)

@@ -150,23 +150,6 @@ def test_the_planner_takes_over_where_the_agent_failed() -> None:
     assert 0 < len(blocks(1.0, 100, 1.0)) < 8  # searches that earn no more are not shown
 
 
-def test_a_search_that_takes_over_also_shows_what_came_of_the_rest_it_tried() -> None:
-    acting = policy(replace(ONLINE, stop=False, alternatives=6), task="silhouette")
-    request = DemonstrateRequest((0, 1), 12, (0.0, 0.0, 0.0, 1.0, *[0.0] * 4), False, Takeover(1.0, 60, 1.0))
-    ends = others = 0
-    for episode in collect(acting, "silhouette", request).episodes:
-        assert episode.trajectory is not None
-        for state, one in zip(episode.trajectory.states[:-1], episode.steps, strict=True):
-            tried = one["tried"][one["tried"][:, 0] >= 0]
-            assert not (tried == one["action"]).all(axis=1).any(), "what was shown is not among the rest"
-            for action, found in zip(tried.tolist(), one["found"].tolist(), strict=False):
-                after = step(state, acting.layout.decode(state.scene, action))
-                if after.state.ended:
-                    assert found == pytest.approx(after.reward)
-                ends, others = ends + bool(after.state.ended), others + (not after.state.ended)
-    assert min(ends, others) > 10
-
-
 def test_a_validation_is_of_the_hardest_scenes_and_of_all_and_plays_as_an_evaluation_does() -> None:
     acting = policy()
     result = collect(acting, "covering_hard", ValidateRequest(0, 6, False))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import Algorithm, Decision, Episode, Outcomes, Recipe, Takeover, Weights
+from trilith.agents.base import Algorithm, Decision, Episode, Recipe, Takeover, Weights
 from trilith.agents.replay import Replay
 from trilith.world.actions import ContinuousAbsolute
 from trilith.world.episode import State
@@ -80,7 +80,7 @@ class ToyPolicy:
             found.append(self._decision(state, actions[best], seen[best]))
         return found
 
-    def encode(self, state: State, placement: Placement, others: Outcomes = ()) -> Decision:
+    def encode(self, state: State, placement: Placement) -> Decision:
         raise NotImplementedError("the toy asks for no demonstrations")
 
     def _decision(self, state: State, action: NDArray[Any], seen: NDArray[Any]) -> Decision:

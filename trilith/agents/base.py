@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
 
 Weights = dict[str, NDArray[Any]]
 """Parameters by their names."""
-Outcomes = Sequence[tuple["Placement", float]]
-"""Placements that were simulated, and what each went on to earn, discounted."""
 WORLD = "world."
 """What the names of parameters of a learned model of the world begin with, among those of a policy whose actors search in it. How an
 agent searches is not part of it, so its card does without them; a run keeps them as a model (`LearnsModel`)."""
@@ -88,8 +86,8 @@ class Policy(Protocol):
         """A decision in each state, exploring as the learner said."""
         ...
 
-    def encode(self, state: State, placement: Placement, others: Outcomes = ()) -> Decision:
-        """The decision that comes nearest to a placement somebody else made, who knows what comes of some others, too."""
+    def encode(self, state: State, placement: Placement) -> Decision:
+        """The decision that comes nearest to a placement somebody else made."""
         ...
 
 

@@ -6,23 +6,22 @@ at any time, and a run with no actor processes is the same run whenever it is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.agents.base import Decision, Episode, Outcomes, Policy, Takeover
+from trilith.agents.base import Decision, Episode, Policy, Takeover
 from trilith.builders.registry import plan_for
 from trilith.evaluation.frozen import frozen
 from trilith.evaluation.play import play, trajectories
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
-from trilith.search.tree import Node
 from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, Step, start, step
-from trilith.world.scene import INVALID_EDGE, Placement
+from trilith.world.scene import Placement
 from trilith.world.tasks import get_task
 from trilith.world.trajectory import Trajectory
 
@@ -96,7 +95,7 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
     if isinstance(request, AssessRequest):
         return Result(request, [], {}, tuple(_assess(policy, starts, request)))
     if isinstance(request, DemonstrateRequest):
-        episodes = [_demonstrate(policy, each, request.forfeit) for each in _planned(policy, starts, request, rng)]
+        episodes = [_demonstrate(policy, *each, request.forfeit) for each in _planned(policy, starts, request, rng)]
     else:
         episodes = _play(policy, starts, request)
     return Result(request, [episode for episode in episodes if len(episode.steps)], {})
@@ -143,35 +142,10 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> list
     return [_episode(policy, first, steps, request.exploration, False) for first, steps in zip(starts, kept, strict=True)]
 
 
-class _Shown(NamedTuple):
-    """What to demonstrate."""
-
-    first: State
-    placements: Sequence[Placement | None]
-    """From there on."""
-    least: float = -np.inf
-    """What is to be earned more than."""
-    known: Mapping[State, Outcomes] = {}
-    """By state: what else was simulated there to the end of the episode."""
-
-
-class _Noting(SearchAgent):
-    """Searches, and notes of each state it decides in what comes of all that was simulated to the end."""
-
-    def __init__(self, agent: Valuer, config: SearchConfig, world: Simulator) -> None:
-        super().__init__(agent, config, world)
-        self.known: dict[State, Outcomes] = {}
-
-    def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        roots = super().search(states, rngs)
-        for root in roots:
-            ends = ((self._placement(root, action), plan.discounted) for action, plan in root.plans.items())
-            self.known[root.state] = [(at, earned) for at, earned in ends if at is not None and at != INVALID_EDGE]
-        return roots
-
-
-def _planned(policy: Policy, starts: Sequence[State], request: DemonstrateRequest, rng: np.random.Generator) -> Iterator[_Shown]:
-    """What to demonstrate.
+def _planned(
+    policy: Policy, starts: Sequence[State], request: DemonstrateRequest, rng: np.random.Generator
+) -> Iterator[tuple[State, Sequence[Placement | None], float]]:
+    """What to demonstrate: a state, the placements that are made from there, and what is to be earned more than by these.
 
     From the beginning, the planner's; in scenes that the policy plays first and could do better in, from any of its steps on, those of
     the planner or of a search over the policy's own values. States that only the policy gets into are where its choices count later,
@@ -184,7 +158,7 @@ def _planned(policy: Policy, starts: Sequence[State], request: DemonstrateReques
     played = dict(zip(firsts, trajectories(agent, [starts[k] for k in firsts], [rngs[k] for k in firsts], forfeit), strict=True))
     for k, first in enumerate(starts):
         if k not in played:
-            yield _Shown(first, plan(first))
+            yield first, plan(first), -np.inf
             continue
         end = played[k].states[-1]
         if end.ended == "complete" and end.total >= end.rules.best(end.scene) - 1e-6:  # nothing to correct
@@ -193,32 +167,32 @@ def _planned(policy: Policy, starts: Sequence[State], request: DemonstrateReques
         if budget and rng.random() < by_search:
             searched.append((on_its_way, earned))
         else:
-            yield _Shown(on_its_way, plan(on_its_way), earned)
+            yield on_its_way, plan(on_its_way), earned
     if searched and isinstance(agent, Valuer):
-        searcher = _Noting(agent, SearchConfig(budget), Simulator(forfeit))
+        searcher = SearchAgent(agent, SearchConfig(budget), Simulator(forfeit))
         better = play(searcher, [first for first, _ in searched], rngs[: len(searched)], forfeit)
         for (first, earned), (recording, _) in zip(searched, better, strict=True):
-            yield _Shown(first, recording.placements, earned, searcher.known)
+            yield first, recording.placements, earned
 
 
-def _demonstrate(policy: Policy, shown: _Shown, forfeit: bool) -> Episode:
+def _demonstrate(policy: Policy, first: State, placements: Sequence[Placement | None], least: float, forfeit: bool) -> Episode:
     """The episode of some placements, as the nearest actions of the policy.
 
-    Empty if there are none, if they earn too little, or if the actions are not near enough and what is built breaks: the
+    Empty if there are none, if they earn no more than `least`, or if the actions are not near enough and what is built breaks: the
     planner's own grid is the default one.
     """
-    state, kept = shown.first, []
-    for placement in shown.placements:
+    state, kept = first, []
+    for placement in placements:
         if placement is None:  # whoever built it stopped
             break
-        decision = policy.encode(state, placement, shown.known.get(state, ()))
+        decision = policy.encode(state, placement)
         after = step(state, decision.placement, forfeit)
         kept.append((decision, after))
         state = after.state
         if state.ended:
             break
-    good = state.ended in (None, "complete", "max_steps") and state.total > shown.least
-    return _episode(policy, shown.first, kept if good else [], None, True)
+    good = state.ended in (None, "complete", "max_steps") and state.total > least
+    return _episode(policy, first, kept if good else [], None, True)
 
 
 def _episode(policy: Policy, first: State, kept: list[tuple[Decision, Step]], exploration: Any, demonstrated: bool) -> Episode:

@@ -81,9 +81,6 @@ class DQNConfig:
     siblings: int = 3
     """Actions that actors who do not search simulate beside the one they make, of the 16 of the highest values. What ends the
     episode, by touching an obstacle or by completing it, is worth its reward and no more, which is learnt."""
-    alternatives: int = 8
-    """Actions of a state in which the search took over that it simulated to the end of the episode, beside the one it made: what they
-    went on to earn is learnt, too, and the margin does not hold them down."""
     demonstration_share: float = 0.35
     """Share of demonstrations in a batch."""
     demonstration_returns: bool = True
@@ -117,17 +114,7 @@ class DQNConfig:
             raise ValueError("the world online is learned for a search: choose a budget, such as --budget 5, or leave out --world")
 
     def __post_init__(self) -> None:
-        check_least(
-            self,
-            batch=1,
-            n_step=1,
-            target_period=1,
-            min_replay=0,
-            first_demonstrations=0,
-            demonstrations=0,
-            takeover_budget=0,
-            alternatives=0,
-        )
+        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, first_demonstrations=0, demonstrations=0, takeover_budget=0)
         check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, margin_steps=0, siblings=0, amortise=0)
         check_most(self, offsets=1000)
         if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
@@ -164,7 +151,6 @@ PAPER = DQNConfig(
     takeover=0.0,
     takeover_budget=0,
     siblings=0,
-    alternatives=0,
     double=True,
     target_rate=0.005,
     act_with_target=True,
@@ -176,7 +162,7 @@ PAPER = DQNConfig(
 )
 """The paper's agent GN-DQN."""
 
-SAVE = replace(FAST, search=SearchConfig(budget=10, root="halving"), amortise=0.1, alternatives=0, ratio=0.2)
+SAVE = replace(FAST, search=SearchConfig(budget=10, root="halving"), amortise=0.1, ratio=0.2)
 """`fast`, but actors search and the network learns what they find (Hamrick et al. 2020). Their steps take ten times as long, so
 there are fewer of them for each of the learner's."""
 
@@ -198,7 +184,6 @@ FAST_PIXELS = replace(
     demonstrations=0.1,
     takeover=0.75,
     takeover_searched=0.5,
-    alternatives=0,
     demonstration_share=0.5,
 )
 """`fast`, but all it sees of an object is its segmented image: attention, demonstrations, the mask of legal actions and how it learns

@@ -40,7 +40,7 @@ class Valued(NamedTuple):
     done: Tensor
     """(W,): which of these was done."""
     tried: Tensor
-    """(W, K): which of these were simulated besides; -1 for none."""
+    """(W, K): which of these a search tried; -1 for none."""
 
 
 class Sample(NamedTuple):
@@ -237,8 +237,7 @@ class DQNLearner:
         values = self._values(sample, mirror, config.batch if config.amortise else demos if weight else 0)
         loss = F.huber_loss(values.taken, wanted, delta=config.huber)
         if demos and weight:
-            rivals = values.every[:demos] if config.amortise else without(values.every[:demos], values.tried[:demos])
-            loss = loss + weight * large_margin_loss(rivals, values.done[:demos], config.margin).sum() / config.batch
+            loss = loss + weight * large_margin_loss(values.every[:demos], values.done[:demos], config.margin).sum() / config.batch
         if not config.amortise:
             found = torch.from_numpy(sample.found[sample.tried[..., 0] >= 0]).to(self.device)
             loss = loss + F.huber_loss(values.siblings, found, reduction="sum", delta=config.huber) / config.batch
@@ -269,7 +268,8 @@ class DQNLearner:
         taken, beside = both.split(sizes)
         head = batch[:whole]
         every = every.masked_fill(~self.net.mask(head), -torch.inf).flatten(1)
-        columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(sample.tried.shape[1])]
+        searched = sample.tried.shape[1] if self.config.amortise else 0
+        columns = [self._mirrored(sample.tried[:whole, k], mirror[:whole]) for k in range(searched)]
         places = [self.net.flat(head, column).masked_fill(column[:, 0] < 0, -1) for column in columns]
         tried = torch.stack(places, dim=1) if places else actions.new_zeros(whole, 0)
         return Valued(taken, beside, every, self.net.flat(head, actions[:whole]), tried)
@@ -318,12 +318,6 @@ def large_margin_loss(values: Tensor, shown: Tensor, margin: float) -> Tensor:
     """
     own = values.gather(1, shown[:, None])
     return (values + margin).scatter(1, shown[:, None], own).max(dim=1).values - own[:, 0]
-
-
-def without(values: Tensor, tried: Tensor) -> Tensor:
-    """`values` (B, A), -inf for the actions of `tried` (B, K), of which -1 is none."""
-    known = torch.zeros_like(values).scatter_add(1, tried.clamp(min=0), (tried >= 0).to(values.dtype))
-    return values.masked_fill(known > 0, -torch.inf)
 
 
 def search_cross_entropy(values: Tensor, tried: Tensor, found: Tensor, temperature: float) -> Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import WORLD, Decision, Outcomes, View, Weights
+from trilith.agents.base import WORLD, Decision, View, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.worlds import make_world
 from trilith.nets.acting import ACTING, Valuing
@@ -170,7 +170,7 @@ class DQNPolicy:
         self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
         self.layout = self.net.layout
         self.forfeit = forfeit
-        self.tried = config.search.budget if config.amortise else max(config.siblings, config.alternatives)
+        self.tried = config.search.budget if config.amortise else config.siblings
         """Actions that were only simulated, by a search or beside the one that was made, that are kept of a step."""
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, forfeit) if model is None else model
@@ -226,15 +226,10 @@ class DQNPolicy:
                 found = [self._siblings(*each) for each in zip(states, records, values, rngs, strict=True)]
         return [self._decision(*each) for each in zip(states, records, actions, found, strict=True)]
 
-    def encode(self, state: State, placement: Placement, others: Outcomes = ()) -> Decision:
-        """The action of the layout that comes nearest to a placement, beside those nearest to up to `alternatives` others."""
+    def encode(self, state: State, placement: Placement) -> Decision:
+        """The action of the layout that comes nearest to a placement."""
         [record] = observe(self.layout, [state])
-        made = self.layout.encode(state.scene, placement)
-        known = {self.layout.encode(state.scene, other): value for other, value in others}
-        known.pop(made, None)
-        rows, values = list(known)[: self.config.alternatives], list(known.values())[: self.config.alternatives]
-        tried = Tried(np.array(rows, np.int32).reshape(-1, 4), np.array(values, np.float32))
-        return self._decision(state, record, np.array(made), tried)
+        return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)), None)
 
     def _decision(self, state: State, record: np.void, action: Ints | None, tried: Tried | None) -> Decision:
         if action is None:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.agents.base import Decision, Outcomes, Weights
+from trilith.agents.base import Decision, Weights
 from trilith.agents.chance import LegalAgent
 from trilith.agents.parameters import load_parameters, parameters_of
 from trilith.agents.rs0.config import RS0Config
@@ -126,8 +126,8 @@ class RS0Policy:
                 actions[i], density[i] = self.codec.encode(states[i].scene, placement), np.inf
         return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
 
-    def encode(self, state: State, placement: Placement, others: Outcomes = ()) -> Decision:
-        """The action that comes nearest to a placement; what came of others is not learnt from."""
+    def encode(self, state: State, placement: Placement) -> Decision:
+        """The action that comes nearest to a placement."""
         [record] = self.net.layout.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
