@@ -5,6 +5,7 @@ import pytest
 from nets.scenes import states
 
 from trilith.agents.dqn.policy import observe
+from trilith.builders.connecting import GRIP, cheapest
 from trilith.builders.options import options
 from trilith.builders.statics import stands
 from trilith.nets.attention import AttentionNet
@@ -59,9 +60,31 @@ def test_in_the_mirrored_scene_places_are_mirrored(task: str) -> None:
     swapped = np.ones(len(records), dtype=bool)
     plain, mirrored = layout.arrays(records), layout.arrays(records, swapped)
     which = np.nonzero(plain.present[:, None].repeat(3, axis=1))
-    found, other = forecast(layout, plain, *which, 15), forecast(layout, mirrored, *which, 15)[:, ::-1]
+    found, other = forecast(layout, plain, *which, 18), forecast(layout, mirrored, *which, 18)[:, ::-1]
     other[..., 0] *= -1
     np.testing.assert_allclose(found, other, atol=2e-3)
+
+
+def test_ways_are_as_long_as_those_that_the_planner_finds() -> None:
+    layout = Layout.of(get_task("connecting"), DiscreteRelative(), True)
+    found_states = states("connecting", 48)
+    arrays = layout.arrays(observe(layout, found_states))
+    same, lengths = [], set()
+    for i, scene in enumerate(state.scene for state in found_states):
+        known = options(scene)
+        kind, ref = KIND_OF_SLOT[known.slot], np.searchsorted(reference_rows(scene), known.ref)
+        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref, 18)[np.arange(len(known)), known.offset]
+        for seed in range(6):
+            chain = cheapest(known, np.random.default_rng(seed))
+            if chain is not None:
+                reaches, leads, needed = found[chain.root, 15:]
+                assert reaches == (needed == 1)
+                same.append(bool(leads) and round(1 / needed - 1) == len(chain.rest))
+                lengths.add(len(chain.rest))
+            else:
+                assert not found[known.safe & (known.right - known.left >= GRIP), 15].any(), "no chain, and yet a target is reached"
+    assert lengths >= {0, 1, 2, 3, 4}
+    assert np.mean(same) > 0.95
 
 
 def test_a_network_that_is_told_of_places_along_two_axes_is_refused() -> None:

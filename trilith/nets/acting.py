@@ -78,7 +78,7 @@ class ActingAttention(ActingKinds):
             "fit": (net.decoder, 2),
         }
         if net.place:
-            own |= {"place": (net.place, place_features(net.stands)), "weigh": (2 * net.place, net.decoder)}
+            own |= {"place": (net.place, place_features(net.stands, net.ways)), "weigh": (2 * net.place, net.decoder)}
         if net.clock:
             own |= {"clock": (net.width, CLOCK_FEATURES)}
         return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh", "clock"))

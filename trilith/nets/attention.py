@@ -97,6 +97,7 @@ class AttentionNet(KindQNet):
         place: int = 0,
         clock: bool = False,
         stands: bool = False,
+        ways: bool = False,
     ) -> None:
         super().__init__(layout, mask)
         check_attention(layout, mask, place)
@@ -113,7 +114,7 @@ class AttentionNet(KindQNet):
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
-        self.place = nn.Linear(place_features(stands), place) if place else None
+        self.place = nn.Linear(place_features(stands, ways), place) if place else None
         self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
         self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if clock else None
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)

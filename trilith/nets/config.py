@@ -34,6 +34,8 @@ class NetConfig:
     """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
     stands: bool = False
     """Attention that is told of places: whether it is told, too, by how much what is there would still stand (ours)."""
+    ways: bool = False
+    """And whether it is told, too, how many blocks it takes from there to a target past the obstacles (ours)."""
     clock: bool = False
     """Attention: whether it is told how many steps are left (ours)."""
     recurrent: int = 3

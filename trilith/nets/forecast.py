@@ -13,6 +13,7 @@ from trilith.nets.batch import KIND_WIDTHS, Arrays, Layout
 from trilith.nets.batch import Floats32 as Array
 from trilith.nets.describe import SCALE
 from trilith.nets.standing import FIRM, Loads, lay, make_loads, margins, weigh
+from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
@@ -22,6 +23,8 @@ PLACE_FEATURES = 11
 whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
 STANDING_FEATURES = 4
 """Of a placement, besides: by how much all it weighs on would stay in balance, and the same sharp around 0, without and with glue."""
+WAY_FEATURES = 3
+"""And: whether it reaches a target, whether a way leads on to one, and 1 / (1 + the blocks that takes)."""
 _CLEAR = 0.3
 """Beyond this, how far an obstacle is says nothing more."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
@@ -31,9 +34,9 @@ _WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 _height_on = compiled(height_on)
 
 
-def place_features(stands: bool) -> int:
+def place_features(stands: bool, ways: bool) -> int:
     """How many there are of a placement."""
-    return PLACE_FEATURES + STANDING_FEATURES * stands
+    return PLACE_FEATURES + STANDING_FEATURES * (stands or ways) + WAY_FEATURES * ways
 
 
 def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints, features: int = PLACE_FEATURES) -> Array:
@@ -41,7 +44,7 @@ def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints,
     grid = offset(np.arange(layout.offsets), layout.offsets, 2.0, 0.0).astype(np.float32)  # in units of the mean width of both
     found = np.empty((len(scene), len(grid), features), np.float32)
     given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, scenes.glue, np.diff(scenes.first), scene, kind, ref)
-    _forecast(*given, _WIDTHS, grid, make_loads(scenes.pose.shape[1]), found)
+    _forecast(*given, _WIDTHS, grid, make_loads(scenes.pose.shape[1]), make_ways(), found)
     return found
 
 
@@ -59,12 +62,13 @@ def _forecast(
     widths: Array,
     grid: Array,
     loads: Loads,
+    ways: Array,
     out: Array,
 ) -> None:
     """Fills `out` (m, offsets, features)."""
     sides = np.empty((4, pose.shape[1]))
     west, east, low, top = sides
-    told, new = out.shape[2] > PLACE_FEATURES, len(loads.group) - 1
+    told, led, new = out.shape[2] > PLACE_FEATURES, out.shape[2] > PLACE_FEATURES + STANDING_FEATURES, len(loads.group) - 1
     last, contacts = -1, 0
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
@@ -77,6 +81,8 @@ def _forecast(
                 low[i], top[i] = pose[b, i, 1] - up, pose[b, i, 1] + up
             if told:
                 contacts = weigh(loads, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
+            if led:
+                find_ways(ways, n, pose[b], size[b], role[b], sides)
         r, width = refs[m], widths[kinds[m]]
         is_target = 1 if role[b, r] == _TARGET else 0
         bottom = _height_on(is_target, pose[b, r, 1], size[b, r, 1]) - _HALF
@@ -114,3 +120,7 @@ def _forecast(
                 loose, glued = margins(loads, contacts, laid, width * BLOCK_HEIGHT, x) if laid > contacts else (FIRM, FIRM)
                 loose = glued if held else loose
                 place[11], place[12], place[13], place[14] = loose, np.tanh(8 * loose), glued, np.tanh(8 * glued)
+            if led:
+                needed = blocks_needed(ways, kinds[m], x, rest)
+                place[15], place[16] = 1.0 if needed == 0 else 0.0, 1.0 if needed < NO_WAY else 0.0
+                place[17] = 1 / (1 + needed)

@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _ROOT = Path(__file__).parent.parent
 _OTHERS = (
+    "builders/connecting.py",
     "builders/options.py",
     "nets/describe.py",
     "nets/edges.py",
@@ -26,6 +27,7 @@ _OTHERS = (
     "nets/loops.py",
     "nets/moments.py",
     "nets/standing.py",
+    "nets/ways.py",
     "nets/windows.py",
     "agents/model/facts.py",
     "evaluation/model.py",
