@@ -139,6 +139,21 @@ def test_a_demonstrated_action_is_worth_what_its_episode_went_on_to_earn(returns
     np.testing.assert_allclose(sample.discounts, np.where(first, 0 if returns else DISCOUNT, 0))
 
 
+@pytest.mark.parametrize(("earned", "searched"), [(0.99, 0.1), (0.9, 0.95)])
+def test_a_search_takes_over_unless_the_planner_is_all_but_perfect(earned: float, searched: float) -> None:
+    learner = DQNLearner(DQNConfig(net=SMALL, batch=4), "covering_hard", seed=0)
+    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
+    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [earned], demonstrated=True))
+    assert learner.takeover().share == 0, "nothing is learnt yet"
+    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.0]))
+    learner.step(np.random.default_rng(0))
+    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [-5.0], demonstrated=True))  # a correction says nothing of the planner
+    again = DQNLearner(DQNConfig(net=SMALL, batch=4), "covering_hard", seed=0)
+    again.load(*learner.state())
+    assert learner.takeover() == again.takeover()
+    assert again.takeover().searched == searched
+
+
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     """Receiver and offset of the best action in each state."""
     choices = choose(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))

@@ -86,6 +86,7 @@ class LearnerFacts(TypedDict):
     steps: Annotated[int, Meta(ge=0)]
     lengths: list[float]
     demonstrated: Annotated[int, Meta(ge=0)]
+    planner: NotRequired[tuple[float, float]]
     model: NotRequired[dict[str, Any]]
 
 
@@ -95,6 +96,12 @@ LENGTH_RATE = 0.02
 """Share of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
 """Random actions an episode before learning starts, where the others are placements that overlap nothing."""
+
+
+GOOD_PLANNER = 0.98
+"""A planner that earns this share of all there is knows better than a search."""
+SEARCHED = {True: 0.1, False: 0.95}
+"""How often the search takes over, by whether the planner is that good."""
 
 
 class DQNLearner:
@@ -120,6 +127,8 @@ class DQNLearner:
         """Demonstrations."""
         self.demonstrated = 0
         """Episodes of them."""
+        self.planner = (0.0, 0.0)
+        """What the planner earned before anything was learnt, and the most there was to earn."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
         """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
         self.steps = 0
@@ -154,14 +163,17 @@ class DQNLearner:
 
     def takeover(self) -> Takeover:
         """As the config says, once something has been learnt."""
-        config = self.config
-        return Takeover(config.takeover, config.takeover_budget, config.takeover_searched) if self.steps else Takeover()
+        config, (earned, most) = self.config, self.planner
+        searched = SEARCHED[earned >= GOOD_PLANNER * most > 0] if config.takeover_searched is None else config.takeover_searched
+        return Takeover(config.takeover, config.takeover_budget, searched) if self.steps else Takeover()
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode, and what it says of how long episodes are."""
         if self.model:
             self.model.add(episode)
         if episode.demonstrated:
+            if not self.steps:
+                self.planner = self.planner[0] + float(episode.steps["reward"].sum()), self.planner[1] + episode.best
             self.shown.add(self._with_returns(episode) if self.config.demonstration_returns else episode)
             self.demonstrated += 1
             return
@@ -192,7 +204,7 @@ class DQNLearner:
         arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
         for name, memory in (("replay", self.replay), ("shown", self.shown)):
             arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
-        facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths, "demonstrated": self.demonstrated}
+        facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths, "demonstrated": self.demonstrated, "planner": self.planner}
         if self.model:
             more, facts["model"] = self.model.state()
             arrays |= {f"model.{name}": array for name, array in more.items()}
@@ -213,6 +225,7 @@ class DQNLearner:
         if self.model:
             self.model.load(part(arrays, "model."), told["model"])
         self.steps, self.lengths, self.demonstrated = told["steps"], told["lengths"], told["demonstrated"]
+        self.planner = told.get("planner", self.planner)
 
     # ---- learning
 
