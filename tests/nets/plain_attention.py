@@ -39,7 +39,7 @@ def plain_q(net: AttentionNet, batch: Batch) -> Tensor:
     if net.place is None or net.weigh is None:
         return values
     every = np.nonzero(np.ones((b, KINDS, r)))
-    found = torch.from_numpy(forecast(net.layout, batch.arrays, *every, net.place.in_features))
+    found = torch.from_numpy(forecast(net.layout, batch.arrays, *every, net.told))
     places = F.relu(net.place(found)).view(b, KINDS, r, net.layout.offsets, -1)
     told = torch.einsum("bkrop,bkrsp->bkros", places, net.weigh(hidden).view(b, KINDS, r, 2, -1))
     return values + told.flatten(3)

@@ -22,6 +22,7 @@ CONFIGS = {
     "told of steps": NetConfig(place=16, clock=True),
     "told what stands": NetConfig(place=16, stands=True),
     "told of ways": NetConfig(place=16, stands=True, ways=True),
+    "told what is covered": NetConfig(place=16, covers=True),
     "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
     "pixels": NetConfig("pixel-attention"),
     "pixels, odd sizes": NetConfig("pixel-attention", width=18, heads=3, pair=7, layers=1, decoder=21),

@@ -10,10 +10,12 @@ from trilith.builders.options import options
 from trilith.builders.statics import stands
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
-from trilith.nets.forecast import forecast
+from trilith.nets.forecast import Told, forecast
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
 from trilith.world.scene import place
 from trilith.world.tasks import get_task
+
+EVERYTHING = Told(True, True, True)
 
 
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering", "covering_hard"])
@@ -41,7 +43,7 @@ def test_what_would_stand_is_what_the_statics_of_the_builders_say(task: str) -> 
     for i, scene in enumerate(state.scene for state in found_states):
         known = options(scene)
         kind, ref = KIND_OF_SLOT[known.slot], np.searchsorted(reference_rows(scene), known.ref)
-        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref, 15)[np.arange(len(known)), known.offset]
+        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref, EVERYTHING)[np.arange(len(known)), known.offset]
         for k in np.flatnonzero(found[:, 8] == 0)[::5].tolist() if stands(scene) else []:
             for glue, column in ((False, 11), (True, 13)):
                 if known.balance[k] > 0 or known.held[k] or glue:
@@ -60,9 +62,29 @@ def test_in_the_mirrored_scene_places_are_mirrored(task: str) -> None:
     swapped = np.ones(len(records), dtype=bool)
     plain, mirrored = layout.arrays(records), layout.arrays(records, swapped)
     which = np.nonzero(plain.present[:, None].repeat(3, axis=1))
-    found, other = forecast(layout, plain, *which, 18), forecast(layout, mirrored, *which, 18)[:, ::-1]
+    found, other = forecast(layout, plain, *which, EVERYTHING), forecast(layout, mirrored, *which, EVERYTHING)[:, ::-1]
     other[..., 0] *= -1
     np.testing.assert_allclose(found, other, atol=2e-3)
+
+
+@pytest.mark.parametrize("task", ["covering", "covering_hard"])
+def test_what_a_placement_would_cover_is_what_the_score_says(task: str) -> None:
+    rules = get_task(task)
+    layout = Layout.of(rules, DiscreteRelative(), True)
+    found_states = states(task, 24)
+    arrays = layout.arrays(observe(layout, found_states))
+    gains = []
+    for i, scene in enumerate(state.scene for state in found_states):
+        known = options(scene)
+        kind, ref = KIND_OF_SLOT[known.slot], np.searchsorted(reference_rows(scene), known.ref)
+        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref, EVERYTHING)[np.arange(len(known)), known.offset]
+        bare = rules.best(scene) - rules.score(scene)
+        for k in range(0, len(known), 5):
+            there = known.placement(k)._replace(x=float(known.x[k]), y=float(known.rest[k]))
+            gain = rules.score(place(scene, there, keep=True)) - rules.score(scene)
+            assert found[k, 18:] == pytest.approx([gain / 2, gain / bare if bare > 1e-3 else found[k, 19]], abs=1e-3)
+            gains.append(gain)
+    assert max(gains) > 0.5
 
 
 def test_ways_are_as_long_as_those_that_the_planner_finds() -> None:
@@ -73,11 +95,11 @@ def test_ways_are_as_long_as_those_that_the_planner_finds() -> None:
     for i, scene in enumerate(state.scene for state in found_states):
         known = options(scene)
         kind, ref = KIND_OF_SLOT[known.slot], np.searchsorted(reference_rows(scene), known.ref)
-        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref, 18)[np.arange(len(known)), known.offset]
+        found = forecast(layout, arrays, np.full_like(kind, i), kind, ref, EVERYTHING)[np.arange(len(known)), known.offset]
         for seed in range(6):
             chain = cheapest(known, np.random.default_rng(seed))
             if chain is not None:
-                reaches, leads, needed = found[chain.root, 15:]
+                reaches, leads, needed = found[chain.root, 15:18]
                 assert reaches == (needed == 1)
                 same.append(bool(leads) and round(1 / needed - 1) == len(chain.rest))
                 lengths.add(len(chain.rest))

@@ -17,7 +17,7 @@ from trilith.nets.acting_pixels import ActingPixels
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
-from trilith.nets.forecast import forecast, place_features
+from trilith.nets.forecast import Told, forecast
 from trilith.nets.loops import products
 from trilith.world.scene import Bools
 
@@ -67,6 +67,7 @@ class ActingAttention(ActingKinds):
 
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         check_attention(layout, mask, net.place)
+        self.told = _told(net)
         super().__init__(layout, mask, net, stops)
 
     @staticmethod
@@ -78,7 +79,7 @@ class ActingAttention(ActingKinds):
             "fit": (net.decoder, 2),
         }
         if net.place:
-            own |= {"place": (net.place, place_features(net.stands, net.ways)), "weigh": (2 * net.place, net.decoder)}
+            own |= {"place": (net.place, _told(net).features), "weigh": (2 * net.place, net.decoder)}
         if net.clock:
             own |= {"clock": (net.width, CLOCK_FEATURES)}
         return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh", "clock"))
@@ -107,9 +108,13 @@ class ActingAttention(ActingKinds):
         values = self._linear("out", hidden)
         if "place" not in self._linears:
             return values
-        features = self._shapes["place.weight"][1]
-        places = self._linear("place", forecast(self.layout, scenes, scene, kind, ref, features).reshape(-1, features), rectify=True)
+        found = forecast(self.layout, scenes, scene, kind, ref, self.told)
+        places = self._linear("place", found.reshape(-1, self.told.features), rectify=True)
         return values + products(places.reshape(len(hidden), self.layout.offsets, -1), self._linear("weigh", hidden))
+
+
+def _told(net: NetConfig) -> Told:
+    return Told(net.stands, net.ways, net.covers)
 
 
 ACTING: dict[str, type[ActingKinds]] = {"attention": ActingAttention, "pixel-attention": ActingPixels}

@@ -22,7 +22,7 @@ from trilith.nets.attend import Rows, attend
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Batch, Floats32, Layout
 from trilith.nets.config import Mask
 from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
-from trilith.nets.forecast import forecast, place_features
+from trilith.nets.forecast import NO_MORE, Told, forecast
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
 
@@ -96,11 +96,11 @@ class AttentionNet(KindQNet):
         decoder: int = 128,
         place: int = 0,
         clock: bool = False,
-        stands: bool = False,
-        ways: bool = False,
+        told: Told = NO_MORE,
     ) -> None:
         super().__init__(layout, mask)
         check_attention(layout, mask, place)
+        self.told = told
         self.node = nn.Linear(NODE_FEATURES, width)
         self.pair = nn.Linear(PAIR_FEATURES, pair)
         self.bias = nn.Linear(pair, layers * heads, bias=False)
@@ -114,7 +114,7 @@ class AttentionNet(KindQNet):
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
-        self.place = nn.Linear(place_features(stands, ways), place) if place else None
+        self.place = nn.Linear(told.features, place) if place else None
         self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
         self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if clock else None
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
@@ -144,7 +144,7 @@ class AttentionNet(KindQNet):
             return values
         # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
         given = batch.arrays, scene.cpu().numpy(), kind.cpu().numpy(), ref.cpu().numpy()
-        found = forecast(self.layout, *given, self.place.in_features)
+        found = forecast(self.layout, *given, self.told)
         places = F.relu(self.place(_sent(batch, found)))
         weights = self.weigh(hidden).view(len(hidden), 2, -1)
         return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)

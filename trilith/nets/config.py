@@ -35,7 +35,9 @@ class NetConfig:
     stands: bool = False
     """Attention that is told of places: whether it is told, too, by how much what is there would still stand (ours)."""
     ways: bool = False
-    """And whether it is told, too, how many blocks it takes from there to a target past the obstacles (ours)."""
+    """The same: how many blocks it takes from there to a target past the obstacles (ours)."""
+    covers: bool = False
+    """The same: how much of the obstacles it would cover that is bare (ours)."""
     clock: bool = False
     """Attention: whether it is told how many steps are left (ours)."""
     recurrent: int = 3

@@ -6,9 +6,12 @@ many scenes at once, from what a batch holds.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from trilith.builders.options import LEVEL, SAFE
+from trilith.nets.bare import find_bare, make_stretches, newly_covered
 from trilith.nets.batch import KIND_WIDTHS, Arrays, Layout
 from trilith.nets.batch import Floats32 as Array
 from trilith.nets.describe import SCALE
@@ -16,15 +19,30 @@ from trilith.nets.standing import FIRM, Loads, lay, make_loads, margins, weigh
 from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
-from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Ints, Role
+from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Floats, Ints, Role
 
 PLACE_FEATURES = 11
 """Of a placement: centre x, height at rest, drop, balance (twice, the second sharp around 0), whether something sticky carries it,
 whether it stays clear of obstacles, whether it lies on the floor, whether on an obstacle, how clear it stays, how near a target it ends."""
-STANDING_FEATURES = 4
-"""Of a placement, besides: by how much all it weighs on would stay in balance, and the same sharp around 0, without and with glue."""
-WAY_FEATURES = 3
-"""And: whether it reaches a target, whether a way leads on to one, and 1 / (1 + the blocks that takes)."""
+
+
+class Told(NamedTuple):
+    """What else a network is told of a placement."""
+
+    stands: bool = False
+    """By how much all it weighs on would stay in balance, and the same sharp around 0, without and with glue: 4 features."""
+    ways: bool = False
+    """Whether it reaches a target, whether a way leads on to one, and 1 / (1 + the blocks that takes): 3 features."""
+    covers: bool = False
+    """How much of what is bare of the obstacles it would cover, in units of 2 m and as a share of all: 2 features."""
+
+    @property
+    def features(self) -> int:
+        """Of a placement, altogether."""
+        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers
+
+
+NO_MORE = Told()
 _CLEAR = 0.3
 """Beyond this, how far an obstacle is says nothing more."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
@@ -34,17 +52,13 @@ _WIDTHS = np.array(KIND_WIDTHS, dtype=np.float32)
 _height_on = compiled(height_on)
 
 
-def place_features(stands: bool, ways: bool) -> int:
-    """How many there are of a placement."""
-    return PLACE_FEATURES + STANDING_FEATURES * (stands or ways) + WAY_FEATURES * ways
-
-
-def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints, features: int = PLACE_FEATURES) -> Array:
+def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints, told: Told = NO_MORE) -> Array:
     """(m, offsets, features): what comes of placing a kind (m,) by an object (m,) of a scene (m,), at each offset."""
     grid = offset(np.arange(layout.offsets), layout.offsets, 2.0, 0.0).astype(np.float32)  # in units of the mean width of both
-    found = np.empty((len(scene), len(grid), features), np.float32)
+    found = np.empty((len(scene), len(grid), told.features), np.float32)
     given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, scenes.glue, np.diff(scenes.first), scene, kind, ref)
-    _forecast(*given, _WIDTHS, grid, make_loads(scenes.pose.shape[1]), make_ways(), found)
+    rows = scenes.pose.shape[1]
+    _forecast(*given, _WIDTHS, grid, told, make_loads(rows), make_ways(), make_stretches(rows), found)
     return found
 
 
@@ -61,15 +75,17 @@ def _forecast(
     refs: Ints,
     widths: Array,
     grid: Array,
+    told: Told,
     loads: Loads,
     ways: Array,
+    bare: Floats,
     out: Array,
 ) -> None:
     """Fills `out` (m, offsets, features)."""
     sides = np.empty((4, pose.shape[1]))
     west, east, low, top = sides
-    told, led, new = out.shape[2] > PLACE_FEATURES, out.shape[2] > PLACE_FEATURES + STANDING_FEATURES, len(loads.group) - 1
-    last, contacts = -1, 0
+    new = len(loads.group) - 1
+    last, contacts, stretches, length = -1, 0, 0, 0.0
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
         if b != last:
@@ -79,10 +95,12 @@ def _forecast(
                 across, up = (size[b, i, 0] * c + size[b, i, 1] * s) / 2, (size[b, i, 0] * s + size[b, i, 1] * c) / 2
                 west[i], east[i] = pose[b, i, 0] - across, pose[b, i, 0] + across
                 low[i], top[i] = pose[b, i, 1] - up, pose[b, i, 1] + up
-            if told:
+            if told.stands:
                 contacts = weigh(loads, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
-            if led:
+            if told.ways:
                 find_ways(ways, n, pose[b], size[b], role[b], sides)
+            if told.covers:
+                stretches, length = find_bare(bare, n, pose[b], size[b], role[b], sides)
         r, width = refs[m], widths[kinds[m]]
         is_target = 1 if role[b, r] == _TARGET else 0
         bottom = _height_on(is_target, pose[b, r, 1], size[b, r, 1]) - _HALF
@@ -104,7 +122,7 @@ def _forecast(
                 if gap < 0 and top[i] <= bottom + LEVEL / 4 and top[i] >= ground - LEVEL:
                     left, right = min(left, max(west[i], begin)), max(right, min(east[i], end))
                     held = max(held, sticky[b, i])
-                    if told:
+                    if told.stands:
                         laid = lay(loads, laid, new, loads.group[i], max(west[i], begin), min(east[i], end))
                     if role[b, i] == _OBSTACLE:
                         stone = 1.0
@@ -116,11 +134,16 @@ def _forecast(
             place[3], place[4] = balance, np.tanh(8 * balance)
             place[5], place[6], place[7] = held, 1.0 if clear >= SAFE else 0.0, 1.0 if ground <= 0 else 0.0
             place[8], place[9], place[10] = stone, clear / _CLEAR, near
-            if told:
+            at = PLACE_FEATURES
+            if told.stands:
                 loose, glued = margins(loads, contacts, laid, width * BLOCK_HEIGHT, x) if laid > contacts else (FIRM, FIRM)
                 loose = glued if held else loose
-                place[11], place[12], place[13], place[14] = loose, np.tanh(8 * loose), glued, np.tanh(8 * glued)
-            if led:
+                place[at], place[at + 1], place[at + 2], place[at + 3] = loose, np.tanh(8 * loose), glued, np.tanh(8 * glued)
+                at += 4
+            if told.ways:
                 needed = blocks_needed(ways, kinds[m], x, rest)
-                place[15], place[16] = 1.0 if needed == 0 else 0.0, 1.0 if needed < NO_WAY else 0.0
-                place[17] = 1 / (1 + needed)
+                place[at], place[at + 1], place[at + 2] = 1.0 if needed == 0 else 0.0, 1.0 if needed < NO_WAY else 0.0, 1 / (1 + needed)
+                at += 3
+            if told.covers:
+                gain = newly_covered(bare, stretches, begin, end, rest)
+                place[at], place[at + 1] = gain / 2, gain / length if length > 0 else 0.0

@@ -21,6 +21,7 @@ _ROOT = Path(__file__).parent.parent
 _OTHERS = (
     "builders/connecting.py",
     "builders/options.py",
+    "nets/bare.py",
     "nets/describe.py",
     "nets/edges.py",
     "nets/forecast.py",
