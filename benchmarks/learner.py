@@ -171,16 +171,18 @@ def main(options: Options) -> None:
 
 def q_learner(options: Options) -> None:
     """Whole learner steps of `fast`, optimiser and all, on the same batches of hardest scenes that the planner built in: as it was at
-    first, with padded attention and a bootstrap for every transition, and as it is."""
+    first, with padded attention and a bootstrap for every transition, step by step to what it is."""
     levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)
     shown = collect(DQNPolicy(FAST, options.task, beyond=False), options.task, DemonstrateRequest((0, 1), 24, levels, False)).episodes
     jobs = {}
-    for name, returns, form in (
-        ("padded attention, all bootstrapped", False, attend_plain),
-        ("compiled attention, all bootstrapped", False, attend_compiled),
-        ("demonstrations by their returns (now)", True, attend_compiled),
+    before = replace(FAST.net, stands=False, ways=False, covers=False)
+    for name, returns, form, net in (
+        ("padded attention, all bootstrapped", False, attend_plain, before),
+        ("compiled attention, all bootstrapped", False, attend_compiled, before),
+        ("demonstrations by their returns", True, attend_compiled, before),
+        ("told what comes of placements (now)", True, attend_compiled, FAST.net),
     ):
-        learner = DQNLearner(replace(FAST, demonstration_returns=returns), options.task, seed=0)
+        learner = DQNLearner(replace(FAST, demonstration_returns=returns, net=net), options.task, seed=0)
         for k, episode in enumerate(shown):
             learner.add(episode if k % 2 else episode._replace(demonstrated=False, exploration=learner.exploration()))
 
