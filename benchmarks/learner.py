@@ -193,7 +193,7 @@ def q_learner(options: Options) -> None:
         jobs[name] = run
     took = best_of(jobs, options.seconds)
     attention.attend = attend  # type: ignore[attr-defined]
-    print(f"learner step of fast, {FAST.batch} transitions, half of them demonstrations")
+    print(f"learner step of fast, {FAST.batch} transitions, {FAST.demonstration_share:.0%} of them demonstrations")
     for name, ms in took.items():
         print(f"  {name:40} {1e3 / ms:8.1f} learner steps/s   {next(iter(took.values())) / ms:6.1f} × the first")
 
