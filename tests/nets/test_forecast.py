@@ -11,6 +11,7 @@ from trilith.builders.statics import stands
 from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
 from trilith.nets.forecast import Told, forecast
+from trilith.nets.ways import NO_WAY, blocks_needed, make_ways
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
 from trilith.world.scene import place
 from trilith.world.tasks import get_task
@@ -85,6 +86,14 @@ def test_what_a_placement_would_cover_is_what_the_score_says(task: str) -> None:
             assert found[k, 18:] == pytest.approx([gain / 2, gain / bare if bare > 1e-3 else found[k, 19]], abs=1e-3)
             gains.append(gain)
     assert max(gains) > 0.5
+
+
+def test_what_is_no_number_is_no_place() -> None:
+    """A learned model may predict anything; compiled loops do not look whether a place is in their tables."""
+    ways = np.zeros_like(make_ways())
+    assert blocks_needed(ways, 0, 0.0, 0.35) == 0
+    for x, rest in ((np.nan, 0.35), (np.inf, 0.35), (1e300, 0.35), (-8.0, 0.35), (0.0, np.nan), (0.0, np.inf), (0.0, -3.0)):
+        assert blocks_needed(ways, 0, x, rest) == NO_WAY
 
 
 def test_ways_are_as_long_as_those_that_the_planner_finds() -> None:

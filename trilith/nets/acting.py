@@ -67,7 +67,7 @@ class ActingAttention(ActingKinds):
 
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         check_attention(layout, mask, net.place)
-        self.told = _told(net)
+        self.told = Told.of(net)
         super().__init__(layout, mask, net, stops)
 
     @staticmethod
@@ -79,7 +79,7 @@ class ActingAttention(ActingKinds):
             "fit": (net.decoder, 2),
         }
         if net.place:
-            own |= {"place": (net.place, _told(net).features), "weigh": (2 * net.place, net.decoder)}
+            own |= {"place": (net.place, Told.of(net).features), "weigh": (2 * net.place, net.decoder)}
         if net.clock:
             own |= {"clock": (net.width, CLOCK_FEATURES)}
         return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh", "clock"))
@@ -111,10 +111,6 @@ class ActingAttention(ActingKinds):
         found = forecast(self.layout, scenes, scene, kind, ref, self.told)
         places = self._linear("place", found.reshape(-1, self.told.features), rectify=True)
         return values + products(places.reshape(len(hidden), self.layout.offsets, -1), self._linear("weigh", hidden))
-
-
-def _told(net: NetConfig) -> Told:
-    return Told(net.stands, net.ways, net.covers)
 
 
 ACTING: dict[str, type[ActingKinds]] = {"attention": ActingAttention, "pixel-attention": ActingPixels}

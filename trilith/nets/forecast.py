@@ -14,6 +14,7 @@ from trilith.builders.options import LEVEL, SAFE
 from trilith.nets.bare import find_bare, make_stretches, newly_covered
 from trilith.nets.batch import KIND_WIDTHS, Arrays, Layout
 from trilith.nets.batch import Floats32 as Array
+from trilith.nets.config import NetConfig
 from trilith.nets.describe import SCALE
 from trilith.nets.standing import FIRM, Loads, lay, make_loads, margins, weigh
 from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways
@@ -35,6 +36,11 @@ class Told(NamedTuple):
     """Whether it reaches a target, whether a way leads on to one, and 1 / (1 + the blocks that takes): 3 features."""
     covers: bool = False
     """How much of what is bare of the obstacles it would cover, in units of 2 m and as a share of all: 2 features."""
+
+    @staticmethod
+    def of(net: NetConfig) -> Told:
+        """What the network of a config is told."""
+        return Told(net.stands, net.ways, net.covers)
 
     @property
     def features(self) -> int:

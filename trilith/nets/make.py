@@ -15,7 +15,7 @@ from trilith.nets.qnet import QNet
 
 NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
     "attention": lambda layout, mask, net: AttentionNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place, net.clock, Told(net.stands, net.ways, net.covers)
+        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place, net.clock, Told.of(net)
     ),
     "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
     "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),

@@ -61,8 +61,8 @@ def find_ways(ways: Array, n: int, pose: Array, size: Array, role: Ints, sides: 
 @compiled
 def blocks_needed(ways: Array, kind: int, x: float, rest: float) -> float:
     """How many more blocks it takes after one of a kind that comes to rest with its centre at (x, rest); NO_WAY if there is no way."""
-    layer = round((rest - _Y) / SPACING)
-    return ways[layer, kind, round((x + _X) / _CELL)] if 0 <= layer < LAYERS else NO_WAY
+    layer, cell = round((rest - _Y) / SPACING), round((x + _X) / _CELL)
+    return ways[layer, kind, cell] if 0 <= layer < LAYERS and 0 <= cell < _CELLS else NO_WAY  # a model may predict what is no number
 
 
 @compiled
