@@ -17,7 +17,7 @@ from trilith.search.config import SearchConfig
 from trilith.search.rollouts import MOST, search_rollouts
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, Prior, decide, depth, plant, principal_line, size
-from trilith.world.episode import State
+from trilith.world.episode import State, start
 from trilith.world.scene import Placement
 
 CONFIG = SearchConfig(10, root="rollout")
@@ -142,6 +142,22 @@ def test_a_plan_that_earns_far_less_is_left_for_a_line_that_is_not_at_its_end() 
         assert decide(root, np.random.default_rng(0), CONFIG) == chosen
 
 
+def test_nothing_is_tried_beside_a_plan_that_earns_all_there_is() -> None:
+    for seed in range(20):
+        most = rolled(Toy(seed), 10**4).plan
+        assert most is not None
+        world = Toy(seed)
+        [root] = plant(world, [()])
+        root.most = most.earned
+        search_rollouts(world, world, [root], 10**4)
+        assert root.plan is not None
+        assert root.plan.earned == pytest.approx(most.earned)
+        made = sum(world.made.values())
+        assert made < 6 + 36 + 216, "not all that there is"
+        search_rollouts(world, world, [root], 10**4)
+        assert sum(world.made.values()) == made
+
+
 def test_what_is_likely_over_ends_a_line() -> None:
     world = Hidden(risk=True)
     root = rolled(world, 60)
@@ -207,6 +223,31 @@ def test_an_episode_earns_what_the_last_plan_said() -> None:
             now = Simulator().steps([now], [agent.agent.placement(now, int(root.ids[action]))])[0][0]
             assert Counting.made == made
         assert now.total == pytest.approx(promised)
+
+
+def test_once_a_plan_earns_all_there_is_nothing_more_is_simulated() -> None:
+    """Any way to reach the three targets of Connecting's first level earns 3, as glue is free there."""
+    carried_out = 0
+    for k in range(6):
+        agent, rng, now = (
+            SearchAgent(LegalAgent(), SearchConfig(60), Counting()),
+            np.random.default_rng(k),
+            start("connecting", 0, np.random.default_rng(k)),
+        )
+        sure = False
+        while now.ended is None:
+            made = Counting.made
+            [root] = agent.search([now], [rng])
+            assert (Counting.made == made) == sure
+            carried_out += sure
+            assert root.plan is not None
+            sure = now.total + root.plan.earned == 3
+            action = decide(root, rng, agent.config)
+            agent.keep(root, action, rng)
+            assert action is not None
+            now = Simulator().steps([now], [agent.agent.placement(now, int(root.ids[action]))])[0][0]
+        assert not sure or now.total == 3
+    assert carried_out > 4
 
 
 @pytest.mark.parametrize("agent", [LegalAgent, Table])

@@ -72,6 +72,9 @@ class SearchAgent:
         new = iter(plant(self.agent, fresh, MOST if rollouts else None))
         grown = [next(new) if root is None else root for root in roots]
         if rollouts:
+            for root in grown:
+                rules, scene = root.state.rules, root.state.scene
+                root.most = rules.best(scene) - rules.score(scene)
             search_rollouts(self.agent, self.world, grown, self.config.budget)
         else:
             search(self.agent, self.world, grown, rngs, self.config)

@@ -4,6 +4,7 @@ A tree search backs up what is expected of the states it gets to. Here a simulat
 action of the highest value, until the episode is over: what such a line earns is known, not expected. The next line then leaves the
 tree where an action that was not tried yet promises most. The world is deterministic, so the best line is a plan that earns what it
 earned when it was simulated, and nothing is done that is known to be worse (a fortified rollout: Bertsekas, Tsitsiklis and Wu 1997).
+A plan that earns all there is to earn is carried out without another look.
 Only where a plan earns less than half of what a line promises that is still on its way, it is left for that.
 
 The tree is kept from decision to decision, so that even a small budget soon looks ahead to the end of the episode.
@@ -20,6 +21,8 @@ MOST = 64
 """Actions of a state, those of the highest values, that may ever be tried: nodes are many here, and small this way."""
 DOUBT = 1.0
 """What promises less than the plan by more than this is not tried, nor gone on with; values may be wrong by less."""
+ROUNDING = 1e-6
+"""By how much the sum of a line's rewards may fall short of what it is."""
 
 
 def search_rollouts(valuer: Values[S, A], world: World[S, A], roots: Sequence[Node[S]], budget: int) -> None:
@@ -50,12 +53,14 @@ def _longer(line: Path[S], discount: float) -> Path[S]:
 
 
 def _new(root: Node[S], discount: float, budget: int, left: int) -> Path[S]:
-    """The way to the action that promises most of all that were not tried; none if all promise too little.
+    """The way to the action that promises most of all that were not tried; none if all promise too little, or the plan earns all there is.
 
     Only where a line about as long as the plan could be simulated to its end before its first new action has to be made: by what is
     `left` of the budget, and those of the decisions until then.
     """
     plan = root.plan
+    if plan is not None and plan.earned >= root.most - ROUNDING:
+        return []
     most, steps = (plan.discounted - DOUBT, plan.steps) if plan else (-inf, 0)
     chosen: Path[S] = []
     for way, node, earned, weight in _reached(root, discount):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import ceil, log, log2, sqrt
+from math import ceil, inf, log, log2, sqrt
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -104,6 +104,8 @@ class Node(Generic[S]):
         self.visits = 0
         self.plans: dict[int, Plan] = {}
         """By action: the best way from here to an end that begins with it, of those that rollouts have simulated."""
+        self.most = inf
+        """No way from here earns more: rollouts that have found one which earns it look no further."""
         self.chosen: int | None = None
         """What rollouts decided on, if they have been made from here."""
         self._edges = prior.edges
