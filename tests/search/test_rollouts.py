@@ -140,6 +140,10 @@ def test_a_plan_that_earns_far_less_is_left_for_a_line_that_is_not_at_its_end() 
         assert root.plan is not None
         assert root.plan.action == 0
         assert decide(root, np.random.default_rng(0), CONFIG) == chosen
+    [root], world.reward = plant(world, [()]), 1.8
+    root.most = 3.0
+    search_rollouts(world, world, [root], 10)
+    assert decide(root, np.random.default_rng(0), CONFIG) == 0, "3.9 were promised, but there are only 3"
 
 
 def test_nothing_is_tried_beside_a_plan_that_earns_all_there_is() -> None:

@@ -76,8 +76,10 @@ def _decision(root: Node[S], discount: float) -> int | None:
     plan = root.plan
     most, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for way, node, earned, weight in _reached(root, discount):
-        if way and not node.children and len(node.values) and earned + weight * node.best > most:
-            most, chosen = earned + weight * node.best, way[0][1]
+        if way and not node.children and len(node.values):
+            promised = min(earned + weight * node.best, root.most)
+            if promised > most:
+                most, chosen = promised, way[0][1]
     return chosen
 
 
