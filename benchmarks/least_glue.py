@@ -1,0 +1,109 @@
+"""What there is to earn in Silhouette: the least glue that completes each of its first hardest test scenes.
+
+    python benchmarks/least_glue.py [--scenes 300] [--results results/x.json …]
+
+In Silhouette there are as many steps as targets, so a scene is completed only if every block goes into a target, and what it then
+earns is a matter of glue alone, 0.5 each. Here all orders and all choices of what to glue are tried, those with less glue first, in
+the simulator and without any agent: with each block put on the middle of its target, and with each also put anywhere else that still
+fills it, where the weight of a stack can be shifted by up to a tenth of a block. Blocks can be shifted in more ways than are tried,
+so a scene may have more to earn than is found; hardly ever much, as more tries find hardly more (`--states`, `--shifts`).
+
+`--results`: evaluations of the same scenes (`trilith evaluate … --out x.json`), to compare with scene by scene.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from trilith.evaluation.frozen import frozen
+from trilith.support.console import Progress
+from trilith.support.files import read_json
+from trilith.world.actions import CLEARANCE
+from trilith.world.episode import State, step
+from trilith.world.scene import SLOT_WIDTHS, Placement, Role
+from trilith.world.tasks.task import SPACING, layer_y
+
+FILLS = 0.085
+"""By how much of its width a block may lie beside its target: 90 % have to overlap, and what rests on others lies a little low."""
+
+
+@dataclass
+class Options:
+    """What to look at."""
+
+    scenes: int = 300
+    """The first hardest test scenes."""
+    states: int = 8
+    """Ways that are followed to have the same targets filled and the same blocks sticky; on the middle of each target: one."""
+    shifts: int = 2
+    """Places beside the middle that are tried for each block, drawn anew each time."""
+    simulations: int = 50_000
+    """Most placements that are tried in a scene."""
+    results: tuple[Path, ...] = ()
+    """Evaluations of the same scenes."""
+
+
+def least(state: State, states: int, shifts: int, simulations: int, rng: np.random.Generator) -> float | None:
+    """What completing a scene earns with the least glue that was found; None: it was not completed."""
+    targets = [tuple(map(float, (*state.scene.pose[row, :2], state.scene.size[row, 0]))) for row in state.scene.rows(Role.TARGET)]
+    slots = [int(np.argmin(np.abs(np.asarray(SLOT_WIDTHS) - width))) for _, _, width in targets]
+    below = [
+        [j for j, (x2, y2, w2) in enumerate(targets) if abs(y - y2 - SPACING) < SPACING / 2 and abs(x - x2) < (w + w2) / 2]
+        for x, y, w in targets
+    ]
+    number = count()
+    ways = [(0, 0, 0.0, next(number), frozenset[int](), frozenset[int](), state)]
+    """Less glue first, then more targets filled, then any; which are filled, and by a sticky block; the state."""
+    followed: Counter[tuple[frozenset[int], frozenset[int]]] = Counter()
+    tried = 0
+    while ways and tried < simulations:
+        glue, _, _, _, full, sticky, now = heapq.heappop(ways)
+        if len(full) == len(targets):
+            return now.total
+        if followed[full, sticky] == states:
+            continue
+        followed[full, sticky] += 1
+        for k, (x, y, width) in enumerate(targets):
+            if k in full or (y > layer_y(0) + SPACING / 2 and full.isdisjoint(below[k])):
+                continue
+            for place in (0.0, *rng.uniform(-FILLS, FILLS, shifts)):
+                for more in (False, True):
+                    after = step(now, Placement(slots[k], x + width * place, y + CLEARANCE, more)).state
+                    tried += 1
+                    if after.ended in (None, "complete") and abs(after.total - (len(full) + 1 - (glue + more) / 2)) < 1e-6:
+                        next_full, next_sticky = full | {k}, sticky | {k} if more else sticky
+                        heapq.heappush(ways, (glue + more, -len(next_full), rng.random(), next(number), next_full, next_sticky, after))
+    return None
+
+
+def main() -> None:
+    """Prints what was found."""
+    options = tyro.cli(Options, description=__doc__)
+    known = {path.stem: read_json(path)["rewards"][: options.scenes] for path in options.results}
+    found: dict[str, list[float]] = {"on the middle of targets": [], "anywhere in targets": []}
+    with Progress("least glue", options.scenes) as progress:
+        for index in range(options.scenes):
+            state = frozen("silhouette", "hardest", "test", index)
+            for earned, (states, shifts) in zip(found.values(), ((1, 0), (options.states, options.shifts)), strict=True):
+                earned.append(least(state, states, shifts, options.simulations, np.random.default_rng(index)) or 0.0)
+            progress.add(1, "")
+    best = np.max([*found.values(), *known.values()], axis=0)
+    table = Table("first hardest test scenes of Silhouette", "scenes", "reward", "completed here", "falls short of the best of all rows")
+    for name, rewards in (found | known).items():
+        short, here = best - np.asarray(rewards), f"{np.mean(np.asarray(rewards) > 0):.1%}" if name in found else ""
+        table.add_row(name, str(len(rewards)), f"{np.mean(rewards):.3f}", here, f"{short.mean():.3f}, in {np.mean(short > 1e-6):.0%}")
+    table.add_row("the best of all rows", str(len(best)), f"{best.mean():.3f}", "", "")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
