@@ -1,5 +1,7 @@
 """What the attention network is told of a placement is what builders forecast of it."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from nets.scenes import states
@@ -9,14 +11,16 @@ from trilith.builders.connecting import GRIP, cheapest
 from trilith.builders.options import options
 from trilith.builders.statics import stands
 from trilith.nets.attention import AttentionNet
-from trilith.nets.batch import KIND_OF_SLOT, Layout, reference_rows
+from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, Layout, reference_rows
+from trilith.nets.finish import ENOUGH
 from trilith.nets.forecast import Told, forecast
 from trilith.nets.ways import NO_WAY, blocks_needed, make_ways
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
-from trilith.world.scene import place
+from trilith.world.scene import Placement, Role, Scene, place
 from trilith.world.tasks import get_task
+from trilith.world.tasks.silhouette import filled
 
-EVERYTHING = Told(True, True, True)
+EVERYTHING = Told(True, True, True, True)
 
 
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering", "covering_hard"])
@@ -83,9 +87,56 @@ def test_what_a_placement_would_cover_is_what_the_score_says(task: str) -> None:
         for k in range(0, len(known), 5):
             there = known.placement(k)._replace(x=float(known.x[k]), y=float(known.rest[k]))
             gain = rules.score(place(scene, there, keep=True)) - rules.score(scene)
-            assert found[k, 18:] == pytest.approx([gain / 2, gain / bare if bare > 1e-3 else found[k, 19]], abs=1e-3)
+            assert found[k, 18:20] == pytest.approx([gain / 2, gain / bare if bare > 1e-3 else found[k, 19]], abs=1e-3)
             gains.append(gain)
     assert max(gains) > 0.5
+
+
+def fewest(scene: Scene, sticky: frozenset[int], loose: frozenset[int]) -> bool:
+    """Whether the open targets of a silhouette can be filled in some order, those of `sticky` by sticky blocks, and all stands."""
+    seen, ways = set(), [(scene, sticky | loose)]
+    while ways:
+        here, left = ways.pop()
+        if not left:
+            return True
+        for target in sorted(left):
+            if left - {target} not in seen:
+                slot = int(np.argmin(np.abs(scene.size[:7, 0] - scene.size[target, 0])))
+                x, y, _ = scene.pose[target]
+                after = place(here, Placement(slot, float(x), float(y), target in sticky), keep=True)
+                if stands(after, ENOUGH):
+                    seen.add(left - {target})
+                    ways.append((after, left - {target}))
+    return False
+
+
+def test_the_glue_that_a_silhouette_still_takes_is_the_least_of_all_choices_and_orders() -> None:
+    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), True)
+    found_states = [state for state in states("silhouette", 60) if stands(state.scene, ENOUGH)]
+    arrays = layout.arrays(observe(layout, found_states))
+    same, needs = [], set()
+    for i, scene in enumerate(state.scene for state in found_states):
+        targets = scene.rows(Role.TARGET)
+        unfilled = frozenset(targets[~np.asarray(filled(scene), dtype=bool)].tolist())
+        if not 0 < len(unfilled) <= 5:
+            continue
+        fine = [
+            set(glued) for k in range(4) for glued in combinations(unfilled, k) if fewest(scene, frozenset(glued), unfilled - set(glued))
+        ]
+        least = min((len(glued) for glued in fine), default=4)
+        for target in unfilled:
+            kind = np.flatnonzero(np.isclose(KIND_WIDTHS, scene.size[target, 0]))
+            ref = np.searchsorted(reference_rows(scene), [target])
+            middle = forecast(layout, arrays, np.array([i]), kind, ref, EVERYTHING)[0, layout.offsets // 2]
+            wanted = [min((len(g) for g in fine if (target in g) == sticky and len(g) <= least + 1), default=4) for sticky in (False, True)]
+            if middle[20]:  # nothing is in the way, and what is below it is there
+                same.append((middle[21:23] == [need == least for need in wanted]).all() and (middle[23:] * 4 == wanted).all())
+                needs.update(wanted)
+            else:
+                assert middle[21:].tolist() == [0, 0, 1, 1]
+    assert len(same) > 30
+    assert needs >= {0, 1, 2}
+    assert np.mean(same) > 0.95, "one order is looked at, not all"
 
 
 def test_what_is_no_number_is_no_place() -> None:

@@ -38,6 +38,8 @@ class NetConfig:
     """The same: how many blocks it takes from there to a target past the obstacles (ours)."""
     covers: bool = False
     """The same: how much of the obstacles it would cover that is bare (ours)."""
+    finishes: bool = False
+    """The same: how much more glue it takes until a silhouette is finished (ours)."""
     clock: bool = False
     """Attention: whether it is told how many steps are left (ours)."""
     recurrent: int = 3

@@ -16,7 +16,8 @@ from trilith.nets.batch import KIND_WIDTHS, Arrays, Layout
 from trilith.nets.batch import Floats32 as Array
 from trilith.nets.config import NetConfig
 from trilith.nets.describe import SCALE
-from trilith.nets.standing import FIRM, Loads, lay, make_loads, margins, weigh
+from trilith.nets.finish import HOPELESS, Finish, filled_by, find_finish, make_finish
+from trilith.nets.standing import FIRM, Loads, find_touches, lay, make_loads, margins, weigh
 from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
@@ -36,16 +37,19 @@ class Told(NamedTuple):
     """Whether it reaches a target, whether a way leads on to one, and 1 / (1 + the blocks that takes): 3 features."""
     covers: bool = False
     """How much of what is bare of the obstacles it would cover, in units of 2 m and as a share of all: 2 features."""
+    finishes: bool = False
+    """Whether it fills a target of a silhouette; whether the rest can then be filled with no more glue than from anywhere, without and
+    with glue here; and how much glue that takes, from 0 for none to 1 for too much, without and with: 5 features."""
 
     @staticmethod
     def of(net: NetConfig) -> Told:
         """What the network of a config is told."""
-        return Told(net.stands, net.ways, net.covers)
+        return Told(net.stands, net.ways, net.covers, net.finishes)
 
     @property
     def features(self) -> int:
         """Of a placement, altogether."""
-        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers
+        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers + 5 * self.finishes
 
 
 NO_MORE = Told()
@@ -64,7 +68,7 @@ def forecast(layout: Layout, scenes: Arrays, scene: Ints, kind: Ints, ref: Ints,
     found = np.empty((len(scene), len(grid), told.features), np.float32)
     given = (scenes.pose, scenes.size, scenes.role, scenes.sticky, scenes.glue, np.diff(scenes.first), scene, kind, ref)
     rows = scenes.pose.shape[1]
-    _forecast(*given, _WIDTHS, grid, told, make_loads(rows), make_ways(), make_stretches(rows), found)
+    _forecast(*given, _WIDTHS, grid, told, make_loads(rows), make_ways(), make_stretches(rows), make_finish(rows), found)
     return found
 
 
@@ -85,13 +89,14 @@ def _forecast(
     loads: Loads,
     ways: Array,
     bare: Floats,
+    finish: Finish,
     out: Array,
 ) -> None:
     """Fills `out` (m, offsets, features)."""
     sides = np.empty((4, pose.shape[1]))
     west, east, low, top = sides
     new = len(loads.group) - 1
-    last, contacts, stretches, length = -1, 0, 0, 0.0
+    last, contacts, stretches, length, unfilled, least = -1, 0, 0, 0.0, 0, 0.0
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
         if b != last:
@@ -101,8 +106,11 @@ def _forecast(
                 across, up = (size[b, i, 0] * c + size[b, i, 1] * s) / 2, (size[b, i, 0] * s + size[b, i, 1] * c) / 2
                 west[i], east[i] = pose[b, i, 0] - across, pose[b, i, 0] + across
                 low[i], top[i] = pose[b, i, 1] - up, pose[b, i, 1] + up
+            if told.finishes:
+                unfilled, least = find_finish(finish, loads, n, pose[b], size[b], role[b], sticky[b], glue[b], sides)
             if told.stands:
-                contacts = weigh(loads, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
+                touches = find_touches(loads, n, role[b], sides)
+                contacts = weigh(loads, touches, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
             if told.ways:
                 find_ways(ways, n, pose[b], size[b], role[b], sides)
             if told.covers:
@@ -153,3 +161,9 @@ def _forecast(
             if told.covers:
                 gain = newly_covered(bare, stretches, begin, end, rest)
                 place[at], place[at + 1] = gain / 2, gain / length if length > 0 else 0.0
+                at += 2
+            if told.finishes:
+                t = filled_by(finish, unfilled, pose[b], size[b], x, rest, width)
+                loose, glued = (finish.loose[t], finish.glued[t]) if t >= 0 else (HOPELESS, HOPELESS)
+                place[at], place[at + 1], place[at + 2] = t >= 0, t >= 0 and loose == least, t >= 0 and glued == least
+                place[at + 3], place[at + 4] = loose / HOPELESS, glued / HOPELESS

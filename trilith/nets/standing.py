@@ -40,20 +40,37 @@ class Loads(NamedTuple):
     """(C, 2): of a contact, the group above and the one below."""
     span: Floats
     """(C, 2): where it begins and ends."""
+    touch: Ints
+    """(C, 2): objects of which the first lies on the second."""
 
 
 def make_loads(rows: int) -> Loads:
     """Room for what scenes of up to so many objects bear."""
     rows, contacts = rows + 1, 8 * (rows + 1)
-    whole, pairs = np.zeros((2, rows), np.int64), np.zeros((contacts, 2), np.int64)
-    return Loads(whole[0], np.zeros((rows, 2)), np.zeros((rows, 2)), np.zeros((rows, 2)), whole[1], pairs, np.zeros((contacts, 2)))
+    whole, pairs = np.zeros((2, rows), np.int64), np.zeros((2, contacts, 2), np.int64)
+    load, more, rests = np.zeros((3, rows, 2))
+    return Loads(whole[0], load, more, rests, whole[1], pairs[0], np.zeros((contacts, 2)), pairs[1])
 
 
 @compiled
-def weigh(loads: Loads, n: int, x: Array, size: Array, role: Ints, sticky: Array, glue: Array, sides: Floats) -> int:
-    """Fills in what a scene of n objects bears; returns how many contacts there are.
+def find_touches(loads: Loads, n: int, role: Ints, sides: Floats) -> int:
+    """Fills in what lies on what; returns how many such pairs there are. `sides` (4, R) are left, right, bottom and top of the objects."""
+    west, east, low, top = sides
+    count = 0
+    for over in range(n):
+        for under in range(n):
+            level = over != under and _both(over, under, role) and abs(low[over] - top[under]) < LEVEL
+            if level and min(east[over], east[under]) > max(west[over], west[under]) and count < len(loads.touch):
+                loads.touch[count, 0], loads.touch[count, 1] = over, under
+                count += 1
+    return count
 
-    `sides` (4, R) are left, right, bottom and top of the objects.
+
+@compiled
+def weigh(loads: Loads, touches: int, n: int, x: Array, size: Array, role: Ints, sticky: Array, glue: Array, sides: Floats) -> int:
+    """Fills in what a scene of n objects bears, of which so many pairs lie on each other; returns how many contacts there are.
+
+    Of the pairs only those count that are blocks, or the floor, by `role`.
     """
     group, load, rests, order = loads.group, loads.load, loads.rests, loads.order
     west, east, _, top = sides
@@ -61,9 +78,12 @@ def weigh(loads: Loads, n: int, x: Array, size: Array, role: Ints, sticky: Array
         group[i] = i
     for over in range(n):
         for under in range(n):
-            if glue[over, under] or (_touch(over, under, role, sides) and (sticky[over] or sticky[under])):
-                a, b = _root(group, over), _root(group, under)
-                group[max(a, b)] = min(a, b)
+            if glue[over, under]:
+                _join(group, over, under)
+    for k in range(touches):
+        over, under = loads.touch[k]
+        if (sticky[over] or sticky[under]) and _both(over, under, role):
+            _join(group, over, under)
     load[:], loads.more[:], order[:] = 0.0, 0.0, -1
     rests[:, 0], rests[:, 1] = np.inf, -np.inf
     high, floor = np.full(n, -np.inf), -1
@@ -77,10 +97,10 @@ def weigh(loads: Loads, n: int, x: Array, size: Array, role: Ints, sticky: Array
             load[group[i], 1] += area * x[i]
             high[group[i]] = max(high[group[i]], top[i])
     contacts = 0
-    for over in range(n):
-        for under in range(n):
-            if _touch(over, under, role, sides) and group[over] != group[under]:
-                contacts = lay(loads, contacts, group[over], group[under], max(west[over], west[under]), min(east[over], east[under]))
+    for k in range(touches):
+        over, under = loads.touch[k]
+        if group[over] != group[under] and _both(over, under, role):
+            contacts = lay(loads, contacts, group[over], group[under], max(west[over], west[under]), min(east[over], east[under]))
     if floor >= 0:
         high[floor] = -np.inf  # what holds to it never topples
     group[-1] = floor
@@ -91,6 +111,19 @@ def weigh(loads: Loads, n: int, x: Array, size: Array, role: Ints, sticky: Array
         high[g], order[k] = -np.inf, g
         _hand_down(loads, contacts, g, load[g, 0], load[g, 1], 1.0, load)
     return contacts
+
+
+@compiled
+def margin(loads: Loads, touches: int, n: int, x: Array, size: Array, role: Ints, sticky: Array, glue: Array, sides: Floats) -> float:
+    """By how much everything in a scene stands; the rest as `weigh`."""
+    weigh(loads, touches, n, x, size, role, sticky, glue, sides)
+    least = FIRM
+    for g in loads.order:
+        if g < 0:
+            break
+        at = loads.load[g, 1] / loads.load[g, 0]
+        least = min(least, at - loads.rests[g, 0], loads.rests[g, 1] - at)
+    return least
 
 
 @compiled
@@ -176,11 +209,15 @@ def _add(to: Floats, group: int, weight: float, x: float) -> None:
 
 
 @compiled
-def _touch(over: int, under: int, role: Ints, sides: Floats) -> bool:
-    """Whether a block lies on another one, or on the floor."""
-    west, east, low, top = sides
-    carries = role[over] == _BLOCK and (role[under] == _BLOCK or role[under] == _FLOOR) and over != under
-    return carries and abs(low[over] - top[under]) < LEVEL and min(east[over], east[under]) > max(west[over], west[under])
+def _both(over: int, under: int, role: Ints) -> bool:
+    """Whether both are there: a block, and one that carries it or the floor."""
+    return role[over] == _BLOCK and (role[under] == _BLOCK or role[under] == _FLOOR)
+
+
+@compiled
+def _join(group: Ints, one: int, other: int) -> None:
+    a, b = _root(group, one), _root(group, other)
+    group[max(a, b)] = min(a, b)
 
 
 @compiled
