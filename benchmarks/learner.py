@@ -175,7 +175,7 @@ def q_learner(options: Options) -> None:
     levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)
     shown = collect(DQNPolicy(FAST, options.task, beyond=False), options.task, DemonstrateRequest((0, 1), 24, levels, False)).episodes
     jobs = {}
-    before = replace(FAST.net, stands=False, ways=False, covers=False, finishes=False)
+    before = replace(FAST.net, stands=False, ways=False, covers=False, finishes=False, remains=False)
     for name, returns, form, net in (
         ("padded attention, all bootstrapped", False, attend_plain, before),
         ("compiled attention, all bootstrapped", False, attend_compiled, before),

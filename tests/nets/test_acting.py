@@ -23,7 +23,7 @@ CONFIGS = {
     "told what stands": NetConfig(place=16, stands=True),
     "told of ways": NetConfig(place=16, stands=True, ways=True),
     "told what is covered": NetConfig(place=16, covers=True),
-    "told what it takes to finish": NetConfig(place=16, finishes=True),
+    "told what it takes to finish": NetConfig(place=16, finishes=True, remains=True),
     "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
     "pixels": NetConfig("pixel-attention"),
     "pixels, odd sizes": NetConfig("pixel-attention", width=18, heads=3, pair=7, layers=1, decoder=21),

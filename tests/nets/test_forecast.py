@@ -16,11 +16,12 @@ from trilith.nets.finish import ENOUGH
 from trilith.nets.forecast import Told, forecast
 from trilith.nets.ways import NO_WAY, blocks_needed, make_ways
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
-from trilith.world.scene import Placement, Role, Scene, place
+from trilith.world.episode import State
+from trilith.world.scene import Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import get_task
 from trilith.world.tasks.silhouette import filled
 
-EVERYTHING = Told(True, True, True, True)
+EVERYTHING = Told(True, True, True, True, True)
 
 
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering", "covering_hard"])
@@ -130,10 +131,10 @@ def test_the_glue_that_a_silhouette_still_takes_is_the_least_of_all_choices_and_
             middle = forecast(layout, arrays, np.array([i]), kind, ref, EVERYTHING)[0, layout.offsets // 2]
             wanted = [min((len(g) for g in fine if (target in g) == sticky and len(g) <= least + 1), default=4) for sticky in (False, True)]
             if middle[20]:  # nothing is in the way, and what is below it is there
-                same.append((middle[21:23] == [need == least for need in wanted]).all() and (middle[23:] * 4 == wanted).all())
+                same.append((middle[21:23] == [need == least for need in wanted]).all() and (middle[23:25] * 4 == wanted).all())
                 needs.update(wanted)
             else:
-                assert middle[21:].tolist() == [0, 0, 1, 1]
+                assert middle[21:25].tolist() == [0, 0, 1, 1]
     assert len(same) > 30
     assert needs >= {0, 1, 2}
     assert np.mean(same) > 0.95, "one order is looked at, not all"
@@ -142,9 +143,9 @@ def test_the_glue_that_a_silhouette_still_takes_is_the_least_of_all_choices_and_
 def test_what_is_no_number_is_no_place() -> None:
     """A learned model may predict anything; compiled loops do not look whether a place is in their tables."""
     ways = np.zeros_like(make_ways())
-    assert blocks_needed(ways, 0, 0.0, 0.35) == 0
+    assert blocks_needed(ways[0], 0, 0.0, 0.35) == 0
     for x, rest in ((np.nan, 0.35), (np.inf, 0.35), (1e300, 0.35), (-8.0, 0.35), (0.0, np.nan), (0.0, np.inf), (0.0, -3.0)):
-        assert blocks_needed(ways, 0, x, rest) == NO_WAY
+        assert blocks_needed(ways[0], 0, x, rest) == NO_WAY
 
 
 def test_ways_are_as_long_as_those_that_the_planner_finds() -> None:
@@ -167,6 +168,36 @@ def test_ways_are_as_long_as_those_that_the_planner_finds() -> None:
                 assert not found[known.safe & (known.right - known.left >= GRIP), 15].any(), "no chain, and yet a target is reached"
     assert lengths >= {0, 1, 2, 3, 4}
     assert np.mean(same) > 0.95
+
+
+def with_one_target(scene: Scene, target: int) -> Scene:
+    """The same scene, its other targets taken away; blocks that lie askew stand upright."""
+    box = np.column_stack([scene.pose[:, :2], scene.size])
+    one = fresh_scene([tuple(box[target])], [tuple(box[row]) for row in scene.rows(Role.OBSTACLE)])
+    for row in scene.rows(Role.BLOCK):
+        x, y, width, _ = box[row].tolist()
+        one = place(one, Placement(int(np.argmin(np.abs(one.size[:7, 0] - width))), x, y, False), keep=True)
+    return one
+
+
+def test_blocks_that_remain_are_those_of_each_target_by_itself() -> None:
+    layout = Layout.of(get_task("connecting"), DiscreteRelative(), True)
+    progress = set()
+    for state in states("connecting", 24):
+        scene = state.scene
+        alone = [with_one_target(scene, target) for target in scene.rows(Role.TARGET).tolist()]
+        found = []
+        for each in (scene, *alone):
+            rows = np.concatenate([each.rows(Role.FLOOR), each.rows(Role.BLOCK)])
+            kind, ref = np.tile(np.arange(3), len(rows)), np.searchsorted(reference_rows(each), rows).repeat(3)
+            arrays = layout.arrays(observe(layout, [State(each, "connecting", state.level)]))
+            found.append(forecast(layout, arrays, np.zeros_like(kind), kind, ref, Told(ways=True, remains=True))[..., 11:])
+        together, apart = found[0], np.stack(found[1:])
+        if np.abs(np.sin(scene.pose[scene.rows(Role.BLOCK), 2])).max(initial=0) < 1e-3:  # what lies askew is not the same
+            np.testing.assert_allclose(together[..., 3:], apart[..., 3:].sum(axis=0), atol=1e-3)
+            np.testing.assert_allclose(together[..., :3], apart[..., :3].max(axis=0), atol=1e-3)
+            progress.update(np.round(together[..., 3]).ravel().tolist())
+    assert progress >= {0, 1}
 
 
 def test_a_network_that_is_told_of_places_along_two_axes_is_refused() -> None:

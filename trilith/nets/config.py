@@ -40,6 +40,8 @@ class NetConfig:
     """The same: how much of the obstacles it would cover that is bare (ours)."""
     finishes: bool = False
     """The same: how much more glue it takes until a silhouette is finished (ours)."""
+    remains: bool = False
+    """The same: how many more blocks it takes until all targets are reached (ours)."""
     clock: bool = False
     """Attention: whether it is told how many steps are left (ours)."""
     recurrent: int = 3

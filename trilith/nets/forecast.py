@@ -18,7 +18,7 @@ from trilith.nets.config import NetConfig
 from trilith.nets.describe import SCALE
 from trilith.nets.finish import HOPELESS, Finish, filled_by, find_finish, make_finish
 from trilith.nets.standing import FIRM, Loads, find_touches, lay, make_loads, margins, weigh
-from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways
+from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways, needed_by_all
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Floats, Ints, Role
@@ -40,16 +40,18 @@ class Told(NamedTuple):
     finishes: bool = False
     """Whether it fills a target of a silhouette; whether the rest can then be filled with no more glue than from anywhere, without and
     with glue here; and how much glue that takes, from 0 for none to 1 for too much, without and with: 5 features."""
+    remains: bool = False
+    """How many blocks fewer it then takes to reach all targets, and how many it still takes, in units of 10: 2 features."""
 
     @staticmethod
     def of(net: NetConfig) -> Told:
         """What the network of a config is told."""
-        return Told(net.stands, net.ways, net.covers, net.finishes)
+        return Told(net.stands, net.ways, net.covers, net.finishes, net.remains)
 
     @property
     def features(self) -> int:
         """Of a placement, altogether."""
-        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers + 5 * self.finishes
+        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers + 5 * self.finishes + 2 * self.remains
 
 
 NO_MORE = Told()
@@ -97,6 +99,7 @@ def _forecast(
     west, east, low, top = sides
     new = len(loads.group) - 1
     last, contacts, stretches, length, unfilled, least = -1, 0, 0, 0.0, 0, 0.0
+    tables, remaining, needed = 0, 0.0, np.zeros(len(ways))
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
         if b != last:
@@ -111,8 +114,9 @@ def _forecast(
             if told.stands:
                 touches = find_touches(loads, n, role[b], sides)
                 contacts = weigh(loads, touches, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
-            if told.ways:
-                find_ways(ways, n, pose[b], size[b], role[b], sides)
+            if told.ways or told.remains:
+                tables = find_ways(ways, told.remains, n, pose[b], size[b], role[b], sides)
+                remaining = needed_by_all(needed, ways, tables, n, pose[b], size[b], role[b])
             if told.covers:
                 stretches, length = find_bare(bare, n, pose[b], size[b], role[b], sides)
         r, width = refs[m], widths[kinds[m]]
@@ -155,8 +159,10 @@ def _forecast(
                 place[at], place[at + 1], place[at + 2], place[at + 3] = loose, np.tanh(8 * loose), glued, np.tanh(8 * glued)
                 at += 4
             if told.ways:
-                needed = blocks_needed(ways, kinds[m], x, rest)
-                place[at], place[at + 1], place[at + 2] = 1.0 if needed == 0 else 0.0, 1.0 if needed < NO_WAY else 0.0, 1 / (1 + needed)
+                nearest = NO_WAY
+                for table in range(tables):
+                    nearest = min(nearest, blocks_needed(ways[table], kinds[m], x, rest))
+                place[at], place[at + 1], place[at + 2] = nearest == 0, nearest < NO_WAY, 1 / (1 + nearest)
                 at += 3
             if told.covers:
                 gain = newly_covered(bare, stretches, begin, end, rest)
@@ -167,3 +173,9 @@ def _forecast(
                 loose, glued = (finish.loose[t], finish.glued[t]) if t >= 0 else (HOPELESS, HOPELESS)
                 place[at], place[at + 1], place[at + 2] = t >= 0, t >= 0 and loose == least, t >= 0 and glued == least
                 place[at + 3], place[at + 4] = loose / HOPELESS, glued / HOPELESS
+                at += 5
+            if told.remains:
+                then = 0.0
+                for table in range(tables):
+                    then += min(needed[table], blocks_needed(ways[table], kinds[m], x, rest))
+                place[at], place[at + 1] = remaining - then, then / 10

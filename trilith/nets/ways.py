@@ -18,6 +18,8 @@ from trilith.world.geometry import contains
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Floats, Ints, Role
 from trilith.world.tasks.task import SPACING, layer_y
 
+APART = 3
+"""Up to so many targets have tables of their own; more than that share one."""
 LAYERS = 10
 """Targets are looked for in so many layers."""
 NO_WAY = 15.0
@@ -32,22 +34,37 @@ _BLOCK, _TARGET, _OBSTACLE = int(Role.BLOCK), int(Role.TARGET), int(Role.OBSTACL
 
 
 def make_ways() -> Array:
-    """Room for the ways of a scene: blocks that are still needed after one of a width in a layer, at a place along x."""
-    return np.full((LAYERS, len(_WIDTHS), _CELLS), NO_WAY, np.float32)
+    """Room for the ways of a scene: tables of how many blocks are still needed after one of a width in a layer, at a place along x."""
+    return np.full((APART, LAYERS, len(_WIDTHS), _CELLS), NO_WAY, np.float32)
 
 
 @compiled
-def find_ways(ways: Array, n: int, pose: Array, size: Array, role: Ints, sides: Floats) -> None:
-    """Fills in `ways` of a scene of n objects. `sides` (4, R) are left, right, bottom and top of the objects."""
-    ways[:] = NO_WAY
-    highest = -1
+def find_ways(ways: Array, apart: bool, n: int, pose: Array, size: Array, role: Ints, sides: Floats) -> int:
+    """Fills in tables of `ways` for a scene of n objects, and returns how many: one for all targets that are not reached, or, if they are
+    to be apart and are few, one for each. `sides` (4, R) are left, right, bottom and top of the objects."""
+    unreached = 0
+    for t in range(n):
+        unreached += role[t] == _TARGET and not _is_reached(t, n, pose, size, role)
+    tables = unreached if apart and unreached <= APART else min(unreached, 1)
+    ways[:tables] = NO_WAY
+    highest = np.full(APART, -1)
+    found = 0
     for t in range(n):
         if role[t] == _TARGET and not _is_reached(t, n, pose, size, role):
-            layer = round((pose[t, 1] - _Y) / SPACING)
+            layer, table = round((pose[t, 1] - _Y) / SPACING), min(found, tables - 1)
+            found += 1
             if 0 <= layer < LAYERS:
-                highest = max(highest, layer)
+                highest[table] = max(highest[table], layer)
                 for k in range(len(_WIDTHS)):
-                    _fill(ways[layer, k], pose[t, 0], _WIDTHS[k] / 2 - REACH, 0.0)
+                    _fill(ways[table, layer, k], pose[t, 0], _WIDTHS[k] / 2 - REACH, 0.0)
+    for table in range(tables):
+        _find(ways[table], highest[table], n, pose, size, role, sides)
+    return tables
+
+
+@compiled
+def _find(ways: Array, highest: int, n: int, pose: Array, size: Array, role: Ints, sides: Floats) -> None:
+    """Fills in a table from the layer of the highest target down."""
     queue, free = np.empty(_CELLS, np.int64), np.empty_like(ways[0])
     for layer in range(highest, -1, -1):
         for k in range(len(_WIDTHS)):
@@ -56,6 +73,23 @@ def find_ways(ways: Array, n: int, pose: Array, size: Array, role: Ints, sides: 
         free[:] = ways[layer]  # what is looked up is placed there for sure; what is on the way has to fit
         for k in range(len(_WIDTHS)):
             _take_out(free[k], _WIDTHS[k], _Y + SPACING * layer, n, pose, size, role, sides)
+
+
+@compiled
+def needed_by_all(needed: Floats, ways: Array, tables: int, n: int, pose: Array, size: Array, role: Ints) -> float:
+    """Fills in, for the target of each table, how many blocks it takes from what stands or from the floor; returns how many altogether.
+
+    A block that is on the way to two targets counts twice.
+    """
+    total = 0.0
+    for table in range(tables):
+        needed[table] = min(1 + ways[table, 0].min(), NO_WAY)
+        for i in range(n):
+            if role[i] == _BLOCK:
+                kind = int(np.argmin(np.abs(np.array(_WIDTHS) - size[i, 0])))
+                needed[table] = min(needed[table], blocks_needed(ways[table], kind, pose[i, 0], pose[i, 1]))
+        total += needed[table]
+    return total
 
 
 @compiled
