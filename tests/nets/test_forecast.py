@@ -194,7 +194,8 @@ def test_blocks_that_remain_are_those_of_each_target_by_itself() -> None:
             found.append(forecast(layout, arrays, np.zeros_like(kind), kind, ref, Told(ways=True, remains=True))[..., 11:])
         together, apart = found[0], np.stack(found[1:])
         if np.abs(np.sin(scene.pose[scene.rows(Role.BLOCK), 2])).max(initial=0) < 1e-3:  # what lies askew is not the same
-            np.testing.assert_allclose(together[..., 3:], apart[..., 3:].sum(axis=0), atol=1e-3)
+            np.testing.assert_allclose(together[..., 3], apart[..., 3].sum(axis=0), atol=1e-3)
+            np.testing.assert_allclose(together[..., 4:], np.moveaxis(np.sort(apart[..., 4:].sum(axis=-1), axis=0), 0, -1), atol=1e-3)
             np.testing.assert_allclose(together[..., :3], apart[..., :3].max(axis=0), atol=1e-3)
             progress.update(np.round(together[..., 3]).ravel().tolist())
     assert progress >= {0, 1}

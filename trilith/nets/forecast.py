@@ -18,7 +18,7 @@ from trilith.nets.config import NetConfig
 from trilith.nets.describe import SCALE
 from trilith.nets.finish import HOPELESS, Finish, filled_by, find_finish, make_finish
 from trilith.nets.standing import FIRM, Loads, find_touches, lay, make_loads, margins, weigh
-from trilith.nets.ways import NO_WAY, blocks_needed, find_ways, make_ways, needed_by_all
+from trilith.nets.ways import APART, NO_WAY, blocks_needed, find_ways, make_ways, needed_by_all
 from trilith.support.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Floats, Ints, Role
@@ -41,7 +41,8 @@ class Told(NamedTuple):
     """Whether it fills a target of a silhouette; whether the rest can then be filled with no more glue than from anywhere, without and
     with glue here; and how much glue that takes, from 0 for none to 1 for too much, without and with: 5 features."""
     remains: bool = False
-    """How many blocks fewer it then takes to reach all targets, and how many it still takes, in units of 10: 2 features."""
+    """How many blocks fewer it then takes to each of up to three targets, all together, and how many it still takes to each, fewest
+    first, in units of 10: 4 features."""
 
     @staticmethod
     def of(net: NetConfig) -> Told:
@@ -51,7 +52,7 @@ class Told(NamedTuple):
     @property
     def features(self) -> int:
         """Of a placement, altogether."""
-        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers + 5 * self.finishes + 2 * self.remains
+        return PLACE_FEATURES + 4 * self.stands + 3 * self.ways + 2 * self.covers + 5 * self.finishes + (1 + APART) * self.remains
 
 
 NO_MORE = Told()
@@ -99,7 +100,7 @@ def _forecast(
     west, east, low, top = sides
     new = len(loads.group) - 1
     last, contacts, stretches, length, unfilled, least = -1, 0, 0, 0.0, 0, 0.0
-    tables, remaining, needed = 0, 0.0, np.zeros(len(ways))
+    tables, remaining, needed, then = 0, 0.0, np.zeros(APART), np.zeros(APART)
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
         if b != last:
@@ -175,7 +176,8 @@ def _forecast(
                 place[at + 3], place[at + 4] = loose / HOPELESS, glued / HOPELESS
                 at += 5
             if told.remains:
-                then = 0.0
+                then[:] = 0.0
                 for table in range(tables):
-                    then += min(needed[table], blocks_needed(ways[table], kinds[m], x, rest))
-                place[at], place[at + 1] = remaining - then, then / 10
+                    then[table] = min(needed[table], blocks_needed(ways[table], kinds[m], x, rest))
+                then.sort()
+                place[at], place[at + 1 :] = remaining - then.sum(), then / 10
