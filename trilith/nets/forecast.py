@@ -100,7 +100,7 @@ def _forecast(
     west, east, low, top = sides
     new = len(loads.group) - 1
     last, contacts, stretches, length, unfilled, least = -1, 0, 0, 0.0, 0, 0.0
-    tables, remaining, needed, then = 0, 0.0, np.zeros(APART), np.zeros(APART)
+    tables, remaining, needed = 0, 0.0, np.zeros(APART)
     for m in range(len(scenes)):
         b, n = scenes[m], count[scenes[m]]
         if b != last:
@@ -176,8 +176,11 @@ def _forecast(
                 place[at + 3], place[at + 4] = loose / HOPELESS, glued / HOPELESS
                 at += 5
             if told.remains:
-                then[:] = 0.0
-                for table in range(tables):
-                    then[table] = min(needed[table], blocks_needed(ways[table], kinds[m], x, rest))
-                then.sort()
-                place[at], place[at + 1 :] = remaining - then.sum(), then / 10
+                place[at], place[at + 1 : at + 1 + APART] = remaining, 0.0
+                for table in range(tables):  # sorted as they come: there are three at most
+                    then, k = min(needed[table], blocks_needed(ways[table], kinds[m], x, rest)), at + 1 + APART - tables + table
+                    place[at] -= then
+                    while k > at + 1 + APART - tables and place[k - 1] > then / 10:
+                        place[k] = place[k - 1]
+                        k -= 1
+                    place[k] = then / 10
