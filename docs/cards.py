@@ -124,7 +124,7 @@ def draw_curves(name: str, cards: dict[str, Card]) -> Path:
         axis.plot(minutes, rewards, marker=".")
         axis.axhline(PLANNER[task], color="grey", linestyle="--", label="planner")
         axis.axhline(AIMS[task][0], color="tab:green", linestyle=":", label="aim")
-        axis.set(title=TASKS[task].title, xlabel="minutes", ylim=(0, None))
+        axis.set(title=TASKS[task].title, xlabel="minutes", ylim=(0, 1.06 * PLANNER[task]))
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("hardest validation scenes")
     axes[0, 0].legend(fontsize="small", loc="lower right")
