@@ -24,6 +24,7 @@ _OTHERS = (
     "nets/bare.py",
     "nets/describe.py",
     "nets/edges.py",
+    "nets/finish.py",
     "nets/forecast.py",
     "nets/loops.py",
     "nets/moments.py",
