@@ -6,7 +6,8 @@ In Silhouette there are as many steps as targets, so a scene is completed only i
 earns is a matter of glue alone, 0.5 each. Here all orders and all choices of what to glue are tried, those with less glue first, in
 the simulator and without any agent: with each block put on the middle of its target, and with each also put anywhere else that still
 fills it, where the weight of a stack can be shifted by up to a tenth of a block. Blocks can be shifted in more ways than are tried,
-so a scene may have more to earn than is found; hardly ever much, as more tries find hardly more (`--states`, `--shifts`).
+so a scene may have more to earn than is found: with `--states 20 --shifts 5 --simulations 100000` it is 7.58 instead of 7.57 in the
+first 30, for six times the time.
 
 `--results`: evaluations of the same scenes (`trilith evaluate … --out x.json`), to compare with scene by scene.
 """
@@ -93,15 +94,17 @@ def main() -> None:
     with Progress("least glue", options.scenes) as progress:
         for index in range(options.scenes):
             state = frozen("silhouette", "hardest", "test", index)
+            best = 0.0  # with shifts there is no less to earn, though it may not be found in time
             for earned, (states, shifts) in zip(found.values(), ((1, 0), (options.states, options.shifts)), strict=True):
-                earned.append(least(state, states, shifts, options.simulations, np.random.default_rng(index)) or 0.0)
+                best = max(best, least(state, states, shifts, options.simulations, np.random.default_rng(index)) or 0.0)
+                earned.append(best)
             progress.add(1, "")
-    best = np.max([*found.values(), *known.values()], axis=0)
+    most = np.max([*found.values(), *known.values()], axis=0)
     table = Table("first hardest test scenes of Silhouette", "scenes", "reward", "completed here", "falls short of the best of all rows")
     for name, rewards in (found | known).items():
-        short, here = best - np.asarray(rewards), f"{np.mean(np.asarray(rewards) > 0):.1%}" if name in found else ""
+        short, here = most - np.asarray(rewards), f"{np.mean(np.asarray(rewards) > 0):.1%}" if name in found else ""
         table.add_row(name, str(len(rewards)), f"{np.mean(rewards):.3f}", here, f"{short.mean():.3f}, in {np.mean(short > 1e-6):.0%}")
-    table.add_row("the best of all rows", str(len(best)), f"{best.mean():.3f}", "", "")
+    table.add_row("the best of all rows", str(len(most)), f"{most.mean():.3f}", "", "")
     Console().print(table)
 
 

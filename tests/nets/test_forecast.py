@@ -93,7 +93,7 @@ def test_what_a_placement_would_cover_is_what_the_score_says(task: str) -> None:
     assert max(gains) > 0.5
 
 
-def fewest(scene: Scene, sticky: frozenset[int], loose: frozenset[int]) -> bool:
+def can_be_built(scene: Scene, sticky: frozenset[int], loose: frozenset[int]) -> bool:
     """Whether the open targets of a silhouette can be filled in some order, those of `sticky` by sticky blocks, and all stands."""
     seen, ways = set(), [(scene, sticky | loose)]
     while ways:
@@ -122,7 +122,10 @@ def test_the_glue_that_a_silhouette_still_takes_is_the_least_of_all_choices_and_
         if not 0 < len(unfilled) <= 5:
             continue
         fine = [
-            set(glued) for k in range(4) for glued in combinations(unfilled, k) if fewest(scene, frozenset(glued), unfilled - set(glued))
+            set(glued)
+            for k in range(4)
+            for glued in combinations(unfilled, k)
+            if can_be_built(scene, frozenset(glued), unfilled - set(glued))
         ]
         least = min((len(glued) for glued in fine), default=4)
         for target in unfilled:

@@ -14,7 +14,7 @@ from trilith.nets.batch import Floats32 as Array
 from trilith.nets.standing import Loads, find_touches, margin
 from trilith.support.compiled import compiled
 from trilith.world.scene import BLOCK_HEIGHT, Floats, Ints, Role
-from trilith.world.tasks.silhouette import SAME
+from trilith.world.tasks.silhouette import SAME, which_filled
 
 MOST_GLUE = 3
 """More sticky blocks than this are not tried."""
@@ -56,12 +56,13 @@ def find_finish(
 
     `loads` is room to reckon in; `sides` (4, R) are left, right, bottom and top of the objects.
     """
-    targets = 0
-    for t in range(n):
-        finish.role[t], finish.sticky[t] = role[t], sticky[t]
-        if role[t] == _TARGET and abs(size[t, 1] - BLOCK_HEIGHT) < SAME and not _is_filled(t, n, pose, size, role):
-            finish.role[t] = _BLOCK
-            finish.open[targets], finish.loose[targets], finish.glued[targets] = t, HOPELESS, HOPELESS
+    finish.role[:n], finish.sticky[:n] = role[:n], sticky[:n]
+    rows, targets = np.flatnonzero(role[:n] == _TARGET), 0
+    filled = which_filled(pose, size, np.flatnonzero(role[:n] == _BLOCK), rows)
+    for k, row in enumerate(rows):
+        if not filled[k] and abs(size[row, 1] - BLOCK_HEIGHT) < SAME:  # those of other tasks are to be reached, not filled
+            finish.role[row] = _BLOCK
+            finish.open[targets], finish.loose[targets], finish.glued[targets] = row, HOPELESS, HOPELESS
             targets += 1
     touches = find_touches(loads, n, finish.role, sides)
     for k in range(targets):
@@ -123,16 +124,6 @@ def filled_by(finish: Finish, targets: int, pose: Array, size: Array, x: float, 
         if abs(size[row, 0] - width) < SAME and abs(pose[row, 0] - x) < _OFF * width and abs(pose[row, 1] - rest) < _LOW:
             return t
     return -1
-
-
-@compiled
-def _is_filled(t: int, n: int, pose: Array, size: Array, role: Ints) -> bool:
-    for i in range(n):
-        if role[i] == _BLOCK and abs(size[i, 0] - size[t, 0]) < SAME and abs(np.sin(pose[i, 2])) < 0.05:
-            dx, dy = abs(pose[i, 0] - pose[t, 0]), abs(pose[i, 1] - pose[t, 1])
-            if max(size[t, 0] - dx, 0.0) * max(size[t, 1] - dy, 0.0) > 0.9 * size[t, 0] * size[t, 1]:
-                return True
-    return False
 
 
 @compiled

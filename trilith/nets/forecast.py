@@ -117,6 +117,7 @@ def _forecast(
                 contacts = weigh(loads, touches, n, pose[b, :, 0], size[b], role[b], sticky[b], glue[b], sides)
             if told.ways or told.remains:
                 tables = find_ways(ways, told.remains, n, pose[b], size[b], role[b], sides)
+            if told.remains:
                 remaining = needed_by_all(needed, ways, tables, n, pose[b], size[b], role[b])
             if told.covers:
                 stretches, length = find_bare(bare, n, pose[b], size[b], role[b], sides)

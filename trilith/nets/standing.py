@@ -121,7 +121,7 @@ def margin(loads: Loads, touches: int, n: int, x: Array, size: Array, role: Ints
     for g in loads.order:
         if g < 0:
             break
-        at = loads.load[g, 1] / loads.load[g, 0]
+        at = loads.load[g, 1] / loads.load[g, 0] if loads.load[g, 0] > 0 else np.inf
         least = min(least, at - loads.rests[g, 0], loads.rests[g, 1] - at)
     return least
 

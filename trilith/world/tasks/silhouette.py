@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import sin
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trilith.support.compiled import compiled
 from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Floats, Ints, Role, Scene, fresh_scene
@@ -105,11 +106,12 @@ class Silhouette(Task):
 
 def filled(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have the right block in the right place."""
-    return _filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
+    return which_filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 
 @compiled
-def _filled(pose: Floats, size: Floats, blocks: Ints, targets: Ints) -> Bools:
+def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]], blocks: Ints, targets: Ints) -> Bools:
+    """(T,): the same for those rows of arrays of any objects."""
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         nearest = np.inf
