@@ -65,7 +65,10 @@ def fastest(call: Callable[[], object]) -> float:
 
 def both_forms(task: str) -> tuple[DQNAgent, DQNAgent]:
     """The shipped agent as it acts, and the same weights in torch."""
-    policy, _ = load_policy(shipped("fast")[task])
+    weights = shipped("objects")
+    if task not in weights:
+        raise SystemExit(f"there are no weights of objects for {task} in trilith/zoo")
+    policy, _ = load_policy(weights[task])
     assert isinstance(policy, DQNPolicy)
     net = make_net(policy.config, make_layout(policy.config, task)).eval()
     net.load(policy.weights())

@@ -26,8 +26,9 @@ import simulated
 import tyro
 from tyro.conf import Positional
 
-from trilith.agents.dqn.config import FAST, SAVE, DQNConfig
+from trilith.agents.dqn.config import OBJECTS, DQNConfig
 from trilith.agents.dqn.policy import Exploration
+from trilith.search.config import SearchConfig
 from trilith.support.cluster import Cluster
 from trilith.support.cluster_pool import Pool
 from trilith.support.processes import limit_threads
@@ -57,9 +58,10 @@ class Options:
     """Of each request."""
 
 
-SEARCHING: DQNConfig = replace(SAVE, first_demonstrations=0, demonstrations=0.0, replay_mb=20.0)
-"""As `save`, but everything comes from actors, and the replay is soon full, so that memory has no reason to grow."""
-PLAIN: DQNConfig = replace(FAST, first_demonstrations=0, demonstrations=0.0, replay_mb=20.0)
+PLAIN: DQNConfig = replace(OBJECTS, corrections=0.0, replay_mb=20.0)
+"""As `objects`, but all comes from play, so that requests are alike, and the replay is soon full, so that memory has no reason to grow."""
+SEARCHING: DQNConfig = replace(PLAIN, search=SearchConfig(budget=10, root="halving"), counterfactual_actions=0, ratio=0.2)
+"""The same, but actors search. Their steps take longer, so there are fewer of them for each of the learner's."""
 
 
 def played(agent: DQNConfig, options: Options, count: int, warm_up: bool) -> tuple[Result, float]:
@@ -76,7 +78,7 @@ def played(agent: DQNConfig, options: Options, count: int, warm_up: bool) -> tup
 
 def _config(agent: DQNConfig, options: Options, out: Path, **others: Any) -> TrainConfig[DQNConfig]:
     given = {"minutes": options.seconds / 60, "episodes": options.episodes, "evaluate_scenes": 0, "log_seconds": 2.0, **others}
-    return TrainConfig(task=options.task, recipe="fast", out=out, agent=agent, **given)
+    return TrainConfig(task=options.task, recipe="objects", out=out, agent=agent, **given)
 
 
 # ---- the parts

@@ -46,9 +46,9 @@ from trilith.world.episode import Recording
 from trilith.world.trajectory import read_episodes
 
 AGENTS: dict[str, Any] = {
-    "fast": DQNConfig(
-        net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, place=0), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1,
-        first_demonstrations=0, demonstrations=0.0,
+    "objects": DQNConfig(
+        net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, message=4, token=8), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1,
+        corrections=0.0,
     ),
     "mlp-rs0": RS0Config(net=EncoderConfig("mlp", width=8), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1),
 }  # fmt: skip
@@ -160,7 +160,7 @@ def trained(folder: Path, recipe: str) -> Path:
     return out
 
 
-def fuzz_facts(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
+def fuzz_facts(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
     """Facts of checkpoints, with a checksum that is right."""
     tally, run = Tally(), trained(folder, recipe)
     path = run / checkpoint.NAME
@@ -178,7 +178,7 @@ def fuzz_facts(folder: Path, count: int, rng: np.random.Generator, recipe: str =
     return tally
 
 
-def fuzz_flips(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
+def fuzz_flips(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
     """Single bits of the arrays of checkpoints: all must be noticed."""
     tally, run = Tally(), trained(folder, recipe)
     path = run / checkpoint.NAME
@@ -196,7 +196,7 @@ def fuzz_flips(folder: Path, count: int, rng: np.random.Generator, recipe: str =
     return tally
 
 
-def fuzz_configs(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
+def fuzz_configs(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
     """Configs of runs."""
     tally, run = Tally(), trained(folder, recipe)
     config = read_json(run / CONFIG)
@@ -208,7 +208,7 @@ def fuzz_configs(folder: Path, count: int, rng: np.random.Generator, recipe: str
     return tally
 
 
-def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str = "fast") -> Tally:
+def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str = "objects") -> Tally:
     """Cards, and the headers of their weights."""
     tally, run = Tally(), trained(folder, recipe)
     card = read_json(run / "last.json")

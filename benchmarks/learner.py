@@ -3,7 +3,8 @@
     python benchmarks/learner.py [--task silhouette] [--batch 16] [--seconds 3] [--loop-seconds 30]
 
 A learner step is a forward and a backward pass over the states of a batch and a target pass over those that follow. Figures
-are the best of several rounds that take turns, so that what else the machine does at a time hits all alike.
+are the best of several rounds that take turns, so that what else the machine does at a time hits all alike. The layer of `objects` over
+placements × objects is also timed alone, in ns a pair and beside what the core can do.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -30,17 +32,20 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from nets.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
 from nets.scenes import states  # type: ignore[import-not-found]
 
-from trilith.agents.dqn.config import FAST, PAPER, DQNConfig
+from trilith.agents.base import Correction, Episode
+from trilith.agents.dqn.config import OBJECTS, PAPER, DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
-from trilith.agents.dqn.policy import DQNPolicy, choose, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, make_layout, make_net, observe
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
-from trilith.nets import attention
-from trilith.nets.attend import attend, attend_compiled, attend_plain
+from trilith.nets import attention, objects
+from trilith.nets.attend import attend_compiled, attend_plain
 from trilith.nets.batch import Records, reference_rows
+from trilith.nets.objects import look_by_tensors, look_compiled
+from trilith.nets.placements import boxes, locate, look_forward
 from trilith.nets.qnet import QNet
-from trilith.training.actor import DemonstrateRequest, PlayRequest, collect
+from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train
 from trilith.world.episode import State
@@ -48,6 +53,12 @@ from trilith.world.scene import SLOTS
 from trilith.world.tasks import get_task
 
 ROUNDS = 5
+SCENES = 64
+"""Whose placements × objects are timed: those of a batch of `objects`."""
+MATRIX = 1024
+"""Side of the matrices whose product shows what a core can do."""
+Form = Callable[..., Tensor]
+"""One of several functions that compute the same."""
 
 
 @dataclass
@@ -147,8 +158,8 @@ def main(options: Options) -> None:
         plain.load_state_dict(fast.state_dict())
         steps[f"graph, plain form, mask {mask}"] = plain_step(plain, before, after, mask)
         steps[f"graph, mask {mask}"] = learner_step(fast, before, after)
-    nets["attention"] = make_net(FAST, make_layout(FAST, options.task))
-    steps["attention"] = learner_step(nets["attention"], before, after)
+    nets["objects"] = make_net(OBJECTS, make_layout(OBJECTS, options.task))
+    steps["objects"] = learner_step(nets["objects"], before, after)
     took = best_of(steps, options.seconds)
     slowest = took["graph, plain form, mask none"]
     for name, ms in took.items():
@@ -159,58 +170,120 @@ def main(options: Options) -> None:
         took = best_of({str(size): partial(act, net, records[:size]) for size in (1, 8, 32)}, options.seconds)
         print(f"  acting by {name:26} " + "   ".join(f"batch {size}: {ms:.2f} ms" for size, ms in took.items()))
 
-    for name, each in (("fast", FAST), ("paper", PAPER)):
+    for name, each in (("objects", OBJECTS), ("paper", PAPER)):
         replay = Replay(DQNPolicy(each, options.task, beyond=False).dtype, 1)
         print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
     q_learner(options)
+    placements_by_objects(options)
     actor_critics(options)
     if options.loop_seconds:
-        for name in ("fast", "paper"):
+        for name in ("objects", "paper"):
             whole_loop(name, options)
 
 
 def q_learner(options: Options) -> None:
-    """Whole learner steps of `fast`, optimiser and all, on the same batches of hardest scenes that the planner built in: as it was at
-    first, with padded attention and a bootstrap for every transition, step by step to what it is."""
-    levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)
-    shown = collect(DQNPolicy(FAST, options.task, beyond=False), options.task, DemonstrateRequest((0, 1), 24, levels, False)).episodes
-    jobs = {}
-    before = replace(FAST.net, stands=False, ways=False, covers=False, finishes=False, remains=False)
-    for name, returns, form, net in (
-        ("padded attention, all bootstrapped", False, attend_plain, before),
-        ("compiled attention, all bootstrapped", False, attend_compiled, before),
-        ("demonstrations by their returns", True, attend_compiled, before),
-        ("told what comes of placements (now)", True, attend_compiled, FAST.net),
+    """Whole learner steps of `objects`, optimiser and all, on the same batches: in torch alone, then step by step to what it is."""
+    config: DQNConfig = recipe_config("objects", options.task).agent
+    episodes, jobs = hardest_episodes(config, options.task), {}
+    for name, attends, looks in (
+        ("padded attention, placements in torch", attend_plain, look_by_tensors),
+        ("compiled attention", attend_compiled, look_by_tensors),
+        ("compiled placements × objects too (now)", attend_compiled, look_compiled),
     ):
-        learner = DQNLearner(replace(FAST, demonstration_returns=returns, net=net), options.task, seed=0)
-        for k, episode in enumerate(shown):
-            learner.add(episode if k % 2 else episode._replace(demonstrated=False, exploration=learner.exploration()))
+        learner = DQNLearner(config, options.task, seed=0)
+        for episode in episodes:
+            learner.add(episode if episode.correction else episode._replace(exploration=learner.exploration()))
 
-        def run(learner: DQNLearner = learner, form: Callable[..., Tensor] = form) -> None:
-            attention.attend = form  # type: ignore[attr-defined]
-            learner.step(np.random.default_rng(0))
+        def run(learner: DQNLearner = learner, attends: Form = attends, looks: Form = looks) -> None:
+            with patch.object(attention, "attend", attends), patch.object(objects, "look", looks):
+                learner.step(np.random.default_rng(0))
 
         jobs[name] = run
     took = best_of(jobs, options.seconds)
-    attention.attend = attend  # type: ignore[attr-defined]
-    print(f"learner step of fast, {FAST.batch} transitions, {FAST.demonstration_share:.0%} of them demonstrations")
+    beside = config.counterfactual_actions
+    print(
+        f"learner step of objects, {config.batch} states: {config.correction_share:.0%} corrections, {beside} simulated actions in others"
+    )
     for name, ms in took.items():
         print(f"  {name:40} {1e3 / ms:8.1f} learner steps/s   {next(iter(took.values())) / ms:6.1f} × the first")
 
 
+def hardest_episodes(config: DQNConfig, task: str) -> list[Episode]:
+    """Episodes of the hardest level: played by chance, and corrected by the planner, whose scenes are as full as those of trained agents.
+
+    Those by chance avoid obstacles wherever one of the simulated actions does (`foresight`), or they would end with the first blocks.
+    """
+    policy, levels = DQNPolicy(replace(config, foresight=1.0), task, beyond=False), hardest_level(task)
+    lengths = (float(SLOTS),) * len(levels)
+    played = collect(policy, task, PlayRequest((0, 1), 24, levels, False, Exploration(1.0, lengths, warm_up=True))).episodes
+    return played + collect(policy, task, CorrectRequest((0, 2), 24, levels, False, Correction(simulations=0))).episodes
+
+
+def hardest_level(task: str) -> tuple[float, ...]:
+    """Probabilities of levels: the last one alone."""
+    return (0.0,) * (len(get_task(task).levels) - 1) + (1.0,)
+
+
+def placements_by_objects(options: Options) -> None:
+    """The first layer over placements × objects alone: all legal placements of 64 scenes, compiled and in torch.
+
+    GFLOP/s count the multiplications and additions that the layer consists of, 2 · 27 · P a pair of a placement and an object, and as
+    many again for the gradient of its weights; not those of columns, nor what the compiled form computes again on its way back.
+    """
+    net = make_net(OBJECTS, make_layout(OBJECTS, options.task, beyond=False))
+    assert isinstance(net, objects.ObjectsNet)
+    batch = net.layout.unpack(observe(net.layout, states(options.task, SCENES, level="hardest")))
+    scene, kind, reference, offset = net.mask(batch)[..., ::2].nonzero().unbind(1)
+    placed = locate(batch, net.layout.offsets, net.kind_widths, scene, kind, reference, offset.float())
+    own = net.object(net.encode(batch)).detach().requires_grad_()
+    weight = net.seen.weight.detach().clone().requires_grad_()
+    out = torch.empty(len(scene), 2 * len(weight))
+    pull = torch.randn_like(out)
+    first, box = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1)), boxes(batch.arrays)
+    arrays = *(each.numpy() for each in placed), batch.first, box, own.detach().numpy(), weight.detach().numpy(), out.numpy()
+
+    def forward_in_torch() -> None:
+        with torch.no_grad():
+            look_by_tensors(placed, scene, batch, own, weight)
+
+    def both_ways(look: Form) -> None:
+        torch.autograd.grad(look(placed, scene, batch, own, weight), (own, weight), pull)
+
+    pairs = int((torch.bincount(scene, minlength=len(batch)) * batch.count).sum())
+    square = torch.rand(MATRIX, MATRIX)
+    took = best_of(
+        {
+            "forward, compiled": partial(look_forward, first, *arrays),
+            "forward, torch": forward_in_torch,
+            "forward and backward, compiled": partial(both_ways, look_compiled),
+            "forward and backward, torch": partial(both_ways, look_by_tensors),
+            "peak": partial(torch.mm, square, square),
+        },
+        options.seconds,
+    )
+    peak = 2 * MATRIX**3 / (took.pop("peak") * 1e6)
+    print(f"placements × objects, {len(batch)} scenes: {len(scene)} placements, {pairs} pairs, P = {len(weight)}")
+    print(f"  peak of this core, a product of matrices of {MATRIX} × {MATRIX} in torch: {peak:.1f} GFLOP/s")
+    for name, ms in took.items():
+        way, _, form = name.rpartition(", ")
+        rate = 2 * weight.numel() * pairs * (1 if way == "forward" else 2) / (ms * 1e6)
+        ratio = f"   {took[f'{way}, torch'] / ms:5.1f} × torch" if form == "compiled" else ""
+        print(f"  {name:32} {ms * 1e6 / pairs:7.1f} ns a pair   {rate:6.1f} GFLOP/s, {rate / peak:4.0%} of the peak{ratio}")
+
+
 def actor_critics(options: Options) -> None:
     """Learner steps/s of the actor-critics, on full sequences and on those that fresh policies play, actor steps/s and bytes."""
-    print(f"actor-critics: {options.batch} sequences of 5, full ones (of demonstrations) and those that were played")
-    for encoder in ("mlp", "rnn", "gn", "cnn", "cnn-rn", "fast"):
+    print(f"actor-critics: {options.batch} sequences of 5, full ones (as the planner goes on) and those that were played")
+    for encoder in ("mlp", "rnn", "gn", "cnn", "cnn-rn"):
         config: RS0Config = replace(recipe_config(f"{encoder}-rs0").agent, batch=options.batch)
         full, played = (RS0Learner(config, options.task, seed=0) for _ in range(2))
-        levels = (0.0,) * (len(get_task(options.task).levels) - 1) + (1.0,)
+        levels = hardest_level(options.task)
         start = time.process_time()
         episodes = collect(played.policy, options.task, PlayRequest((0, 1), 64, levels, False, played.exploration())).episodes
         rate = sum(len(episode.steps) for episode in episodes) / (time.process_time() - start)
         for episode in episodes:
             played.add(episode)
-        for episode in collect(full.policy, options.task, DemonstrateRequest((0, 2), 8, levels, False)).episodes:
+        for episode in collect(full.policy, options.task, CorrectRequest((0, 2), 16, levels, False, Correction(simulations=0))).episodes:
             full.replay.add(episode)
         left = full.replay.ring["left"][: len(full.replay) - config.length]
         left[:] = np.maximum(left, config.length + 1)  # as if none ended but the last
@@ -222,12 +295,10 @@ def actor_critics(options: Options) -> None:
 
 def whole_loop(recipe: str, options: Options) -> None:
     """Learner and actor steps/s of a recipe with as many actors as it is trained with, and how busy that keeps two cores."""
-    config = recipe_config(recipe)
-    agent: DQNConfig = replace(config.agent, min_replay=200, first_demonstrations=min(config.agent.first_demonstrations, 2))
+    config = recipe_config(recipe, options.task)
+    agent: DQNConfig = replace(config.agent, min_replay=200)
     with tempfile.TemporaryDirectory() as folder:
-        config = replace(
-            config, task=options.task, out=Path(folder) / "run", minutes=options.loop_seconds / 60, evaluate_scenes=0, agent=agent
-        )
+        config = replace(config, out=Path(folder) / "run", minutes=options.loop_seconds / 60, evaluate_scenes=0, agent=agent)
         meter = Meter(config.out / "log.jsonl")
         meter.start()
         train(replace(config, log_seconds=options.loop_seconds / 6), screen=False)

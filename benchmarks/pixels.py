@@ -3,7 +3,7 @@
     python benchmarks/pixels.py [--tasks silhouette covering_hard] [--batch 16] [--rounds 6] [--search-seconds 4]
 
 A learner step is a forward and a backward pass over the states of a batch and a target pass over those that follow, real ones at
-the hardest level, pictures drawn anew each time. Acting is valuing all actions in 1, 8 and 32 states at once, as agents do: attention
+the hardest level, pictures drawn anew each time. Acting is valuing all actions in 1, 8 and 32 states at once, as agents do: ours
 without torch. From windows, which are then remembered, it is timed twice: where none has been seen before, and where all have. In an
 episode most have. Searches decide with 10 simulations in 16 episodes side by side, physics included. Times are of the processor, the
 shortest of several rounds; those of searches are means.
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from nets.plain_cnn import plain_features  # type: ignore[import-not-found]  # with the tests, whose oracle it is
 from nets.scenes import states  # type: ignore[import-not-found]
 
-from trilith.agents.dqn.config import CNN_GN_DQN, FAST, FAST_PIXELS, PAPER, DQNConfig
+from trilith.agents.dqn.config import CNN_GN_DQN, FAST_PIXELS, OBJECTS, PAPER, DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
 from trilith.evaluation.frozen import frozen
 from trilith.nets.acting import Valuing
@@ -84,11 +84,11 @@ class Options:
 
 def legal(config: DQNConfig) -> DQNConfig:
     """The network of a config with the same mask for all."""
-    return replace(FAST, net=config.net)
+    return replace(OBJECTS, net=config.net)
 
 
 FORMS: dict[str, tuple[DQNConfig, bool]] = {
-    "attention, objects": (replace(FAST, net=replace(FAST.net, place=0)), False),
+    "objects": (OBJECTS, False),
     "attention, windows": (FAST_PIXELS, False),
     "attention, whole images": (FAST_PIXELS, True),
     "graph, objects": (legal(PAPER), False),

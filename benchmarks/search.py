@@ -3,7 +3,7 @@
     python benchmarks/search.py [--task covering_hard] [--seconds 8] [--processes 2]
 
 Whole episodes on hardest validation scenes by agents with fresh weights, whose episodes end sooner than those of trained ones, with the
-paper's graph network, with attention, and raw. One core by processor time, which others on the machine do not lengthen; two
+paper's graph network, with that of `objects`, and raw. One core by processor time, which others on the machine do not lengthen; two
 cores as the simulations of two processes in the same time over those of one, in turns.
 """
 
@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ import torch
 import tyro
 
 from trilith.agents.chance import LegalAgent
-from trilith.agents.dqn.config import FAST, PAPER
+from trilith.agents.dqn.config import OBJECTS, PAPER
 from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
 from trilith.agents.worlds import make_world
 from trilith.evaluation.frozen import frozen
@@ -41,7 +41,7 @@ from trilith.world.scene import Placement
 SIDE_BY_SIDE = (1, 16, 64)
 ROUNDS = 5
 """In which one process and all take turns."""
-NETWORKS = ("graph", "attention", "none")
+NETWORKS = ("graph", "objects", "none")
 
 
 @dataclass
@@ -92,7 +92,7 @@ def agent_with(network: str, task: str) -> Valuer:
     torch.manual_seed(0)
     if network == "none":
         return LegalAgent()
-    config = FAST if network == "attention" else FAST.__class__(net=PAPER.net)
+    config = OBJECTS if network == "objects" else replace(OBJECTS, net=PAPER.net)
     return DQNAgent(make_net(config, make_layout(config, task)).eval())
 
 

@@ -1,7 +1,7 @@
 """Puts the best weights of a run into the package, with a card: recipe, cost, and the reward on test scenes, measured here.
 
-    python benchmarks/ship.py runs/x --commit 1234abc --command "trilith train …" [--name fast] [--scenes 10000] [--searched first:8:1000]
-    python benchmarks/ship.py trilith/zoo/fast/connecting.safetensors      # only measures again what is shipped
+    python benchmarks/ship.py runs/x --commit 1234abc --command "trilith train …" [--scenes 10000] [--searched first:8:1000]
+    python benchmarks/ship.py trilith/zoo/objects/connecting.safetensors      # only measures again what is shipped
 
 Rewards are on the hardest level and on all levels without search, on the hardest with the searches named, and on the levels beyond
 the curriculum without search and with 50 simulations. `python docs/cards.py` then writes docs/agents.md from the cards.
@@ -29,6 +29,7 @@ from trilith.evaluation.evaluate import Evaluation, Run
 from trilith.search.config import Root, SearchConfig
 from trilith.support.console import Progress
 from trilith.support.files import atomic_write, read_json, write_json
+from trilith.training.actor import Simulated
 from trilith.world.tasks import Level, get_task
 
 LARGEST = 2_000_000
@@ -51,7 +52,7 @@ class Options:
     """How to search, simulations a decision at most, and test scenes of the hardest level: a figure each."""
     beyond: int = 500
     """Test scenes of each level beyond the curriculum."""
-    name: str = "fast"
+    name: str = "objects"
     """Name of the agent."""
     results: Path = Path("results")
     """Where the evaluations go."""
@@ -116,9 +117,11 @@ def told_by_run(options: Options) -> dict[str, Any]:
         raise SystemExit("a run is shipped with --commit and --command: what it was trained with")
     about, config = read_json(weights_file(options.run).with_suffix(".json")), read_json(options.run / "config.json")
     log = [json.loads(line) for line in (options.run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    minutes = {"minutes": log[-1]["minutes"], "kept": about["valid"]["minutes"]}  # of training, and after which these weights were there
+    last, kept = log[-1], about["valid"]["core_minutes"]  # of training, and after which these weights were there
+    minutes = {"minutes": last["minutes"], "core_minutes": last["core_minutes"], "kept": kept}
     cost = {name: round(value, 1) for name, value in minutes.items()} | {"processes": 1 + config["actors"]}
-    curve = [[round(line["minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"]
+    cost["simulated"] = {name: last[f"simulated_{name}"] for name in Simulated._fields}
+    curve = [[round(line["core_minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"]
     return {"command": options.command, "commit": options.commit, "cost": cost, "curve": curve}
 
 

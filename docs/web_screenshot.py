@@ -153,7 +153,7 @@ def main() -> None:
             there.page.mouse.up()
             there.open(TOWER)
             there.build(2)
-            there.values("fast")
+            there.values("objects")
             there.shoot(folder / f"values-{scheme}.png")
             there.open(HIT)
             there.shoot(folder / f"hit-{scheme}.png")

@@ -18,18 +18,17 @@ OUT, PARTS = Path("runs/optuna"), 4
 
 def objective(trial: optuna.Trial) -> float:
     """Trains with the options of a trial; what it earns on validation scenes."""
-    config = recipe_config("fast")
+    config = recipe_config("objects", "connecting")
     agent = replace(
         config.agent,
         learning_rate=trial.suggest_float("learning_rate", 1e-4, 3e-3, log=True),
         epsilon=trial.suggest_float("epsilon", 0.05, 1.0, log=True),
         discount=trial.suggest_float("discount", 0.9, 1.0),
-        first_demonstrations=0,  # none of the planner's, which take time, and no long warm-up: small runs tell trials apart sooner
-        demonstrations=0.0,
+        corrections=0.0,  # they take time, as does a long warm-up: small runs tell trials apart sooner
         min_replay=500,
         warmup=50,
     )
-    config = replace(config, task="connecting", agent=agent, actors=0, evaluate_scenes=20, out=OUT / f"trial{trial.number}")
+    config = replace(config, agent=agent, actors=0, evaluate_scenes=20, out=OUT / f"trial{trial.number}")
     reward = 0.0
     for part in range(1, PARTS + 1):
         result = train(replace(config, steps=steps * part // PARTS), screen=False)  # each goes on where the one before stopped

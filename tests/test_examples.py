@@ -9,18 +9,23 @@ import numpy as np
 import pytest
 from own_task import Tower
 from shell import ENVIRONMENT, refused, trilith
-from training.tiny import AGENT
+from training.tiny import CORRECTED, NET, PLANNED
 
 import trilith as package
+from trilith.agents.chance import LegalAgent
 from trilith.builders import Planner, plans
 from trilith.builders import registry as builders
 from trilith.evaluation.evaluate import evaluate
+from trilith.evaluation.play import play
 from trilith.evaluation.report import write_report
 from trilith.support.files import read_json
-from trilith.training.config import TrainConfig
+from trilith.training import checkpoint
+from trilith.training.actor import valid_states
+from trilith.training.config import TrainConfig, recipe_config
+from trilith.training.curriculum import CurriculumConfig
 from trilith.training.run import train
 from trilith.world.episode import State, start
-from trilith.world.scene import Placement
+from trilith.world.scene import BLOCK_HEIGHT, Placement, Role, Scene
 from trilith.world.tasks import registry
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -68,7 +73,7 @@ def test_what_an_own_task_lacks_is_told_in_one_line(tmp_path: Path) -> None:
     line = refused(trilith("evaluate", "scripted", "--task=bare:Bare", cwd=tmp_path))
     assert line.startswith("there is no script for bare:Bare: there is one for ")
     assert "silhouette" in line
-    assert "fast was not trained for own_task:Tower" in refused(trilith("evaluate", "fast", f"--task={SPEC}", cwd=EXAMPLES))
+    assert "objects was not trained for own_task:Tower" in refused(trilith("evaluate", "objects", f"--task={SPEC}", cwd=EXAMPLES))
 
 
 def test_an_own_builder_is_found_by_the_name_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,21 +90,57 @@ def test_an_own_builder_is_found_by_the_name_of_its_task(monkeypatch: pytest.Mon
 
 
 def tiny(out: Path, task: str, **options) -> TrainConfig:
-    agent = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
-    return TrainConfig(task=task, out=out, actors=1, episodes=4, evaluate_every=100, evaluate_scenes=2, steps=3, agent=agent, **options)
+    given = {"actors": 1, "steps": 3, "agent": CORRECTED, **options}
+    return TrainConfig(task=task, out=out, episodes=4, evaluate_every=100, evaluate_scenes=2, **given)
 
 
-def test_an_agent_is_trained_on_an_own_task_without_demonstrations_and_then_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = train(tiny(tmp_path / "run", SPEC))
+def test_an_agent_is_trained_on_an_own_task_and_then_measured(tmp_path: Path) -> None:
+    result = train(tiny(tmp_path / "run", SPEC), screen=False)
     assert {"hardest", "all"} <= result.keys()
-    shown = capsys.readouterr()
-    assert " ".join((shown.out + shown.err).split()).count(f"there is no planner for {SPEC}: training without demonstrations") == 1
     assert evaluate(str(tmp_path / "run"), SPEC, scenes=20, workers=2)["episodes"] == 20
-    train(replace(tiny(tmp_path / "run", SPEC), steps=5), screen=False)  # the same command goes on
+    train(tiny(tmp_path / "run", SPEC, steps=5), screen=False)  # the same command goes on
     with pytest.raises(ValueError, match="was not trained for covering"):
         evaluate(str(tmp_path / "run"), "covering", scenes=2)
+
+
+def test_a_planner_that_there_is_not_cannot_correct_and_that_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"there is no planner for {SPEC}") as error:
+        train(tiny(tmp_path / "run", SPEC, agent=PLANNED, actors=0), screen=False)
+    assert "\n" not in str(error.value)
+
+
+class Endless(Tower):
+    """Build as high as you can, and nobody knows how high that is."""
+
+    name, title = "endless", "Endless"
+
+    def score(self, scene: Scene) -> float:
+        return float((scene.pose[scene.rows(Role.BLOCK), 1] + BLOCK_HEIGHT / 2).max(initial=0.0))
+
+    def best(self, scene: Scene) -> float:
+        raise AssertionError("nobody knows the most there is to earn")
+
+    def complete(self, scene: Scene, score: float) -> bool:
+        return False
+
+
+def test_objects_learns_an_own_task_without_a_planner_or_a_known_maximum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three hundred updates of the recipe, with a network and a batch so small that they take seconds."""
+    monkeypatch.setattr(registry, "_OWN", {})
+    package.register(Endless)
+    assert not builders.has_planner("endless")
+    config = recipe_config("objects", "endless")
+    small = {"net": replace(NET, clock=True), "batch": 8, "min_replay": 50, "replay_mb": 5.0, "correction_simulations": 4, "warmup": 20}
+    agent = replace(config.agent, **small, ratio=1.0, learning_rate=2e-3, target_rate=0.05)
+    short = {"actors": 0, "episodes": 4, "evaluate_every": 300, "evaluate_scenes": 20, "steps": 300}
+    result = train(replace(config, out=tmp_path, agent=agent, curriculum=CurriculumConfig(50), **short), screen=False)
+    _, facts = checkpoint.load(tmp_path / checkpoint.NAME)
+    assert facts["learner"]["steps"] == 300
+    assert facts["corrections"] >= 30
+    assert all(count > 0 for count in facts["simulated"].values())
+    assert np.isfinite(list(facts["figures"].values())).all()
+    chance = [end.total for _, end in play(LegalAgent(), valid_states("endless", "all", 20), [np.random.default_rng(k) for k in range(20)])]
+    assert result["all"] > np.mean(chance) + 0.5
 
 
 def test_a_task_registered_in_this_process_only_works_here_and_is_refused_in_others(

@@ -3,11 +3,10 @@
 import json
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from training.tiny import AGENT
+from training.tiny import CORRECTED
 
 from trilith.cli.main import main
 from trilith.training.config import TrainConfig
@@ -67,8 +66,7 @@ def test_the_teaching_notebook_runs_in_a_short_form(tmp_path, monkeypatch):
             assert cell["outputs"] == [], "kept without what one machine once said"
             exec(compile("".join(cell["source"]).replace("SCENES = 100", "SCENES = 2"), "teaching.ipynb", "exec"), lesson)
             if "config" in lesson and "learned" not in lesson:  # three learner steps instead of five minutes
-                agent = replace(AGENT, first_demonstrations=3, demonstrations=0.1)
                 short = {"actors": 0, "episodes": 4, "evaluate_every": 100, "evaluate_scenes": 2, "steps": 3}
-                lesson["config"] = TrainConfig(task="silhouette", out=lesson["config"].out, agent=agent, **short)
+                lesson["config"] = TrainConfig(task="silhouette", out=lesson["config"].out, agent=CORRECTED, **short)
     assert lesson["now"].total == lesson["state"].rules.best(lesson["now"].scene), "what is built by hand there is complete"
     assert lesson["searched"]["search"]["budget"] == 10

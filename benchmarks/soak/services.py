@@ -151,7 +151,7 @@ class Training(Service):
             "task": "silhouette", "actors": 2, "checkpoint-seconds": CHECKPOINT_SECONDS, "log-seconds": 0.5, "episodes": 4,
             "evaluate-every": 2000, "evaluate-scenes": 4, "agent.net.width": 16, "agent.net.layers": 1, "agent.net.heads": 2,
             "agent.net.decoder": 16, "agent.batch": 8, "agent.ratio": 0.2, "agent.min-replay": 100, "agent.replay-mb": 2,
-            "agent.first-demonstrations": 0, "agent.demonstrations": 0, "out": self.out,
+            "agent.corrections": 0, "out": self.out,
         }  # fmt: skip
         line = ["train", *(str(part) for name, value in options.items() for part in (f"--{name}", value))]
         # Options that lie deeper than their name says are matched by their last part.

@@ -13,28 +13,28 @@ from torch.utils._pytree import tree_leaves
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn import learner as learner_module
-from trilith.agents.dqn.config import FAST, PAPER, DQNConfig
+from trilith.agents.dqn.config import OBJECTS, PAPER, DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
-from trilith.nets import attention
+from trilith.nets import attention, objects
 from trilith.nets.attend import attend_plain
 from trilith.nets.batch import Layout
 from trilith.nets.config import NetConfig
-from trilith.search.config import SearchConfig
+from trilith.nets.objects import look_by_tensors
 
-SMALL = replace(FAST, net=NetConfig(width=16, layers=2, heads=2, pair=8, decoder=16, recurrent=2), batch=12, replay_mb=1.0)
-GRAPH = replace(SMALL, net=replace(SMALL.net, network="graph"))
+NET = NetConfig(width=16, layers=2, heads=2, pair=8, decoder=16, message=8, token=16, recurrent=2)
+SMALL = replace(OBJECTS, net=NET, batch=12, replay_mb=1.0, counterfactual_actions=3)
+GRAPH = replace(SMALL, net=replace(NET, network="graph"))
 CONFIGS = {
-    "attention": SMALL,
-    "attention, amortised": replace(SMALL, amortise=0.1, search=SearchConfig(3)),
-    "attention, edges, not double": replace(SMALL, mask="edges", double=False, clip=0.0),
+    "objects": replace(SMALL, net=replace(NET, clock=True)),
+    "objects, no margin, no counterfactuals": replace(SMALL, margin_weight=0.0, counterfactual_actions=0),
+    "objects, edges, not double": replace(SMALL, mask="edges", double=False, clip=0.0),
     "graph": GRAPH,
-    "graph, amortised": replace(GRAPH, amortise=0.1, search=SearchConfig(3)),
     "graph, sparse, edges": replace(GRAPH, net=replace(GRAPH.net, connectivity="sparse"), mask="edges", target_rate=0.0, target_period=1),
-    "paper": replace(PAPER, net=GRAPH.net, demonstration_share=0.25, replay_mb=1.0),
+    "paper": replace(PAPER, net=GRAPH.net, correction_share=0.25, replay_mb=1.0),
     "pixels": replace(GRAPH, net=replace(GRAPH.net, network="pixels")),
-    "pixel-attention": replace(SMALL, net=replace(SMALL.net, network="pixel-attention")),
-    "graph, absolute": replace(GRAPH, actions="absolute", mask="edges", mirror=False, first_demonstrations=0, demonstrations=0.0),
+    "pixel-attention": replace(SMALL, net=replace(NET, network="pixel-attention")),
+    "graph, absolute": replace(GRAPH, actions="absolute", mask="edges", mirror=False, corrections=0.0),
 }
 
 
@@ -54,22 +54,25 @@ class OneDevice(TorchDispatchMode):
 
 
 def filled(config: DQNConfig, device: str = "cpu") -> DQNLearner:
-    """A learner that remembers short episodes of any actions that the mask allows, some with what a search found."""
+    """A learner that remembers short episodes of any actions that the mask allows, with others that were simulated beside them."""
     learner = DQNLearner(config, "covering_hard", seed=0, device=device)
     records = observe(learner.layout, states("covering_hard", 24))
     rng = np.random.default_rng(0)
     here = DQNLearner(config, "covering_hard", seed=1).net
-    choices = choose(here, records, np.ones(len(records), dtype=bool), [rng] * len(records))
-    some = [i for i, choice in enumerate(choices) if choice is not None]
-    actions = np.array([choices[i] for i in some], np.int32)
+    drawn = [choose(here, records, np.ones(len(records), dtype=bool), [rng] * len(records)) for _ in range(3)]
+    some = [i for i, choice in enumerate(drawn[0]) if choice is not None]
+    actions, *others = (np.array([choices[i] for i in some], np.int32) for choices in drawn)
     for k in range(0, len(some) - 2, 3):
         steps = np.zeros(3, np.dtype([*learner.policy.dtype.descr, ("reward", "f4")]))
         steps["state"], steps["action"], steps["reward"] = records[some[k : k + 3]], actions[k : k + 3], rng.random(3)
-        if config.amortise:
-            steps["tried"] = np.where((np.arange(3) < k % 4)[None, :, None], actions[k : k + 3, None], -1)
-            steps["found"] = rng.random((3, 3))
-        for demonstrated in (False, True):
-            learner.add(Episode(steps, 0, 1.0, demonstrated, None if demonstrated else Exploration(0.0, (4.0, 4.0))))
+        if config.counterfactual_actions:  # of three that there may be two, of which one may have ended the episode
+            steps["beside"], steps["followed"] = -1, -1
+            steps["beside"][:, 0], steps["beside"][:, 1] = (each[k : k + 3] for each in others)
+            steps["beside_reward"][:, :2] = rng.random((3, 2))
+            steps["beside_ended"][:, 0] = rng.random(3) < 0.5
+            steps["followed"], steps["after"] = 1, records[some[k]]
+        for correction in (False, True):
+            learner.add(Episode(steps, 0, correction, None if correction else Exploration(0.0, (4.0, 4.0))))
     return learner
 
 
@@ -89,16 +92,16 @@ def test_a_whole_learner_step_leaves_no_tensor_behind(name: str, monkeypatch: py
             learner.step(np.random.default_rng(0))
     assert "meta" in watched.seen
     assert learner.steps == 2
-    assert [each.shape for each in read] == [()] * 4
+    assert [each.shape for each in read] == [()] * (10 if name.startswith("objects") else 6)
     kept = [value for slots in learner.optimiser.state.values() for value in slots.values() if value.dim()]
     tensors = [*read, *kept, *(each for net in (learner.net, learner.target) for each in (*net.parameters(), *net.buffers()))]
     assert len(kept) > 10
     assert {each.device.type for each in tensors} == {"meta"}
 
 
-@pytest.mark.parametrize("name", ["attention, amortised", "graph, amortised", "paper", "graph, absolute"])
+@pytest.mark.parametrize("name", ["objects", "objects, edges, not double", "graph", "paper", "graph, absolute"])
 def test_a_learner_step_is_the_same_by_the_way_of_other_devices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way of batches on another device, with data: a copy of each, and the plain form of attention."""
+    """The way of batches on another device, with data: a copy of each, and the plain forms of compiled loops."""
     torch.set_num_threads(1)
     learners, unpack = [], Layout.unpack
     for other in (False, True):
@@ -106,6 +109,7 @@ def test_a_learner_step_is_the_same_by_the_way_of_other_devices(name: str, monke
         if other:
             monkeypatch.setattr(Layout, "unpack", lambda *given, **named: unpack(*given, **named).to("cpu"))
             monkeypatch.setattr(attention, "attend", attend_plain)
+            monkeypatch.setattr(objects, "look", look_by_tensors)
         figures = [learner.step(np.random.default_rng(i)) for i in range(2)]
         learners.append((figures, learner))
     (first, one), (second, two) = learners
@@ -115,7 +119,7 @@ def test_a_learner_step_is_the_same_by_the_way_of_other_devices(name: str, monke
         torch.testing.assert_close(here, there, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["attention", "graph", "paper", "graph, absolute"])
+@pytest.mark.parametrize("name", ["objects", "graph", "paper", "graph, absolute"])
 def test_actions_values_and_weights_come_back_from_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the way back from `meta`, whatever was there is 0, masks are True. What is read without being copied first raises."""
     config = CONFIGS[name]

@@ -1,4 +1,5 @@
-"""Q-learning finds the known values of a two-step task, keeps to its mask, and comes back from its files."""
+"""Q-learning finds the known values of small tasks, from what was made and from what was only simulated, keeps to its mask, and comes
+back from its files."""
 
 import json
 import sys
@@ -11,40 +12,46 @@ import pytest
 import torch
 from nets.scenes import states
 
-from trilith.agents.base import Episode
+from trilith.agents.base import Correction, Episode
 from trilith.agents.card import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.learner import DQNLearner, Sample, large_margin_loss, search_cross_entropy
+from trilith.agents.dqn.learner import DQNLearner, Sample
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
 from trilith.evaluation.play import play
-from trilith.nets.batch import Records, reference_rows
+from trilith.nets.batch import Batch, Records, reference_rows
 from trilith.nets.config import NetConfig
+from trilith.nets.objects import ObjectsNet
+from trilith.nets.qnet import Outcomes
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
 from trilith.search.tree import decide, plant
 from trilith.support.config import from_json, to_json
+from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role, fresh_scene
 
-SMALL = NetConfig(width=32, layers=1, heads=2, decoder=32)
+SMALL = NetConfig(width=32, layers=1, heads=2, pair=8, decoder=32, message=8, token=32)
 DISCOUNT = 0.9
+RATES: dict[str, Any] = {"batch": 16, "learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1, "decay_steps": 400}
+"""What small networks learn small tasks with in a few hundred steps."""
 
 
-def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, search: Any = None, demonstrated: bool = False) -> Episode:
-    """An episode as an actor yields it; `search` are the actions that searches tried and the values they found."""
+def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, beside: Any = (), correction: bool = False) -> Episode:
+    """An episode as an actor yields it; `beside` are the actions that were simulated beside each, with their rewards and whether they
+    ended it, and, for the one that is a whole transition, the state after it."""
     dtype = np.dtype([*learner.policy.dtype.descr, ("reward", "f4")])
     steps = np.zeros(len(records), dtype)
     steps["state"], steps["action"], steps["reward"] = records, actions, rewards
-    if "tried" in (dtype.names or ()):
-        steps["tried"] = -1
-        if search is None and learner.config.amortise:
-            search = (np.asarray(actions)[:, None], np.asarray(rewards)[:, None])
-        if search is not None:
-            tried, found = search
-            steps["tried"][:, : tried.shape[1]], steps["found"][:, : tried.shape[1]] = tried, found
-    return Episode(steps, 0, 1.0, demonstrated, None if demonstrated else Exploration(0.0, (4.0, 4.0)))
+    if learner.config.counterfactual_actions:
+        steps["beside"], steps["followed"] = -1, -1
+    for kept, others in zip(steps, beside, strict=False):
+        for k, (action, reward, ended, after) in enumerate(others):
+            kept["beside"][k], kept["beside_reward"][k], kept["beside_ended"][k] = action, reward, ended
+            if after is not None:
+                kept["followed"], kept["after"] = k, after
+    return Episode(steps, 0, correction, None if correction else Exploration(0.0, (4.0, 4.0)))
 
 
 def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[int], float]]]:
@@ -68,90 +75,319 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
     return records, {name: (*actions[name], value[name]) for name in actions}
 
 
-@pytest.mark.parametrize("network", ["attention", "graph"])
+def value_of(learner: DQNLearner, record: Records, action: Any) -> float:
+    """What the policy's network says of an action."""
+    with torch.no_grad():
+        return float(learner.policy.net.q_at(learner.layout.unpack(record[None]), torch.tensor([action])))  # type: ignore[attr-defined]
+
+
+def open_states(learner: DQNLearner, *places: float) -> Records:
+    """States with one obstacle each, at these places, where everything may be chosen."""
+    scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in places]
+    return learner.layout.pack(scenes, [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * len(scenes))
+
+
+@pytest.mark.parametrize("network", ["objects", "graph"])
 @pytest.mark.parametrize("double", [True, False])
 def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool) -> None:
     torch.set_num_threads(1)
     net = replace(SMALL, network=network, recurrent=1)
-    rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1}
-    config = DQNConfig(net=net, discount=DISCOUNT, double=double, batch=16, mirror=False, **rates)
-    learner = DQNLearner(config, "covering_hard", seed=0)
+    learner = DQNLearner(DQNConfig(net=net, discount=DISCOUNT, double=double, mirror=False, **RATES), "covering_hard", seed=0)
     records, known = two_steps(learner)
     rng = np.random.default_rng(0)
     for _ in range(300):
         learner.step(rng)
     for name, (state, action, value) in known.items():
-        batch = learner.layout.unpack(records[state : state + 1])
-        assert float(learner.policy.net.q_at(batch, torch.tensor([action]))) == pytest.approx(value, abs=0.07), name
+        assert value_of(learner, records[state], action) == pytest.approx(value, abs=0.07), name
     assert greedy(learner, records) == [known["on"][1][1:3], known["good"][1][1:3]]
 
 
-@pytest.mark.parametrize("network", ["attention", "graph"])
-def test_actions_that_were_only_simulated_are_learnt_where_they_end_an_episode(network: str) -> None:
+@pytest.mark.parametrize("network", ["objects", "graph"])
+def test_actions_that_were_only_simulated_are_learnt_too(network: str) -> None:
+    """One that would have ended the episode is worth its reward. One that would not, and is a whole transition, is worth its reward
+    and what follows: in the second state one action earns 1, and nothing else is known."""
     torch.set_num_threads(1)
-    net = replace(SMALL, network=network, recurrent=1)
-    config = DQNConfig(net=net, batch=16, learning_rate=2e-3, warmup=1, target_rate=0.1, siblings=2, demonstrations=0)
+    config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), discount=DISCOUNT, mirror=False, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
-    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
-    done, beside = [[0, SLOTS, 3, 0]], [[3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0]]
-    learner.add(episode(learner, records, done, [0.5], search=(np.array([beside]), np.array([[-0.5, 1.0]]))))
+    [first] = open_states(learner, 3.0)
+    mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
+    mask[3:6, 7, 4] = True  # a block of the middle width on the floor
+    [second] = learner.layout.pack([fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
+    done, hit, on, good = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0], [3, SLOTS, 4, 0]
+    learner.add(episode(learner, first[None], [done], [0.5], [[(hit, -0.5, True, None), (on, 0.25, False, second)]]))
+    for sticky in (0, 1):
+        learner.add(episode(learner, second[None], [[*good[:3], sticky]], [1.0]))
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(400):
         learner.step(rng)
-    batch, actions = learner.layout.unpack(records), torch.tensor([*done, *beside])
-    values = learner.policy.net.q_at(batch, actions, torch.zeros(3, dtype=torch.int64))
-    assert values.tolist() == pytest.approx([0.5, -0.5, 1.0], abs=0.07)
+    for record, action, value in ((first, done, 0.5), (first, hit, -0.5), (second, good, 1.0), (first, on, 0.25 + DISCOUNT)):
+        assert value_of(learner, record, action) == pytest.approx(value, abs=0.07)
+
+
+def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> None:
+    """The two heads of `objects`, also for what was only simulated and is no whole transition."""
+    torch.set_num_threads(1)
+    config = DQNConfig(net=SMALL, discount=DISCOUNT, mirror=True, **RATES)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    records = open_states(learner, 3.0, -1.0)
+    made, last = [0, SLOTS, 3, 0], [3, SLOTS + 1, 8, 1]
+    hit, on, other = [3, SLOTS + 1, 5, 0], [6, SLOTS, 5, 1], [0, SLOTS + 1, 12, 0]
+    others = [(hit, -0.5, True, None), (on, 0.25, False, records[1]), (other, 0.75, False, None)]
+    learner.add(episode(learner, records, [made, last], [0.0, 1.0], [others]))
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        learner.step(rng)
+    actions, scenes = torch.tensor([made, hit, on, other, last]), torch.tensor([0, 0, 0, 0, 1])
+    for mirror in (np.zeros(2, dtype=bool), np.ones(2, dtype=bool)):
+        batch = learner.layout.unpack(records, mirror)
+        asked = torch.from_numpy(learner.layout.mirror_actions(actions.numpy(), mirror[scenes.numpy()]))
+        with torch.no_grad():
+            _, reward, end = learner.net.outcomes(batch, asked, scenes)
+        assert reward is not None
+        assert end is not None
+        assert reward.tolist() == pytest.approx([0.0, -0.5, 0.25, 0.75, 1.0], abs=0.1)
+        assert (end > 0).tolist() == [False, True, False, False, True]
 
 
 @pytest.mark.parametrize(("huber", "value"), [(10.0, -1.0), (1.0, -0.25)])
 def test_a_risk_costs_its_mean_unless_large_errors_count_linearly(huber: float, value: float) -> None:
     """Once in five times the same action in the same state costs 5. Linearly counted, its pull is 1 against four times that of the rest."""
     torch.set_num_threads(1)
-    net = replace(SMALL, recurrent=1)
     rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.05, "decay_steps": 300}
-    config = DQNConfig(net=net, batch=64, huber=huber, siblings=0, demonstrations=0, mirror=False, **rates)
+    # In a world of chance, where the best that ever followed is no bound.
+    config = DQNConfig(net=SMALL, batch=64, huber=huber, counterfactual_actions=0, mirror=False, lower_bounds=False, **rates)
     learner = DQNLearner(config, "covering_hard", seed=0)
-    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
+    records = open_states(learner, 3.0)
     for reward in (0.0, 0.0, 0.0, 0.0, -5.0):
         learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [reward]))
     rng = np.random.default_rng(0)
     for _ in range(300):
         learner.step(rng)
-    found = float(learner.policy.net.q_at(learner.layout.unpack(records), torch.tensor([[0, SLOTS, 3, 0]])))
-    assert found == pytest.approx(value, abs=0.15)
+    assert value_of(learner, records[0], [0, SLOTS, 3, 0]) == pytest.approx(value, abs=0.15)
 
 
-@pytest.mark.parametrize("returns", [True, False])
-def test_a_demonstrated_action_is_worth_what_its_episode_went_on_to_earn(returns: bool) -> None:
-    """After one demonstration of two steps, with a network whose weights stay as they are: the targets, not what is learnt of them."""
-    config = DQNConfig(net=SMALL, discount=DISCOUNT, batch=8, demonstration_share=1.0, demonstration_returns=returns, siblings=0)
+# ---- the loss, one number at a time
+
+PLAYED = DQNConfig(
+    net=NetConfig(width=8, heads=2, layers=1, pair=4, decoder=8, message=4, token=8), batch=24, counterfactual_actions=6, replay_mb=1.0
+)
+
+
+def learning(config: DQNConfig = PLAYED, corrections: bool = False) -> DQNLearner:
+    """A learner that remembers real episodes, and two networks that are not the same."""
+    torch.set_num_threads(1)
     learner = DQNLearner(config, "covering_hard", seed=0)
-    masks = [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * 2
-    records = learner.layout.pack([fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 3.0)], masks)
-    learner.add(episode(learner, records, [[0, SLOTS, 3, 0], [3, SLOTS, 8, 0]], [0.25, 1.0], demonstrated=True))
-    wanted: list[Sample] = []
-    learner.learn = lambda sample, *_: wanted.append(sample) or {}  # type: ignore[method-assign, func-returns-value]
-    learner.step(np.random.default_rng(0))
-    [sample] = wanted
-    first = sample.records["pose"][:, 1, 0] < 0  # the obstacle, after the floor
-    assert 0 < first.sum() < 8
-    np.testing.assert_allclose(sample.returns, np.where(first, 0.25 + DISCOUNT * returns, 1.0), rtol=1e-6)
-    np.testing.assert_allclose(sample.discounts, np.where(first, 0 if returns else DISCOUNT, 0))
+    with torch.no_grad():
+        for parameter in learner.target.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    asked = [PlayRequest((0, 1), 24, (0.5, 0.5), False, Exploration(1.0, (4.0, 4.0), warm_up=True))]
+    for request in [*asked, CorrectRequest((0, 2), 8, (1.0, 0.0), False, Correction(0))] if corrections else asked:
+        for each in collect(learner.policy, "covering_hard", request).episodes:
+            learner.add(each)
+    return learner
 
 
-@pytest.mark.parametrize(("earned", "searched"), [(0.99, 0.1), (0.9, 0.95)])
-def test_a_search_takes_over_unless_the_planner_is_all_but_perfect(earned: float, searched: float) -> None:
-    learner = DQNLearner(DQNConfig(net=SMALL, batch=4), "covering_hard", seed=0)
-    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)])
-    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [earned], demonstrated=True))
-    assert learner.takeover().share == 0, "nothing is learnt yet"
-    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.0]))
+def sampled(learner: DQNLearner, size: int = 24) -> Sample:
+    config = learner.config
+    return Sample.of(*learner.replay.windows(np.random.default_rng(0), size, config.n_step + 1), config.discount)
+
+
+def plain_value(learner: DQNLearner, record: Any) -> float:
+    """The value of one state: of the action that one network takes for the best, by the other."""
+    batch = learner.layout.unpack(record[None])
+    with torch.no_grad():
+        mask = learner.net.mask(batch)
+        if not mask.any():
+            return 0.0
+        chooses = learner.net if learner.config.double else learner.target
+        best = int(chooses.q(batch).masked_fill(~mask, -torch.inf).argmax())
+        value = float(learner.target.q(batch).flatten()[best])
+    return max(value, 0.0) if learner.config.stop else value
+
+
+def plain_targets(learner: DQNLearner, sample: Sample) -> dict[int, float]:
+    """By number of the action, those that were only simulated after those that were made: what its value is learned to be."""
+    config, found = learner.config, dict[int, float]()
+    for i, weight in enumerate(sample.discounts):
+        found[i] = sample.returns[i] + (weight * plain_value(learner, sample.following[i]) if weight else 0.0)
+        if config.lower_bounds:
+            found[i] = max(found[i], sample.earned[i])
+    if (beside := sample.beside) is not None:
+        after = dict(zip(beside.followed.tolist(), beside.after, strict=True))
+        for k, (reward, ended) in enumerate(zip(beside.rewards.tolist(), beside.ended.tolist(), strict=True)):
+            assert not (ended and k in after)
+            if ended:
+                found[len(sample.records) + k] = reward
+            elif k in after:
+                found[len(sample.records) + k] = reward + config.discount * plain_value(learner, after[k])
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"double": False}, {"lower_bounds": False}, {"n_step": 3}, {"counterfactual_actions": 0}, {"stop": False}, {"discount": 0.0}],
+    ids=str,
+)
+def test_targets_are_those_of_a_plain_loop(options: dict[str, Any]) -> None:
+    learner = learning(replace(PLAYED, **options))
+    sample = sampled(learner)
+    wanted, which = learner._targets(sample)
+    assert len(set(which.tolist())) == len(which)
+    found, plain = dict(zip(which.tolist(), wanted.tolist(), strict=True)), plain_targets(learner, sample)
+    assert found.keys() == plain.keys()
+    assert [found[k] for k in plain] == pytest.approx(list(plain.values()), abs=1e-4)
+    if learner.config.counterfactual_actions:
+        assert sample.beside is not None
+        assert len(sample.beside.followed) > 0
+        assert 0 < sample.beside.ended.sum() < len(sample.beside.ended)
+
+
+def test_the_discounted_return_from_each_step_on_is_remembered() -> None:
+    learner = DQNLearner(replace(PLAYED, discount=0.5), "covering_hard", seed=0)
+    for correction in (False, True):
+        records = open_states(learner, -3.0, 0.0, 3.0)
+        learner.add(episode(learner, records, [[0, SLOTS, 3, 0]] * 3, [1.0, -2.0, 4.0], correction=correction))
+    for memory in (learner.replay, learner.corrected):
+        assert memory.ring["earned"][:3].tolist() == [1 + 0.5 * 0, -2 + 0.5 * 4, 4]
+        assert memory.ring["reward"][:3].tolist() == [1, -2, 4]
+
+
+def test_a_target_is_never_less_than_the_return_that_followed() -> None:
+    """With a network that thinks nothing of anything, what was earned later is all there is to go by."""
+    learner, without = (learning(replace(PLAYED, lower_bounds=bounds)) for bounds in (True, False))
+    for each in (learner, without):
+        for net in (each.net, each.target):
+            net.load({name: np.zeros_like(value) for name, value in net.weights().items()})
+    sample = sampled(learner, 200)
+    (bounded, _), (free, _) = learner._targets(sample), without._targets(sample)
+    size = len(sample.records)
+    assert (bounded[:size].numpy() >= sample.earned - 1e-6).all()
+    np.testing.assert_allclose(bounded[:size], np.maximum(sample.rewards, sample.earned), atol=1e-6)
+    np.testing.assert_allclose(free[:size], sample.rewards, atol=1e-6)
+    assert (bounded[:size] > free[:size] + 0.1).any()
+    assert torch.equal(bounded[size:], free[size:]), "nothing followed what was only simulated"
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("network", ["objects", "graph"])
+def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mirror: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pulled at every value, reward and end that the network says: those of the margin through the shown action and its best
+    rival alone, all others by their own errors."""
+    config = replace(PLAYED, net=replace(PLAYED.net, network=network, recurrent=1), mirror=mirror, margin=0.3, margin_weight=2.0)
+    learner = learning(replace(config, huber=0.5, outcome_weight=0.25), corrections=True)
+    config, said, seen = learner.config, list[Outcomes](), list[tuple[Batch, Any, Any]]()
+    outcomes = learner.net.outcomes
+
+    def spy(batch: Batch, actions: Any, scenes: Any) -> Outcomes:
+        found = outcomes(batch, actions, scenes)
+        for each in found:
+            if each is not None:
+                each.retain_grad()
+        said.append(found)
+        seen.append((batch, actions, scenes))
+        return found
+
+    monkeypatch.setattr(learner.net, "outcomes", spy)
+    shown, size = 8, config.batch
+    windows = [
+        memory.windows(np.random.default_rng(0), count, 2) for memory, count in ((learner.corrected, shown), (learner.replay, size - shown))
+    ]
+    sample = Sample.of(*(np.concatenate(each) for each in zip(*windows, strict=True)), config.discount)
+    targets = plain_targets(learner, sample)
+    learner.learn(sample, np.random.default_rng(3), shown)
+    [(q, reward, end)], [(batch, actions, scenes)] = said, seen
+    beside = sample.beside
+    assert beside is not None
+    count = size + len(beside.scenes)
+    assert scenes.tolist() == [*range(size), *beside.scenes.tolist(), *range(shown)]
+
+    # The scenes and the actions, swapped for some.
+    swapped = np.random.default_rng(3).random(size) < 0.5 if mirror else np.zeros(size, dtype=bool)
+    assert (swapped.any(), swapped.all()) == (mirror, False)
+    assert torch.equal(batch.pose, learner.layout.unpack(sample.records, swapped).pose)
+    original = np.concatenate([sample.actions, beside.actions])
+    last = learner.layout.offsets - 1
+    for asked, before, scene in zip(actions[:count].tolist(), original.tolist(), scenes.tolist(), strict=False):
+        assert asked == [*before[:2], last - before[2] if swapped[scene] else before[2], before[3]]
+
+    # Values.
+    pulls = torch.zeros(len(q))
+    for k, target in targets.items():
+        pulls[k] += (q[k].detach() - target).clamp(-0.5, 0.5) / size
+    rivals, short = actions[count:], 0
+    some = batch[:shown]
+    with torch.no_grad():
+        every, mask = learner.net.q(some).flatten(1), learner.net.mask(some).flatten(1)
+    own, flat = learner.net.flat(some, actions[:shown]), learner.net.flat(some, rivals)
+    for i in range(shown):
+        mask[i, own[i]] = False
+        assert mask[i, flat[i]], "another action, which may be chosen"
+        assert every[i, flat[i]] == every[i][mask[i]].max(), "the best of these"
+        if every[i, flat[i]] + 0.3 > every[i, own[i]]:
+            short += 1
+            pulls[i] -= 2.0 / size
+            pulls[count + i] += 2.0 / size
+    assert short > 0
+    assert q.grad is not None
+    torch.testing.assert_close(q.grad, pulls, rtol=1e-3, atol=1e-5)
+
+    # Rewards and ends, which only some networks tell.
+    assert (reward is None) == (end is None) == (network == "graph")
+    if reward is None or end is None:
+        return
+    assert reward.grad is not None
+    assert end.grad is not None
+    rewards = torch.tensor([*sample.rewards, *beside.rewards])
+    ended = torch.tensor([*sample.ended, *beside.ended]).float()
+    wanted = 0.25 * (reward[:count].detach() - rewards).clamp(-0.5, 0.5) / size
+    torch.testing.assert_close(reward.grad[:count], wanted.float(), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(end.grad[:count], 0.25 * (end[:count].detach().sigmoid() - ended) / size, rtol=1e-3, atol=1e-5)
+    assert not reward.grad[count:].any(), "what comes of a rival is not known"
+    assert not end.grad[count:].any()
+
+
+def test_where_nothing_else_may_be_chosen_a_correction_has_no_rival() -> None:
+    config = DQNConfig(net=SMALL, mirror=False, correction_share=1.0, **RATES)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
+    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
+    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.5], correction=True))
+    rivals, there = learner._rivals(learner.layout.unpack(records), torch.tensor([[0, SLOTS, 3, 0]]), 1)
+    assert rivals.tolist() == [[0, SLOTS, 3, 0]]
+    assert there.tolist() == [0.0]
+    for _ in range(300):
+        learner.step(np.random.default_rng(0))
+    assert value_of(learner, records[0], [0, SLOTS, 3, 0]) == pytest.approx(0.5, abs=0.07)
+
+
+# ---- corrections
+
+
+def test_corrections_are_a_share_of_a_batch_and_come_first() -> None:
+    config = DQNConfig(net=PLAYED.net, discount=DISCOUNT, batch=20, correction_share=0.35)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    records, given = open_states(learner, -3.0, 3.0), list[tuple[Sample, int]]()
+    learner.learn = lambda sample, rng, shown=0: given.append((sample, shown)) or {}  # type: ignore[method-assign, func-returns-value]
+    learner.add(episode(learner, records[1:], [[3, SLOTS, 8, 0]], [0.25]))
     learner.step(np.random.default_rng(0))
-    learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [-5.0], demonstrated=True))  # a correction says nothing of the planner
-    again = DQNLearner(DQNConfig(net=SMALL, batch=4), "covering_hard", seed=0)
-    again.load(*learner.state())
-    assert learner.takeover() == again.takeover()
-    assert again.takeover().searched == searched
+    learner.add(episode(learner, records[:1], [[0, SLOTS, 3, 0]], [1.0], correction=True))
+    learner.step(np.random.default_rng(0))
+    (none, count), (sample, shown) = given
+    assert (count, shown) == (0, 7)
+    assert none.rewards.tolist() == [0.25] * 20
+    assert sample.rewards.tolist() == [1.0] * 7 + [0.25] * 13
+    assert (len(learner.replay), len(learner.corrected)) == (1, 1)
+
+
+def test_as_many_corrections_are_wanted_as_there_are_learner_steps_for() -> None:
+    learner = DQNLearner(replace(PLAYED, corrections=0.5, correction_simulations=7), "covering_hard", seed=0)
+    assert learner.wants_correction(0) is None, "before anything is learnt there is nothing to correct"
+    learner.steps = 20
+    assert learner.wants_correction(9) == Correction(7)
+    assert learner.wants_correction(10) is None
+    never = DQNLearner(replace(PLAYED, corrections=0.0), "covering_hard", seed=0)
+    never.steps = 20
+    assert never.wants_correction(0) is None
 
 
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
@@ -160,42 +396,38 @@ def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     return [action[1:3].tolist() for action in choices if action is not None]
 
 
-@pytest.mark.parametrize(("network", "mirror"), [("attention", True), ("attention", False), ("graph", True)])
-def test_what_is_demonstrated_or_found_by_search_is_preferred(network: str, mirror: bool) -> None:
-    """In the first state one action is worth 0.5 and one 0.9. Shown, or found by a search to be worth more, the lesser one wins,
-    unless the margin is given up in time."""
+@pytest.mark.parametrize(("network", "mirror"), [("objects", True), ("objects", False), ("graph", True)])
+def test_what_a_correction_shows_is_preferred(network: str, mirror: bool) -> None:
+    """In the first state one action is worth 0.5 and one 0.9. Shown by a correction, the lesser one wins by the margin."""
     torch.set_num_threads(1)
-    net = replace(SMALL, network=network, recurrent=1)
-    base = DQNConfig(net=net, discount=DISCOUNT, batch=16, mirror=mirror, learning_rate=2e-3, warmup=1, target_rate=0.1, siblings=0)
-    shown = replace(base, demonstration_share=0.5, margin=0.5, margin_weight=5.0)
-    amortised = replace(base, amortise=5.0, search=SearchConfig(3))
-    forgotten = replace(shown, margin_steps=60)
-    for config in (base, shown, forgotten, amortised):
+    base = DQNConfig(net=replace(SMALL, network=network, recurrent=1), discount=DISCOUNT, mirror=mirror, **RATES)
+    shown = replace(base, correction_share=0.5, margin=0.5, margin_weight=5.0)
+    for config, preferred in ((base, "on"), (shown, "end"), (replace(shown, margin_weight=0.0), "on")):
         learner = DQNLearner(config, "covering_hard", seed=0)
         records, known = two_steps(learner)
         lesser = np.array([known["end"][1]], np.int32)
-        tried = np.array([[known["end"][1], known["on"][1], [*known["on"][1][:3], 1]]], np.int32)  # what is not tried stays as it is
-        found = tried, np.array([[2.0, 0.5, 0.5]], np.float32)
-        if config in (shown, forgotten):
-            learner.add(episode(learner, records[:1], lesser, [0.5], found, demonstrated=True))
+        if config is not base:
+            learner.add(episode(learner, records[:1], lesser, [0.5], correction=True))
         for _ in range(6):  # as often as the better one is seen
-            learner.add(episode(learner, records[:1], lesser, [0.5], found))
+            learner.add(episode(learner, records[:1], lesser, [0.5]))
         rng = np.random.default_rng(0)
-        for _ in range(150):
+        for _ in range(250):
             learner.step(rng)
-        assert greedy(learner, records)[0] == known["on" if config in (base, forgotten) else "end"][1][1:3]
+        assert greedy(learner, records)[0] == known[preferred][1][1:3], preferred
 
 
 def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
     """A network whose values are all the same: it goes on where they are above 0, and stops where they are below."""
-    for network, mask in (("attention", "legal"), ("graph", "edges")):
-        config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask)  # type: ignore[arg-type]
+    for network, mask in (("objects", "legal"), ("graph", "edges")):
+        config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask, lower_bounds=False)  # type: ignore[arg-type]
         net = make_net(config, make_layout(config, "covering_hard"))
         found = [state for state in states("covering_hard", 12) if DiscreteRelative().mask(state.scene).any()]
         rngs = [np.random.default_rng(i) for i in range(len(found))]
-        last = [module for module in net.modules() if isinstance(module, torch.nn.Linear) and module.out_features == net.outputs][-1]
+        last = [each for each in net.modules() if isinstance(each, torch.nn.Linear) and each.out_features == net.outputs][-1]
         for value in (0.5, -0.5):
             with torch.no_grad():
+                if isinstance(net, ObjectsNet):  # what it says of placements is added to what it says of their edges
+                    net.out.weight.zero_()
                 last.weight.zero_()
                 last.bias.fill_(value)
             assert all((placement is None) == (value < 0) for placement in DQNAgent(net).act(found, rngs))
@@ -211,26 +443,7 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
             learner.net.load_state_dict(net.state_dict())
             learner.target.load_state_dict(net.state_dict())
             sample = Sample.of(*learner.replay.windows(np.random.default_rng(0), 40, 2), DISCOUNT)
-            assert learner._targets(sample).numpy() == pytest.approx(sample.returns), "what follows is never worth less than 0"
-
-
-def test_what_searches_found_is_learnt_by_cross_entropy_with_what_was_found() -> None:
-    values = torch.tensor([[1.0, 2.0, -torch.inf, 0.0], [0.5, 0.0, 0.0, 0.0], [4.0, 0.0, 1.0, 2.0]], requires_grad=True)
-    tried, found = torch.tensor([[1, 3, -1], [-1, -1, -1], [1, 2, 3]]), torch.tensor([[0.0, 3.0, 9.0], [9.0, 9.0, 9.0], [0.0, 1.0, 2.0]])
-    first, second, third = search_cross_entropy(values, tried, found, 0.5)
-    wanted, said = (np.exp(np.array(each) / 0.5) for each in ([0.0, 3.0], [2.0, 0.0]))
-    assert float(first.detach()) == pytest.approx(-(wanted / wanted.sum() * np.log(said / said.sum())).sum(), rel=1e-5)
-    assert float(second.detach()) == 0.0, "nothing was searched"
-    (first + third).backward()
-    assert values.grad is not None
-    assert values.grad[0, 3] < 0 < values.grad[0, 1], "what was found to be better is pushed up"
-    assert values.grad[0, [0, 2]].tolist() == [0.0, 0.0], "of what was not tried nothing is known"
-    assert values.grad[2].numpy() == pytest.approx(0.0, abs=1e-6), "it says what was found"
-
-
-def test_the_large_margin_loss_is_what_is_missing_to_the_margin() -> None:
-    values = torch.tensor([[1.0, 2.0, -torch.inf], [1.0, 5.0, 0.0], [1.0, 1.2, 0.0]])
-    assert large_margin_loss(values, torch.tensor([0, 1, 1]), 0.5).tolist() == pytest.approx([1.5, 0.0, 0.3])
+            assert learner._targets(sample)[0].numpy() == pytest.approx(sample.returns), "what follows is never worth less than 0"
 
 
 OPTIONS = [
@@ -239,7 +452,7 @@ OPTIONS = [
     DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1)),
     DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="none"),
     DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask="edges", actions="absolute"),
-    DQNConfig(net=SMALL, actions="relative_xy", offsets=5),
+    DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), actions="relative_xy", offsets=5),
 ]
 
 
@@ -370,7 +583,8 @@ def test_a_config_survives_json() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"heads": 3}, {"heads": 0}, {"width": -1}, {"layers": 0}, {"recurrent": 0}, {"discount": float("nan")}, {"epsilon": float("nan")},
-     {"demonstration_share": 2}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
+     {"correction_share": 2}, {"foresight": -0.1}, {"counterfactual_actions": -1}, {"corrections": -1}, {"correction_simulations": -1},
+     {"outcome_weight": -1}, {"message": 0}, {"token": 0}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
 )  # fmt: skip
 def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) -> None:
     [(name, value)] = wrong.items()
@@ -419,7 +633,7 @@ def test_a_card_that_does_not_fit_is_one_clear_line(tmp_path: Path, name: str, v
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("claim", [{"width": 20_000}, {"decoder": 65_536}, {"layers": 10**9}, {"width": 10**12}])
+@pytest.mark.parametrize("claim", [{"width": 20_000}, {"decoder": 65_536}, {"token": 65_536}, {"layers": 10**9}, {"width": 10**12}])
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted otherwise elsewhere")
 def test_what_a_card_claims_takes_no_memory_before_it_is_refused(tmp_path: Path, claim: dict[str, int]) -> None:
     import resource

@@ -141,14 +141,14 @@ def test_what_cannot_move_stays_and_predicted_states_can_be_built_on():
     assert np.array_equal(after.scene.pose[rows], state.scene.pose[rows])
     assert after.steps == 1
     assert len(after.scene) == len(state.scene) + 1
-    assert load("fast").priors([after])[0].values.size  # legality is computed on the predicted scene
+    assert load("objects").priors([after])[0].values.size  # legality is computed on the predicted scene
     assert after.scene.from_json(after.scene.to_json()) == after.scene
 
 
 def test_a_search_in_a_model_acts_in_the_real_world(tmp_path):
     save_model(tmp_path, TINY, ["silhouette"], parameters_of(world().net), {})
     states = [frozen("silhouette", 4, "valid", k) for k in range(3)]
-    agent = load("fast", SearchConfig(4, world=str(tmp_path)))
+    agent = load("objects", SearchConfig(4, world=str(tmp_path)))
     placements = agent.act(states, [np.random.default_rng(k) for k in range(3)])
     assert all(placement is not None for placement in placements)
     assert len(world_fingerprint(str(tmp_path))) == 16
@@ -188,7 +188,7 @@ def test_the_simulator_itself_is_certain_only_so_far(episodes):
 
 
 def played(episode: Trajectory) -> Episode:
-    return Episode(np.zeros(len(episode.placements)), 0, 1.0, False, None, episode)
+    return Episode(np.zeros(len(episode.placements)), 0, False, None, episode)
 
 
 def online(**options: Any) -> OnlineModel:

@@ -6,21 +6,42 @@ import numpy as np
 import pytest
 
 from trilith.agents.base import Episode
-from trilith.agents.dqn.learner import Sample
+from trilith.agents.dqn.learner import Counterfactuals, Sample
 from trilith.agents.replay import Replay
 
-DTYPE = np.dtype([("state", [("number", "i4"), ("at", "i4")]), ("action", "i4", (4,)), ("tried", "i4", (2, 4)), ("found", "f4", (2,))])
+STATE = [("number", "i4"), ("at", "i4")]
+OTHERS = 3
+DTYPE = np.dtype(
+    [
+        ("state", STATE),
+        ("action", "i4", (4,)),
+        ("beside", "i4", (OTHERS, 4)),
+        ("beside_reward", "f4", (OTHERS,)),
+        ("beside_ended", "?", (OTHERS,)),
+        ("after", STATE),
+        ("followed", "i4"),
+        ("earned", "f4"),
+        ("ended", "?"),
+    ]
+)
 
 
 def episode(number: int, steps: int) -> Episode:
-    """An episode whose records, actions and rewards say where they come from."""
+    """An episode whose records, actions and rewards say where they come from. Beside a step there are none to three others, of which
+    every second ended it, and the first that did not is a whole transition."""
     rows = np.zeros(steps, np.dtype([*DTYPE.descr, ("reward", "f4")]))
     rows["state"]["number"], rows["state"]["at"] = number, np.arange(steps)
     rows["action"] = np.arange(steps)[:, None]
-    rows["tried"][:, 0], rows["tried"][:, 1] = rows["action"], -1
-    rows["found"] = np.arange(steps)[:, None]
     rows["reward"] = 10.0 ** np.arange(steps)
-    return Episode(rows, 0, 1.0, False, None)
+    rows["earned"] = 7.0 * np.arange(steps) + number
+    rows["ended"][-1] = number % 2 == 0
+    rows["beside"], rows["followed"] = -1, -1
+    for at, row in enumerate(rows):
+        for k in range((number + at) % (OTHERS + 1)):
+            row["beside"][k], row["beside_reward"][k], row["beside_ended"][k] = 100 * at + k, number + at / 10 + k / 100, (at + k) % 2
+        if goes_on := [k for k in range((number + at) % (OTHERS + 1)) if (at + k) % 2 == 0]:
+            row["followed"], row["after"] = goes_on[0], (number, 1000 + at)
+    return Episode(rows, 0, False, None)
 
 
 def filled() -> tuple[Replay, dict[int, int]]:
@@ -49,19 +70,52 @@ def test_windows_stay_within_their_episode(length: int) -> None:
 def test_transitions_over_n_steps_sum_what_was_earned_and_bootstrap_from_what_follows(n_step: int) -> None:
     replay, lengths = filled()
     sample = Sample.of(*replay.windows(np.random.default_rng(1), 2000, n_step + 1), 0.5)
-    for record, action, reward, after, discount, *_ in zip(*sample, strict=True):
+    for i, record in enumerate(sample.records):
         number, at = record.tolist()
-        assert action.tolist() == [at] * 4
+        assert sample.actions[i].tolist() == [at] * 4
+        assert sample.rewards[i] == 10.0**at
         end = min(at + n_step, lengths[number])
-        assert reward == pytest.approx(sum(0.5 ** (k - at) * 10.0**k for k in range(at, end)))
+        assert sample.returns[i] == pytest.approx(sum(0.5 ** (k - at) * 10.0**k for k in range(at, end)))
         if at + n_step < lengths[number]:
-            assert discount == 0.5**n_step
-            assert after.tolist() == (number, at + n_step)
+            assert sample.discounts[i] == 0.5**n_step
+            assert sample.following[i].tolist() == (number, at + n_step)
         else:
-            assert discount == 0
-    np.testing.assert_array_equal(sample.tried[:, 0, 0], sample.actions[:, 0])
-    assert (sample.tried[:, 1] == -1).all()
-    np.testing.assert_allclose(sample.found[:, 0], sample.actions[:, 0])
+            assert sample.discounts[i] == 0
+        assert sample.ended[i] == (at == lengths[number] - 1 and number % 2 == 0), "every second was not ended by its last step"
+        assert sample.earned[i] == 7.0 * at + number
+
+
+def test_counterfactual_actions_are_those_of_a_plain_loop() -> None:
+    replay, _ = filled()
+    steps, count = replay.windows(np.random.default_rng(1), 500, 2)
+    found = Sample.of(steps, count, 0.5).beside
+    assert found is not None
+    expected: list[tuple[int, list[int], float, bool]] = []
+    followed, after = [], []
+    for scene, row in enumerate(steps[:, 0]):
+        for k in range(OTHERS):
+            if row["beside"][k, 0] < 0:
+                continue
+            if row["followed"] == k:
+                followed.append(len(expected))
+                after.append(row["after"].tolist())
+            expected.append((scene, row["beside"][k].tolist(), float(row["beside_reward"][k]), bool(row["beside_ended"][k])))
+    assert len(expected) > 500
+    columns = (found.scenes.tolist(), found.actions.tolist(), found.rewards.tolist(), found.ended.tolist())
+    assert list(zip(*columns, strict=True)) == expected
+    assert found.followed.tolist() == followed
+    assert found.after.tolist() == after
+    assert not found.ended[found.followed].any()
+
+
+def test_where_nothing_was_simulated_beside_there_is_nothing_to_find() -> None:
+    steps = np.zeros(4, DTYPE)
+    steps["beside"], steps["followed"] = -1, -1
+    assert [len(each) for each in Counterfactuals.of(steps)] == [0] * 6
+    plain = Replay(np.dtype([each for each in DTYPE.descr if each[0] in ("state", "action", "earned", "ended")]), 0)
+    whole = episode(3, 5)
+    plain.add(whole._replace(steps=whole.steps[["state", "action", "earned", "ended", "reward"]]))
+    assert Sample.of(*plain.windows(np.random.default_rng(0), 4, 2), 0.5).beside is None
 
 
 def test_it_is_capped_in_bytes() -> None:

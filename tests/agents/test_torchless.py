@@ -64,7 +64,7 @@ def build_as_in_torch(policy: DQNPolicy, task: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
-    policy, _ = load_policy(shipped("fast")[task])
+    policy, _ = load_policy(shipped("objects")[task])
     assert isinstance(policy, DQNPolicy)
     build_as_in_torch(policy, task)
 
@@ -76,7 +76,7 @@ def test_so_do_agents_that_see_pixels(task: str, tmp_path: Path) -> None:
     build_as_in_torch(policy, task)
 
 
-@pytest.mark.parametrize("agent", ["fast", "pixels.safetensors"])
+@pytest.mark.parametrize("agent", ["objects", "pixels.safetensors"])
 def test_an_agent_is_loaded_and_builds_in_three_lines(no_torch: Path, agent: str) -> None:
     own_weights(no_torch / "pixels.safetensors", FAST_PIXELS, "covering")
     lines = f"""
@@ -94,8 +94,8 @@ assert "torch" not in sys.modules
 
 
 def test_agents_are_listed_and_evaluated(no_torch: Path) -> None:
-    assert "fast" in shell.trilith("agents", cwd=no_torch).stdout
-    done = shell.trilith("evaluate", "fast", "--task", "silhouette", "--scenes", 6, "--workers", 2, "--out", "x.json", cwd=no_torch)
+    assert "objects" in shell.trilith("agents", cwd=no_torch).stdout
+    done = shell.trilith("evaluate", "objects", "--task", "silhouette", "--scenes", 6, "--workers", 2, "--out", "x.json", cwd=no_torch)
     assert done.returncode == 0, done.stderr
     assert len(json.loads((no_torch / "x.json").read_text())["rewards"]) == 6
 

@@ -11,7 +11,7 @@ import pytest
 from nets.scenes import states
 
 import trilith.web.work as work
-from trilith.agents.dqn.config import CNN_GN_DQN, FAST, FAST_PIXELS, DQNConfig
+from trilith.agents.dqn.config import CNN_GN_DQN, FAST_PIXELS, OBJECTS, DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
 from trilith.nets.batch import reference_rows
 from trilith.render.pictures import views_picture
@@ -54,7 +54,7 @@ def test_views_are_the_windows_of_segments_and_their_highest_values(name: str) -
 
 
 def test_agents_that_see_objects_have_no_views() -> None:
-    assert agent_of(FAST).views(states("covering_hard", 1)[0]) == []
+    assert agent_of(OBJECTS).views(states("covering_hard", 1)[0]) == []
 
 
 def test_the_page_is_told_what_is_seen() -> None:

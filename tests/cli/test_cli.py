@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -15,15 +16,17 @@ from shell import ENVIRONMENT, interrupt, launch, refused, trilith, until
 import trilith as trilith_package
 from trilith.agents.card import read_card
 from trilith.agents.chance import LegalAgent
+from trilith.agents.dqn.config import PAPER
 from trilith.agents.registry import ZOO, shipped
 from trilith.cli import main as cli
 from trilith.cli.demo import learned
 from trilith.evaluation import frozen
 from trilith.evaluation.play import play
 from trilith.render.pictures import picture
+from trilith.support.config import to_json
 from trilith.support.console import Progress
 from trilith.support.files import write_json
-from trilith.training.config import TrainConfig
+from trilith.training.config import TrainConfig, recipe_config
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 
@@ -84,6 +87,46 @@ def test_the_examples_are_commands_that_can_be_given(capsys, monkeypatch):
         for example in examples:
             run(*example.split())
             assert given.pop() == name.replace("-", "")
+
+
+def trains(monkeypatch, *options: str) -> TrainConfig:
+    """The config of a training that is given these options."""
+    given: list[TrainConfig] = []
+    monkeypatch.setattr(cli.COMMANDS["train"], "run", lambda self: given.append(self.config))
+    run("train", *options)
+    return given.pop()
+
+
+def test_a_recipe_has_other_defaults_in_some_tasks_and_options_win(monkeypatch):
+    assert recipe_config("objects", "silhouette").agent != recipe_config("objects", "connecting").agent
+    for task in (*TASKS, "own_task:Tower"):
+        expected = recipe_config("objects", task)
+        assert expected.task == task
+        for options in (["--recipe", "objects", "--task", task], [f"--task={task}", "--recipe=objects"], ["--task", task]):
+            config = trains(monkeypatch, *options)
+            assert (config.task, config.recipe, config.agent) == (task, "objects", expected.agent)
+    easy, hard = (trains(monkeypatch, "--recipe", "objects", "--task", task).agent for task in ("connecting", "silhouette"))
+    assert (easy.discount, hard.discount) == (0.9, 0.97)
+    assert (easy.corrections, hard.corrections) == (0.1, 0.2)
+    for options in (["--task", "silhouette", "--agent.discount", "0.5"], ["--agent.discount=0.5", "--task=silhouette"]):
+        config = trains(monkeypatch, "--recipe", "objects", *options)
+        assert config.agent == replace(hard, discount=0.5), "the others are those of the task"
+    assert trains(monkeypatch, "--recipe", "paper", "--task", "silhouette").agent == PAPER
+    assert trains(monkeypatch).agent == recipe_config().agent, "those of the task that is the default"
+
+
+def test_the_task_of_another_command_is_no_business_of_a_recipe(monkeypatch):
+    given = []
+    monkeypatch.setattr(cli.COMMANDS["evaluate"], "run", lambda self: given.append(self.task))
+    run("evaluate", "legal", "--task", "silhouette")
+    assert given == ["silhouette"]
+
+
+def test_a_run_that_goes_on_has_its_own_options_and_not_those_of_a_recipe(tmp_path, monkeypatch):
+    config = replace(recipe_config("objects", "silhouette"), out=tmp_path, steps=3)
+    config = replace(config, agent=replace(config.agent, discount=0.25))
+    write_json(tmp_path / "config.json", to_json(config))
+    assert trains(monkeypatch, "--resume", str(tmp_path), "--core-minutes", "7") == replace(config, core_minutes=7.0)
 
 
 def test_the_version_is_that_of_the_package(capsys):
@@ -156,7 +199,8 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
     said = capsys.readouterr().out
     assert "planner" in said
     rows = Counter(tuple(cell.strip() for cell in line.split("│")[1:3]) for line in said.splitlines() if line.startswith("│"))
-    for name in ("fast", "fast-pixels"):
+    assert set(shipped("objects")) == set(TASKS)
+    for name in ("objects", "fast-pixels"):
         for task, weights in shipped(name).items():
             hardest = [each for each in read_card(weights)["test"] if each["level"] == "hardest"]
             assert rows[name, task] == len(hardest) > 1, "without search and with, a line each"
@@ -164,7 +208,7 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
 
 
 def test_what_a_search_thinks_is_drawn(tmp_path):
-    run("scene", "covering_hard", "--agent", "fast", "--budget", 20, "--steps", 1, "--out", tmp_path / "thoughts.png")
+    run("scene", "covering_hard", "--agent", "objects", "--budget", 20, "--steps", 1, "--out", tmp_path / "thoughts.png")
     height, width, _ = iio.imread(tmp_path / "thoughts.png").shape
     assert width > height > 400
 
@@ -209,7 +253,7 @@ def test_scenes_without_checksums_are_told(few_scenes, tmp_path, capsys):
     assert refused_here(capsys, "scenes").startswith(f"cannot read {tmp_path / 'scenes.json'}: No such file")
 
 
-OTHER = ZOO / "fast" / "covering.safetensors"
+OTHER = ZOO / "objects" / "covering.safetensors"
 """Weights for another task."""
 BAD = {
     "scene tower": "there is no task 'tower': choose silhouette, connecting, covering, covering_hard",
@@ -258,16 +302,20 @@ BAD = {
     f"evaluate {OTHER} --task silhouette": "was not trained for silhouette",
     "scene covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
     f"scene silhouette --agent {OTHER}": "was not trained for silhouette",
-    "scene covering_hard --agent fast --budget 0": "budget 0: must be 1 or more",
+    "scene covering_hard --agent objects --budget 0": "budget 0: must be 1 or more",
     "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
     "demo --budget -1": "budget -1: must be 0 or more",
     "train --task tower": "there is no task 'tower'",
-    "train --recipe slow": "there is no recipe 'slow': choose fast, paper, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts, fast-pixels, save",
+    "train --recipe slow": "there is no recipe 'slow': choose objects, paper, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts, fast-pixels",
     "train --actors -1": "actors -1: must be 0 or more",
     "train --evaluate-every 0": "evaluate_every 0: must be 1 or more",
-    "train --agent.temperature 0": "temperature 0.0: must be above 0",
-    "train --agent.amortise 1": "amortise 1.0 needs a search to learn from",
-    "train --actions absolute --agent.net.network graph --agent.mask edges": "demonstrates relative actions",
+    "train --recipe fast": "there is no recipe 'fast': choose objects",
+    "train --core-minutes -1": "core_minutes -1.0: must be 0 or more",
+    "train --core-minutes nan": "core_minutes nan: must be 0 or more",
+    "train --agent.foresight 1.5": "foresight 1.5: must be from 0 to 1",
+    "train --agent.counterfactual-actions -1": "counterfactual_actions -1: must be 0 or more",
+    "train --recipe fast-pixels --actions absolute --agent.net.network graph --agent.mask edges": "the planner shows relative actions",
+    "train --agent.net.network attention": "there is no network 'attention': choose objects, graph, pixels, pixel-attention",
     "train --out file/run": "cannot write file/run: Not a directory",
     "train --resume folder": "cannot read folder/config.json",
     "train --evaluate-scenes 2000": "evaluate_scenes 2000: there are 1000",
@@ -276,7 +324,7 @@ BAD = {
     "evaluate legal --task covering --seed -1": "seed -1: must be 0 or more",
     "evaluate legal --task covering --out .": "cannot read .: Is a directory",
     "scene covering --steps -1": "steps -1: must be 0 or more",
-    "scene covering_hard --agent fast --out thoughts": "picture 'thoughts': its name must end in .png",
+    "scene covering_hard --agent objects --out thoughts": "picture 'thoughts': its name must end in .png",
     "plot folder --out curves": "picture 'curves': its name must end in .png",
     "web --port 99999": "port 99999: must be 0 to 65535",
     "train --seed -1": "seed -1: must be 0 or more",
@@ -432,8 +480,10 @@ def test_progress_of_a_demonstration_is_steady_also_in_a_file(tmp_path, capsys, 
 
 
 def test_a_demonstration_says_how_an_agent_has_learned():
-    assert learned("fast", "fast", 2).startswith("fast: a network that learned, in ")
-    assert learned("fast + search", "fast", 2).startswith("fast + search: the same network, which now tries 2 placements")
+    told = learned("objects", "objects", 2)
+    assert told.startswith("objects: a network that sees objects and learned what each placement is worth from its own play alone, in ")
+    assert "minutes of one core a task" in told
+    assert learned("objects + search", "objects", 2).startswith("objects + search: the same network, which now tries 2 placements")
     assert learned("planner", "planner", 2) == ""
 
 
@@ -459,10 +509,13 @@ def test_the_most_there_is_to_earn_is_one_figure_in_readme_and_list_and_no_agent
 
 def test_the_figures_of_shipped_agents_are_the_same_on_their_cards_and_in_the_docs():
     page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-    for weights in (ZOO / "fast").glob("*.json"):
+    for weights in (ZOO / "objects").glob("*.json"):
         card = json.loads(weights.read_text())
         [section] = [part for part in page.split("\n## ") if part.startswith(TASKS[weights.stem].title + "\n")]
-        assert f"{card['cost']['minutes']:.0f} minutes; the weights are those of minute {card['cost']['kept']:.0f}" in section
+        cost = card["cost"]
+        assert f"**{cost['core_minutes']:.0f} core-minutes** ({cost['minutes']:.0f} minutes by the clock)" in section
+        assert f"the weights are those of core-minute {cost['kept']:.0f}" in section
+        assert f"Steps of the simulator: {sum(cost['simulated'].values()):,}, of which {cost['simulated']['made']:,} were made" in section
         for each in card["test"]:
             assert f"| {each['scenes']:,} | **{each['reward']:.2f}** ± {each['interval']:.2f} |" in section
 

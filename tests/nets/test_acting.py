@@ -18,13 +18,8 @@ from trilith.world.tasks import TASKS, get_task
 
 CONFIGS = {
     "default": NetConfig(),
-    "told of places": NetConfig(place=16),
-    "told of steps": NetConfig(place=16, clock=True),
-    "told what stands": NetConfig(place=16, stands=True),
-    "told of ways": NetConfig(place=16, stands=True, ways=True),
-    "told what is covered": NetConfig(place=16, covers=True),
-    "told what it takes to finish": NetConfig(place=16, finishes=True, remains=True),
-    "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, place=5),
+    "told of steps": NetConfig(clock=True),
+    "odd sizes": NetConfig(width=18, heads=3, pair=7, layers=1, decoder=21, message=5, token=9),
     "pixels": NetConfig("pixel-attention"),
     "pixels, odd sizes": NetConfig("pixel-attention", width=18, heads=3, pair=7, layers=1, decoder=21),
 }
@@ -56,7 +51,7 @@ def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, c
         assert mine is None or mine.tolist() == theirs.tolist()
 
 
-@pytest.mark.parametrize("config", [NetConfig(place=16), NetConfig("pixel-attention")], ids=["objects", "pixels"])
+@pytest.mark.parametrize("config", [NetConfig(clock=True), NetConfig("pixel-attention")], ids=["objects", "pixels"])
 def test_values_do_not_depend_on_the_scenes_beside_them_to_the_last_bit(config: NetConfig) -> None:
     _, acting, records = both("covering_hard", config)
     together, _ = acting.values(records)
@@ -88,7 +83,7 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
     with pytest.raises(ValueError, match=r"^extra is not of this network$"):
         acting.load(weights | {"extra": np.zeros(1, np.float32)})
     wider = make_qnet(replace(config, decoder=config.decoder + 1), net.layout, "legal").weights()
-    with pytest.raises(ValueError, match=r"^(fit|block)\.weight has shape .* this network has"):
+    with pytest.raises(ValueError, match=r"^\w+\.weight has shape .* this network has"):
         acting.load(wider)
     assert all((value == weights[name]).all() for name, value in acting.weights().items()), "a refusal changes nothing"
 
@@ -100,9 +95,16 @@ def test_both_forms_refuse_the_same(network: str) -> None:
     for layout, mask in ((absolute, "edges"), (relative, "none")):
         said = []
         for make in (ACTING[network], lambda layout, mask, net: make_qnet(net, layout, mask)):
-            with pytest.raises(ValueError, match="the attention network values") as error:
+            with pytest.raises(ValueError, match="this network values") as error:
                 make(layout, mask, NetConfig(network))
             said.append(str(error.value))
         assert said[0] == said[1]
     assert set(ACTING) <= set(NETWORKS)
     assert NetConfig().network in ACTING, "what is shipped acts without torch"
+
+
+def test_both_forms_of_objects_refuse_offsets_along_y() -> None:
+    layout = Layout.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
+    for make in (ACTING["objects"], lambda layout, mask, net: make_qnet(net, layout, mask)):
+        with pytest.raises(ValueError, match="values offsets along x only: choose actions relative, or network graph"):
+            make(layout, "legal", NetConfig())

@@ -1,17 +1,17 @@
-"""Networks on other devices than the CPU: the plain form of attention is the compiled one, and indices come from main memory."""
+"""Networks on other devices than the CPU: plain forms of compiled loops are the same functions, and indices come from main memory."""
 
 import pytest
 import torch
 from nets.scenes import states
 
 from trilith.agents.dqn.policy import observe
-from trilith.nets import attention
+from trilith.nets import attention, objects
 from trilith.nets.attend import attend_compiled, attend_plain
-from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import Batch, Layout
 from trilith.nets.config import Mask
 from trilith.nets.device import pick_device
 from trilith.nets.graph import GraphNet
+from trilith.nets.objects import ObjectsNet, look_by_tensors, look_compiled
 from trilith.nets.qnet import QNet
 from trilith.world.actions import DiscreteRelative
 from trilith.world.tasks import get_task
@@ -45,13 +45,14 @@ def test_the_plain_form_of_attention_is_the_compiled_one(task: str, heads: int, 
         torch.testing.assert_close(one, other, **CLOSE)
 
 
-def test_the_network_by_the_plain_form_has_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_network_by_the_plain_forms_has_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     layout, batch = mixed("covering_hard")
-    net = AttentionNet(layout)
+    net = ObjectsNet(layout)
     pull = torch.randn_like(net.q(batch))
     values, grads = [], []
-    for form in (attend_compiled, attend_plain):
-        monkeypatch.setattr(attention, "attend", form)
+    for attend, look in ((attend_compiled, look_compiled), (attend_plain, look_by_tensors)):
+        monkeypatch.setattr(attention, "attend", attend)
+        monkeypatch.setattr(objects, "look", look)
         values.append(net.q(batch))
         grads.append(torch.autograd.grad((values[-1] * pull).sum() / pull.numel(), list(net.parameters())))
     torch.testing.assert_close(*values, **CLOSE)
@@ -63,7 +64,7 @@ def nets(layout: Layout) -> dict[str, QNet]:
     masks: tuple[Mask, ...] = ("none", "edges", "legal")
     full = {f"graph {mask}": GraphNet(layout, mask, 16) for mask in masks}
     sparse = {f"sparse graph {mask}": GraphNet(layout, mask, 16, connectivity="sparse") for mask in masks}
-    return {"attention": AttentionNet(layout), "attention edges": AttentionNet(layout, "edges"), **full, **sparse}
+    return {"objects": ObjectsNet(layout), "objects edges": ObjectsNet(layout, "edges"), **full, **sparse}
 
 
 def test_a_copy_of_a_batch_has_the_values_of_the_batch() -> None:

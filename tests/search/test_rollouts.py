@@ -15,10 +15,9 @@ from trilith.evaluation.play import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.rollouts import MOST, search_rollouts
-from trilith.search.simulator import Simulator
+from trilith.search.simulator import Counting, Simulator
 from trilith.search.tree import Node, Prior, decide, depth, plant, principal_line, size
 from trilith.world.episode import State, start
-from trilith.world.scene import Placement
 
 CONFIG = SearchConfig(10, root="rollout")
 
@@ -200,21 +199,11 @@ def test_of_equal_values_any_may_be_tried() -> None:
     assert (np.histogram(places, 4, (0, 1))[0] > 4).all(), "from all over"
 
 
-class Counting(Simulator):
-    """Counts simulations."""
-
-    made = 0
-
-    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
-        type(self).made += len(states)
-        return super().steps(states, placements)
-
-
 def test_an_episode_earns_what_the_last_plan_said() -> None:
     """Played in the world: what is simulated is what then happens, and the tree is kept from decision to decision."""
     for k, first in enumerate(starts(4, "silhouette")):
-        agent, rng, now = SearchAgent(Table(), SearchConfig(40, root="rollout"), Counting()), np.random.default_rng(k), first
-        promised = -np.inf
+        world, rng, now = Counting(Simulator()), np.random.default_rng(k), first
+        agent, promised = SearchAgent(Table(), SearchConfig(40, root="rollout"), world), -np.inf
         while now.ended is None:
             [root] = agent.search([now], [rng])
             assert root.plan is not None
@@ -223,9 +212,9 @@ def test_an_episode_earns_what_the_last_plan_said() -> None:
             assert action is not None
             promised = now.total + root.plan.earned if action == root.plan.action else -np.inf
             agent.keep(root, action, rng)
-            made = Counting.made
+            made = world.count
             now = Simulator().steps([now], [agent.agent.placement(now, int(root.ids[action]))])[0][0]
-            assert Counting.made == made
+            assert world.count == made
         assert now.total == pytest.approx(promised)
 
 
@@ -233,16 +222,12 @@ def test_once_a_plan_earns_all_there_is_nothing_more_is_simulated() -> None:
     """Any way to reach the three targets of Connecting's first level earns 3, as glue is free there."""
     carried_out = 0
     for k in range(6):
-        agent, rng, now = (
-            SearchAgent(LegalAgent(), SearchConfig(60), Counting()),
-            np.random.default_rng(k),
-            start("connecting", 0, np.random.default_rng(k)),
-        )
-        sure = False
+        world, rng, now = Counting(Simulator()), np.random.default_rng(k), start("connecting", 0, np.random.default_rng(k))
+        agent, sure = SearchAgent(LegalAgent(), SearchConfig(60), world), False
         while now.ended is None:
-            made = Counting.made
+            made = world.count
             [root] = agent.search([now], [rng])
-            assert (Counting.made == made) == sure
+            assert (world.count == made) == sure
             carried_out += sure
             assert root.plan is not None
             sure = now.total + root.plan.earned == 3
@@ -271,3 +256,29 @@ def test_ideas_are_the_tried_ones_first_and_as_many_as_were_asked_for() -> None:
     assert tried == sorted(tried, reverse=True)
     assert tried[0]
     assert len({each[0] for each in ideas}) == 5
+
+
+def test_a_search_that_is_not_bounded_does_not_ask_for_the_most_there_is_to_earn(monkeypatch: pytest.MonkeyPatch) -> None:
+    [state], asked = starts(1), list[State]()
+    best = type(state.rules).best
+    monkeypatch.setattr(type(state.rules), "best", lambda self, scene: asked.append(scene) or best(self, scene))
+    found = {}
+    for bounded in (True, False):
+        agent = SearchAgent(Table(), CONFIG, bounded=bounded)
+        asked.clear()
+        # What is simulated asks for it too: by that an episode is complete.
+        with monkeypatch.context() as patch:
+            patch.setattr(type(state.rules), "complete", lambda self, scene, score: False)
+            [root] = agent.search([state], [np.random.default_rng(0)])
+        found[bounded] = root.most
+        assert len(asked) == bounded
+    assert found == {True: best(state.rules, state.scene), False: np.inf}
+
+
+def test_simulations_are_counted() -> None:
+    world = Counting(Simulator())
+    roots = SearchAgent(Table(), CONFIG, world).search(starts(3), [np.random.default_rng(k) for k in range(3)])
+    assert world.count == sum(root.visits for root in roots) == 3 * CONFIG.budget
+    state = roots[0].state
+    assert world.steps([state], [None]) == Simulator().steps([state], [None])
+    assert world.count == 3 * CONFIG.budget + 1

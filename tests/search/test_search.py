@@ -288,6 +288,35 @@ class Dream:
         return [(s, p.x if p else 0.0, s.steps == 3) for s, p in zip(after, placements, strict=True)]
 
 
+class ByTask(Table):
+    """Another agent for each task, which discounts otherwise, as agents that come with the package do."""
+
+    discount = 0.5
+
+    def __init__(self) -> None:
+        self.agents = {"covering_hard": Table(), "silhouette": Table()}
+        self.agents["silhouette"].discount = 0.9
+
+    def of(self, task: str) -> Table:
+        return self.agents[task]
+
+
+@pytest.mark.parametrize("root", ["bound", "rollout"])
+@pytest.mark.parametrize("task", ["covering_hard", "silhouette"])
+def test_an_agent_of_several_tasks_is_searched_by_the_one_of_the_task(task: str, root: Any) -> None:
+    agent, first, config = ByTask(), starts(3, task), SearchConfig(40, root=root)
+
+    def values(who: Any) -> list[list[float]]:
+        roots = SearchAgent(who, config).search(first, [np.random.default_rng(k) for k in range(3)])
+        return [node.values.tolist() for node in roots]
+
+    assert values(agent) == values(agent.of(task))
+    other = Table()
+    other.discount = agent.discount
+    assert values(agent) != values(other), "by what it says of itself it would be another search"
+    assert SearchAgent(agent, config).search([], []) == []
+
+
 def test_any_world_can_be_searched_in_batches() -> None:
     world, agent = Dream(), LegalAgent()
     roots = SearchAgent(agent, SearchConfig(40), world).search(starts(3), [np.random.default_rng(k) for k in range(3)])

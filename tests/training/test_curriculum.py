@@ -229,7 +229,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tiny(out: Path, **options: Any) -> TrainConfig[Any]:
-    curriculum = CurriculumConfig(kind="performance", pass_mark=0.25)
+    curriculum = CurriculumConfig(kind="performance", pass_mark=0.15)  # so that a level is soon passed
     given = {
         "task": "own_task:Tower",
         "actors": 0,
@@ -239,12 +239,13 @@ def tiny(out: Path, **options: Any) -> TrainConfig[Any]:
         "log_seconds": 0.0,
         **options,
     }
-    return TrainConfig(out=out, curriculum=curriculum, agent=AGENT, **given)
+    agent = replace(AGENT, stop=False, learning_rate=3e-3, warmup=0)
+    return TrainConfig(out=out, curriculum=curriculum, agent=agent, **given)
 
 
 def kept(out: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     arrays, facts = checkpoint.load(out / checkpoint.NAME)
-    for mine in ("seconds", "validated", "best", "last_valid"):
+    for mine in ("seconds", "core_seconds", "validated", "best", "last_valid"):
         del facts[mine]
     return {name: array.tobytes() for name, array in arrays.items()}, facts
 

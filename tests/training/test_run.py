@@ -16,8 +16,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from training.tiny import AGENT, ONLINE
+from training.tiny import AGENT, CORRECTED, NET, ONLINE, PLANNED, never_told_the_most
 
+from trilith.agents.base import Correction
 from trilith.agents.card import load_policy, weights_file
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.model.config import OnlineConfig
@@ -28,19 +29,18 @@ from trilith.search.config import SearchConfig
 from trilith.support.config import to_json
 from trilith.support.files import folder_lock, write_json
 from trilith.training import checkpoint
-from trilith.training.actor import DemonstrateRequest, PlayRequest, Request, ValidateRequest, collect
+from trilith.training.actor import CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest, collect
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.curriculum import CurriculumConfig
 from trilith.training.local import Inline
 from trilith.training.run import Run, resume, train
 
-SEARCHING = replace(AGENT, search=SearchConfig(3), amortise=0.5)
-SHOWN = replace(AGENT, first_demonstrations=3, demonstrations=0.5)
+SEARCHING = replace(AGENT, search=SearchConfig(3))
 
 
 def tiny(out: Path, agent: DQNConfig = AGENT, **options: Any) -> TrainConfig:
-    given: dict[str, Any] = {"actors": 0, "curriculum": CurriculumConfig(10), **options}
-    return TrainConfig(out=out, episodes=4, evaluate_every=5, evaluate_scenes=2, agent=agent, **given)
+    given: dict[str, Any] = {"actors": 0, "curriculum": CurriculumConfig(10), "evaluate_scenes": 2, **options}
+    return TrainConfig(out=out, episodes=4, evaluate_every=5, agent=agent, **given)
 
 
 def loaded(path: Path) -> Any:
@@ -54,7 +54,7 @@ def learnt(out: Path) -> int:
 
 def saved(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays, facts = checkpoint.load(out / checkpoint.NAME)
-    for mine in ("seconds", "validated", "best", "last_valid"):  # when it was evaluated; nothing of learning depends on it
+    for mine in ("seconds", "core_seconds", "validated", "best", "last_valid"):  # when it was evaluated; nothing of learning depends on it
         del facts[mine]
     return arrays, facts
 
@@ -63,34 +63,48 @@ def go_on(out: Path, screen: bool = False, **changes: Any) -> None:
     resume(replace(run_config(out), **changes), screen)
 
 
+def timeless(lines: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Lines of a log by their steps, without how long it took."""
+    return {line["step"]: {**line, "minutes": 0, "core_minutes": 0} for line in lines}
+
+
 def log(out: Path, kind: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return [line for line in lines if line["kind"] == kind]
 
 
-@pytest.mark.parametrize("agent", [AGENT, SEARCHING, SHOWN, ONLINE], ids=["plain", "searching", "shown", "online"])
-def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path, agent: DQNConfig) -> None:
-    train(tiny(tmp_path / "whole", agent, steps=24), screen=False)
-    train(tiny(tmp_path / "parts", agent, steps=7), screen=False)
+AGENTS = {"plain": AGENT, "searching": SEARCHING, "corrected": CORRECTED, "corrected by the planner": PLANNED, "online": ONLINE}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path, name: str) -> None:
+    agent, task = AGENTS[name], "silhouette" if name == "corrected by the planner" else "covering_hard"  # where that is quick
+    train(tiny(tmp_path / "whole", agent, steps=24, task=task), screen=False)
+    train(tiny(tmp_path / "parts", agent, steps=7, task=task), screen=False)
     go_on(tmp_path / "parts", steps=13)
     go_on(tmp_path / "parts", steps=24)
     (arrays, facts), (arrays2, facts2) = saved(tmp_path / "whole"), saved(tmp_path / "parts")
     assert facts == facts2
     assert facts["learner"]["steps"] == 24
     assert arrays.keys() == arrays2.keys()
-    for name, array in arrays.items():
-        assert array.tobytes() == arrays2[name].tobytes(), name
+    for each, array in arrays.items():
+        assert array.tobytes() == arrays2[each].tobytes(), each
     for out in (tmp_path / "whole", tmp_path / "parts"):
         valid = [line["step"] for line in log(out, "valid")]
         assert valid == sorted(set(valid))
         assert valid[-1] == 24
         assert loaded(out).config.discount == AGENT.discount
     # Evaluations at the same steps are the same, whatever others there were at the ends of the parts.
-    whole, parts = ({line["step"]: {**line, "minutes": 0} for line in log(tmp_path / name, "valid")} for name in ("whole", "parts"))
+    whole, parts = (timeless(log(tmp_path / each, "valid")) for each in ("whole", "parts"))
     assert list(parts) == [5, 7, 10, 13, 15, 20, 24]
     assert {step: parts[step] for step in whole} == whole
-    assert facts["demonstrations"] == (16 if agent is SHOWN else 0)  # three at first, one for two learner steps, eight at once
-    assert (arrays["shown.ring"].size > 0) == (agent is SHOWN)
+    corrected = agent in (CORRECTED, PLANNED)
+    assert facts["corrections"] == (16 if corrected else 0)  # one for two learner steps, eight at once
+    assert (facts["simulated"]["corrections"] > 0) == corrected
+    assert facts["simulated"]["made"] == facts["actor_steps"]
+    assert facts["simulated"]["counterfactual"] <= 2 * facts["actor_steps"]
+    assert (facts["simulated"]["counterfactual"] > 1.5 * facts["actor_steps"]) == (agent not in (SEARCHING, ONLINE))
+    assert agent is not PLANNED or arrays["corrected.ring"].size > 0
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
@@ -127,14 +141,52 @@ def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path
         learner.replay.added = 200
 
 
-def test_actor_processes_demonstrate_where_they_would_have_to_wait(tmp_path: Path) -> None:
-    for actors, agent, waits in ((1, SHOWN, False), (0, SHOWN, True), (1, AGENT, True)):
-        run = Run(replace(tiny(tmp_path, agent), actors=actors))
-        run.demonstrations = 100  # as many as there should be
-        request = run._next_request(wanted=False)
-        assert (request is None) == waits
-        assert request is None or isinstance(request, DemonstrateRequest)
+def test_corrections_are_requested_as_learning_goes_on_and_episodes_otherwise(tmp_path: Path) -> None:
+    run = Run(tiny(tmp_path, replace(CORRECTED, corrections=0.5)))
+    learner: Any = run.learner
+    assert run._next_request(wanted=False) is None
+    assert isinstance(run._next_request(wanted=True), PlayRequest)
+    learner.steps = 1
+    request = run._next_request(wanted=True)
+    assert isinstance(request, CorrectRequest)
+    assert (request.episodes, request.correction) == (8, Correction(3))
+    now, later = run.curriculum.levels(1), run.curriculum.final()
+    assert request.levels == pytest.approx([0.5 * now[0] + 0.5 * later[0], 0.5 * now[1] + 0.5 * later[1]]), "half of them of all levels"
+    assert now != later
+    for steps in (1, 16):  # eight are enough for sixteen learner steps
+        learner.steps = steps
+        run.validated = steps
+        assert run._next_request(wanted=False) is None
         assert isinstance(run._next_request(wanted=True), PlayRequest)
+    learner.steps = run.validated = 17
+    assert isinstance(run._next_request(wanted=False), CorrectRequest)
+    assert (run.corrections, run.corrected) == (16, 0)
+    run._take(Result(request, [], {}, simulated=Simulated(corrections=5), cpu_seconds=0.25), None)  # type: ignore[arg-type]
+    assert (run.corrected, run.simulated, run.core_seconds) == (8, Simulated(0, 0, 5), 0.25)
+    assert run.actor_steps == 0, "corrections are no steps of actors"
+
+
+def test_corrections_that_were_on_their_way_are_requested_anew(tmp_path: Path) -> None:
+    """A checkpoint counts those that were answered."""
+    train(tiny(tmp_path, CORRECTED, steps=1), screen=False)
+    run = Run(run_config(tmp_path))
+    run.load()
+    before = run.corrected
+    assert run.corrections == before
+    learner: Any = run.learner
+    learner.steps = run.validated = 100
+    assert isinstance(run._next_request(wanted=False), CorrectRequest)
+    run._save(Quiet())  # type: ignore[arg-type]
+    again = Run(run_config(tmp_path))
+    again.load()
+    assert again.corrections == before
+
+
+class Quiet:
+    """A log that nobody reads."""
+
+    def say(self, line: str) -> None:
+        raise AssertionError(line)
 
 
 PROGRAM = """
@@ -180,12 +232,10 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
 
 
 def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs a search"):
-        Run(tiny(tmp_path / "a", replace(AGENT, amortise=0.5)))
     with pytest.raises(ValueError, match="the world online is learned for a search: choose a budget"):
         Run(tiny(tmp_path / "a", replace(ONLINE, search=SearchConfig(world="online"))))
-    with pytest.raises(ValueError, match="demonstrates relative actions"):
-        Run(tiny(tmp_path / "b", replace(SHOWN, actions="absolute", mask="edges")))
+    with pytest.raises(ValueError, match=r"the planner shows relative actions: for absolute ones choose --agent\.corrections 0"):
+        Run(tiny(tmp_path / "b", replace(PLANNED, actions="absolute", mask="edges")))
     with pytest.raises(ValueError, match="evaluate_scenes 1001: there are 1000"):
         Run(replace(tiny(tmp_path / "c"), evaluate_scenes=1001))
     assert list(tmp_path.iterdir()) == []
@@ -214,7 +264,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="cannot write"):
         train(tiny(tmp_path / "file" / "run", steps=1), screen=False)
-    with pytest.raises(ValueError, match="choose fast, paper"):
+    with pytest.raises(ValueError, match="choose objects, paper"):
         recipe_config("slow")
 
 
@@ -269,7 +319,7 @@ def test_the_best_weights_are_those_that_were_evaluated(tmp_path: Path) -> None:
     assert not equal(weights, loaded(tmp_path / "last.safetensors").weights())
 
 
-@pytest.mark.parametrize("agent", [SHOWN, ONLINE], ids=["shown", "online"])
+@pytest.mark.parametrize("agent", [CORRECTED, ONLINE], ids=["corrected", "online"])
 def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: DQNConfig) -> None:
     """A checkpoint after every round of the loop, one of them taken up again: also in the midst of an evaluation."""
     train(tiny(tmp_path / "whole", agent, steps=14), screen=False)
@@ -289,7 +339,7 @@ def test_a_run_killed_after_any_checkpoint_is_the_same_run(tmp_path: Path, monke
         shutil.copy(tmp_path / "parts" / "log.jsonl", out)  # what it wrote before it was killed, later than the checkpoint
         go_on(out, steps=14)
         assert saved(out)[1] == saved(tmp_path / "whole")[1]
-        valid, whole = ([{**line, "minutes": 0} for line in log(each, "valid")] for each in (out, tmp_path / "whole"))
+        valid, whole = (timeless(log(each, "valid")) for each in (out, tmp_path / "whole"))
         assert valid == whole
         assert json.loads((out / "best.json").read_text())["learner_steps"] in (5, 10, 14)
 
@@ -343,7 +393,7 @@ def test_a_model_is_learned_beside_an_agent_whose_actors_search_in_it(tmp_path: 
 def test_how_good_the_model_of_a_run_is_can_be_plotted(tmp_path: Path) -> None:
     from trilith.training.plot import model_curve, plot
 
-    train(tiny(tmp_path / "a", ONLINE, steps=40, log_seconds=0.0), screen=False)
+    train(tiny(tmp_path / "a", replace(ONLINE, ratio=0.05), steps=40, log_seconds=0.0), screen=False)
     train(tiny(tmp_path / "b", steps=5), screen=False)
     found = model_curve(tmp_path / "a", "step")
     last = log(tmp_path / "a", "train")[-1]
@@ -509,19 +559,75 @@ def test_the_last_checkpoint_is_as_it_was_only_if_it_is(tmp_path: Path) -> None:
     assert run._left() == "there is no checkpoint"
 
 
-def test_how_many_were_demonstrated_is_kept(tmp_path: Path) -> None:
-    train(tiny(tmp_path, SHOWN, steps=1), screen=False)
+def test_what_a_run_has_taken_is_kept_and_told(tmp_path: Path) -> None:
+    """Processor time, and steps of the simulator by what they were for: in the checkpoint, in the log, and on the card of the weights."""
+    train(tiny(tmp_path, CORRECTED, steps=12, log_seconds=0.0), screen=False)
     run = Run(run_config(tmp_path))
     run.load()
-    learner: Any = run.learner
-    assert learner.demonstrated >= 3
+    assert run.corrected == run.corrections > 0
+    assert run.core_seconds > 0
+    assert run.simulated.made == run.actor_steps > 0
+    assert run.actor_steps < run.simulated.counterfactual <= 2 * run.actor_steps
+    assert run.simulated.corrections > 0
+    told = [run._spent(), json.loads((tmp_path / "last.json").read_text())["spent"], log(tmp_path, "valid")[-1], log(tmp_path, "train")[-1]]
+    names = {"minutes", "core_minutes", "actor_steps", "simulator_steps"} | {f"simulated_{name}" for name in Simulated._fields}
+    assert all(names <= each.keys() for each in told)
+    assert told[0].keys() == told[1].keys() == names
+    for line in told[1:3]:
+        assert line["simulator_steps"] == sum(run.simulated)
+        assert {name: line[name] for name in names if name.startswith("simulated")} == {
+            f"simulated_{name}": count for name, count in run.simulated._asdict().items()
+        }
+    minutes = [line["core_minutes"] for line in log(tmp_path, "train")]
+    assert minutes == sorted(minutes)
+    assert minutes[-1] * 60 == pytest.approx(run.core_seconds, abs=1.0)
+
+
+def test_a_run_stops_after_its_core_minutes_and_goes_on_with_more(tmp_path: Path) -> None:
+    def spent() -> float:
+        return float(checkpoint.load(tmp_path / checkpoint.NAME)[1]["core_seconds"])
+
+    train(tiny(tmp_path, core_minutes=0.5 / 60), screen=False)
+    first, steps = spent(), learnt(tmp_path)
+    assert 0.5 <= first < 5
+    assert steps > 0
+    assert run_config(tmp_path).core_minutes == 0.5 / 60
+    go_on(tmp_path)  # what there was has been used up
+    assert learnt(tmp_path) == steps
+    assert spent() == pytest.approx(first, abs=0.1)
+    go_on(tmp_path, core_minutes=(first + 0.5) / 60)
+    assert learnt(tmp_path) > steps
+    assert first + 0.5 <= spent() < first + 5
+
+
+def test_core_minutes_are_those_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time of actor processes too, which each result tells."""
+    told: list[float] = []
+    take = Run._take
+
+    def spy(self: Run, result: Result, log: Any) -> None:
+        told.append(result.cpu_seconds)
+        take(self, result, log)
+
+    monkeypatch.setattr(Run, "_take", spy)
+    began = time.process_time()
+    config = tiny(tmp_path, steps=20, actors=1, evaluate_scenes=0)
+    write_json(config.out / "config.json", to_json(config))
+    run = Run(config)
+    run.go(screen=False)
+    assert all(seconds > 0 for seconds in told)
+    assert sum(told) < run.core_seconds <= sum(told) + time.process_time() - began + 0.01
 
 
 FACTS = [
-    ("format", 7, "of format 7, this version of trilith knows 1"),
+    ("format", 7, "of format 7, this version of trilith knows 2"),
+    ("format", 1, "of format 1, this version of trilith knows 2"),
     ("requests", "x", "requests: Expected int"),
     ("requests", -1, "requests"),
     ("seconds", None, "seconds"),
+    ("core_seconds", -1.0, "core_seconds"),
+    ("corrections", "x", "corrections: Expected int"),
+    ("simulated", {"made": -1}, "simulated"),
     ("rng", {}, "rng"),
     ("learner", [], "learner: Expected object"),
     ("recent", 3, "recent"),
@@ -539,6 +645,57 @@ def test_facts_that_cannot_be_are_refused_by_name(tmp_path: Path, name: str, val
     (tmp_path / checkpoint.PREVIOUS).unlink()
     with pytest.raises(ValueError, match=f"is not the checkpoint of a run: .*{told}"):
         go_on(tmp_path, steps=2)
+
+
+def test_counts_of_something_else_are_refused(tmp_path: Path) -> None:
+    train(tiny(tmp_path, steps=1), screen=False)
+    path = tmp_path / checkpoint.NAME
+    arrays, facts = checkpoint.load(path)
+    checkpoint.save(path, arrays, {**facts, "simulated": {"dreamt": 3}})
+    with pytest.raises(ValueError, match="is of another run") as error:
+        go_on(tmp_path, steps=2)
+    assert "\n" not in str(error.value)
+
+
+OBJECTS = {"net": NET, "batch": 8, "ratio": 0.5, "min_replay": 20, "replay_mb": 1.0, "correction_simulations": 3}
+"""What makes the recipe `objects` quick, and leaves all that it does as it is."""
+
+
+@pytest.mark.parametrize("task", ["silhouette", "connecting", "covering", "covering_hard"])
+def test_objects_learns_without_being_told_the_most_there_is_to_earn(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole run of the recipe: by chance, by value, corrected and validated."""
+    config = recipe_config("objects", task)
+    agent = replace(config.agent, **{**OBJECTS, "net": replace(NET, clock=True)})
+    assert agent.corrections > 0
+    assert agent.counterfactual_actions > 0
+    never_told_the_most(monkeypatch)
+    given = {"actors": 0, "episodes": 4, "evaluate_every": 5, "evaluate_scenes": 2, "steps": 12}
+    train(replace(config, out=tmp_path, agent=agent, curriculum=CurriculumConfig(10), **given), screen=False)
+    facts = saved(tmp_path)[1]
+    assert facts["learner"]["steps"] == 12
+    assert facts["corrections"] > 0
+    assert all(count > 0 for count in facts["simulated"].values())
+
+
+def test_every_ablation_of_objects_trains(tmp_path: Path) -> None:
+    base = replace(CORRECTED, counterfactual_actions=4)
+    ablations: list[dict[str, Any]] = [
+        {"counterfactual_actions": 0},
+        {"counterfactual_actions": 1},
+        {"foresight": 0.0, "lower_bounds": False},
+        {"outcome_weight": 0.0, "margin_weight": 0.0},
+        {"correction_share": 1.0},
+        {"n_step": 3, "double": False, "mirror": False},
+        {"net": replace(NET, clock=True), "mask": "edges"},
+        {"net": NetConfig("graph", width=8, recurrent=1), "actions": "absolute", "mask": "edges"},
+    ]
+    for i, options in enumerate(ablations):
+        train(tiny(tmp_path / str(i), replace(base, **options), steps=6, evaluate_scenes=0), screen=False)
+        arrays, facts = saved(tmp_path / str(i))
+        assert facts["learner"]["steps"] == 6
+        assert np.isfinite(facts["figures"]["loss"])
+        assert ("reward_loss" in facts["figures"]) == (options.get("net", NET).network == "objects")
+        assert all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("net."))
 
 
 def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
@@ -564,7 +721,7 @@ def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
 
 
 def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trilith.training.plot import plot
+    from trilith.training.plot import curve, plot
 
     train(tiny(tmp_path / "runs", steps=6, seeds=2), screen=False)
     runs = [tmp_path / "runs" / f"seed{seed}" for seed in (0, 1)]
@@ -572,17 +729,19 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
     with pytest.raises(ValueError, match=f"several seeds: choose one, such as {runs[0]}"):
         loaded(tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
-    plot([runs[0], Path("runs/seed1")], tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    for across in ("core_minutes", "minutes", "step", "actor_steps", "simulator_steps"):
+        plot([runs[0], Path("runs/seed1")], tmp_path / "curves.png", across)  # type: ignore[arg-type]
+        assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+        assert [x for x, _ in curve(runs[0], across)["all"]] == [line[across] for line in log(runs[0], "valid")]  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not a run"):
         plot([tmp_path], tmp_path / "curves.png")
 
 
 def test_what_a_run_waits_for_is_told_and_why_it_ended_before_its_first_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    waiting = replace(SHOWN, first_demonstrations=10_000)
+    waiting = replace(AGENT, min_replay=10_000)
     train(tiny(tmp_path, waiting, minutes=0.03, log_seconds=0.2, task="covering_hard"), screen=True)
     told = capsys.readouterr().err
-    assert "planner demonstrates: " in told
-    assert "of 10000 episodes" in told
+    assert "warm-up: " in told
+    assert "of 10000 steps by chance" in told
     assert "ended before the first learner step" in told
     assert "0.0 learner" not in told

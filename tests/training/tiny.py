@@ -1,24 +1,25 @@
 """What the tests of training share: an agent that learns in no time, if little."""
 
+import sys
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNPolicy, Exploration
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net
 from trilith.agents.model.config import DynamicsConfig, OnlineConfig
 from trilith.nets.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.training.actor import PlayRequest, Result
+from trilith.world.tasks import TASKS
 
-AGENT = DQNConfig(
-    net=NetConfig(width=16, layers=1, heads=2, decoder=16),
-    batch=8,
-    ratio=0.2,
-    min_replay=20,
-    replay_mb=0.2,
-    first_demonstrations=0,
-    demonstrations=0.0,
-)
+NET = NetConfig(width=8, heads=2, layers=1, pair=4, decoder=8, message=4, token=8)
+AGENT = DQNConfig(net=NET, batch=8, ratio=0.2, min_replay=20, replay_mb=0.2, counterfactual_actions=2, corrections=0.0)
+CORRECTED = replace(AGENT, corrections=0.5, correction_simulations=3)
+"""Corrected by a search over its own values."""
+PLANNED = replace(CORRECTED, correction_simulations=0)
+"""Corrected by the planner."""
 ONLINE = replace(
     AGENT,
     search=SearchConfig(3, world="online"),
@@ -31,6 +32,16 @@ def policy(agent: DQNConfig = AGENT, task: str = "covering_hard") -> DQNPolicy:
     return DQNPolicy(agent, task, beyond=False)
 
 
+def fresh(agent: DQNConfig = AGENT, task: str = "covering_hard") -> DQNPolicy:
+    """A policy with weights as learning begins with them, always the same; those of `policy` are all 0."""
+    import torch
+
+    acting = policy(agent, task)
+    torch.manual_seed(0)
+    acting.net.load(make_net(agent, acting.layout).weights())
+    return acting
+
+
 def request(episodes: int, epsilon: float, number: int = 1, levels: tuple[float, ...] = (0.5, 0.5), **options: Any) -> PlayRequest:
     """A request to play, with episodes of four steps expected at every level."""
     forfeit = options.pop("forfeit", False)
@@ -39,3 +50,14 @@ def request(episodes: int, epsilon: float, number: int = 1, levels: tuple[float,
 
 def returns(result: Result) -> list[float]:
     return [float(episode.steps["reward"].sum()) for episode in result.episodes]
+
+
+def never_told_the_most(patch: pytest.MonkeyPatch) -> None:
+    """From now on nobody may ask a task for the most there is to earn, but for its own rule of when an episode is complete."""
+    for kind, best in [(type(rules), type(rules).best) for rules in TASKS.values()]:
+
+        def refuse(self: Any, scene: Any, best: Any = best) -> float:
+            assert sys._getframe(1).f_code.co_name == "complete", "the most there is to earn was asked for"
+            return float(best(self, scene))
+
+        patch.setattr(kind, "best", refuse)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import Algorithm, Decision, Episode, Recipe, Takeover, Weights
+from trilith.agents.base import Algorithm, Decision, Episode, Recipe, Weights
 from trilith.agents.replay import Replay
 from trilith.world.actions import ContinuousAbsolute
 from trilith.world.episode import State
@@ -81,7 +81,7 @@ class ToyPolicy:
         return found
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        raise NotImplementedError("the toy asks for no demonstrations")
+        raise NotImplementedError("the toy is never corrected")
 
     def _decision(self, state: State, action: NDArray[Any], seen: NDArray[Any]) -> Decision:
         [step] = np.zeros(1, self.dtype)
@@ -111,12 +111,6 @@ class ToyLearner:
 
     def exploration(self) -> float:
         return self.config.noise
-
-    def wants_demonstrations(self, requested: int, idle: bool) -> bool:
-        return False
-
-    def takeover(self) -> Takeover:
-        return Takeover()
 
     def add(self, episode: Episode) -> None:
         self.memory.add(episode)

@@ -131,7 +131,7 @@ def test_ideas_are_where_a_block_can_be_and_none_is_another_s_twin(client: Clien
     for task in ("silhouette", "covering_hard"):
         for seed in range(2):
             [first] = begin(client, task, "hardest", seed)
-            for agent in ("fast", "legal", "planner"):
+            for agent in ("objects", "legal", "planner"):
                 found = client.post("ideas", {"state": first["state"], "agent": agent, "count": 12}).json()["ideas"]
                 places = [tuple(idea["placement"]) for idea in found]
                 assert places
@@ -198,7 +198,7 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
     for run in runs:
         run.mkdir(parents=True)
         for suffix in (".json", ".safetensors"):
-            shutil.copy(ZOO / "fast" / f"silhouette{suffix}", run / f"last{suffix}")
+            shutil.copy(ZOO / "objects" / f"silhouette{suffix}", run / f"last{suffix}")
     one, two = map(str, runs)
     assert create_app(agents=["planner", one]).state.site.roster.specs["best"] == Spec(one)
     assert list(create_app(agents=[one, two], budget=0).state.site.roster.specs)[-2:] == [one, two]
@@ -215,20 +215,39 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
         create_app(agents=["nobody"])
 
 
+def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
+    """By its card: nobody, or the planner where that corrected it."""
+    pytest.importorskip("torch")
+    from training.tiny import AGENT, CORRECTED, PLANNED
+
+    from trilith.agents.card import save_weights
+    from trilith.agents.dqn.policy import DQNPolicy
+
+    for name, config in (("plain", AGENT), ("corrected", CORRECTED), ("planned", PLANNED)):
+        path = tmp_path / f"{name}.safetensors"
+        cost = {"minutes": 7.2, "kept": 6.0, "processes": 1}
+        save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {"cost": cost})
+        roster = create_app(agents=[str(path)]).state.site.roster
+        told = roster.about["silhouette"][f"{name}.safetensors"]
+        planner = " and from what the planner showed it" if name == "planned" else ""
+        assert told == f"A neural network that learned this task by Q-learning from its own play{planner}, in 7 minutes."
+
+
 def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to_search(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from trilith.agents.card import save_weights
+    from trilith.agents.rs0.config import RS0Config
     from trilith.agents.rs0.policy import RS0Policy
-    from trilith.training.config import recipe_config
+    from trilith.nets.config import EncoderConfig
 
-    config, path = recipe_config("fast-rs0").agent, tmp_path / "pointing.safetensors"
+    config, path = RS0Config(net=EncoderConfig("attention"), components=8), tmp_path / "pointing.safetensors"
     save_weights(path, "rs0", config, "covering_hard", RS0Policy(config, "covering_hard").weights(), {})
     site = create_app(agents=[str(path)]).state.site
     specs = site.roster.specs
     assert "pointing.safetensors" in specs
     assert (Spec(str(path)), "covering_hard") in site.thinking.given[1], "loaded, torch and all, before its time is limited"
     assert "pointing.safetensors + search" not in specs
-    assert "fast + search" in specs
+    assert "objects + search" in specs
     state = start("covering_hard", 1, np.random.default_rng(0))
     answer = json.loads(work.ideas(state, specs["pointing.safetensors"], 0, 5))
     assert answer["source"] == "agent"
@@ -240,19 +259,19 @@ def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to
 
 def test_a_trained_agent_tells_its_values_and_its_search_what_it_tried(client: Client) -> None:
     [first] = begin(client, "covering_hard", 1)
-    plain = client.post("ideas", {"state": first["state"], "agent": "fast", "count": 3}).json()
+    plain = client.post("ideas", {"state": first["state"], "agent": "objects", "count": 3}).json()
     assert plain["source"] == "agent"
     values = [idea["value"] for idea in plain["ideas"]]
     assert values == sorted(values, reverse=True)
-    searched = client.post("ideas", {"state": first["state"], "agent": "fast + search", "count": 3}).json()
+    searched = client.post("ideas", {"state": first["state"], "agent": "objects + search", "count": 3}).json()
     assert searched["ideas"][0]["visits"] >= 5
     assert any(idea["line"] for idea in searched["ideas"])
 
 
 def test_trained_agents_are_compiled_before_anybody_waits_for_them() -> None:
     given = create_app(workers=1).state.site.thinking.given
-    assert (Spec("fast"), "silhouette") in given[1]
-    assert any(spec.name == "fast" and spec.budget for spec, _ in given[1])
+    assert (Spec("objects"), "silhouette") in given[1]
+    assert any(spec.name == "objects" and spec.budget for spec, _ in given[1])
     work._agents.clear()
     work.prepare(("connecting",), given[1])
     assert {spec for spec, _ in work._agents} == {spec for spec, _ in given[1]}

@@ -117,12 +117,15 @@ def test_a_guide_leads_through_the_first_build_and_then_on_to_the_next_level(vis
 
 def test_every_agent_says_whether_and_how_it_learned(visitor: Visitor) -> None:
     visitor.open(TOWER)
+    told = {}
     for agent in visitor.page.evaluate("() => Object.keys(trilith.about.tasks[0].agents)"):
         visitor.page.select_option("#agent", agent)
-        words = visitor.text("#agent-about")
-        assert ("that learned this task by" if agent.startswith("fast") else "It has learned nothing.") in words
-    assert "planner showed it" in words
-    assert "tries 50 placements" in words
+        told[agent] = visitor.text("#agent-about")
+        assert ("that learned this task by" if agent.startswith(("objects", "fast-pixels")) else "It has learned nothing.") in told[agent]
+    assert "from its own play" in told["objects"]
+    assert "planner" not in told["objects"]
+    assert "planner showed it" in told["fast-pixels"]
+    assert "tries 50 placements" in told["objects + search"]
 
 
 def test_the_planner_s_ideas_are_its_plan(visitor: Visitor) -> None:
@@ -144,7 +147,7 @@ def test_an_agent_s_values_are_a_map_of_places_for_the_chosen_block(visitor: Vis
     visitor.page.click("#values")
     visitor.page.wait_for_selector("#values-note:not([hidden])")
     visitor.page.wait_for_function("() => document.getElementById('values-note').textContent.includes('keeps no values')")
-    visitor.page.select_option("#agent", "fast")
+    visitor.page.select_option("#agent", "objects")
     visitor.page.wait_for_function("() => trilith.values.shown")
     small = visitor.page.evaluate("() => trilith.values.shown")
     visitor.page.keyboard.press("7")  # the large one, in the hand

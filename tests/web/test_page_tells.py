@@ -67,11 +67,11 @@ def test_an_agent_that_cannot_build_in_the_task_cannot_be_chosen(browser: Any) -
 
     with background(workers=1, tasks=["own_task:Tower"]) as url, visit(browser, url) as visitor:
         visitor.open("task=silhouette&level=1&seed=2")
-        visitor.page.select_option("#agent", "fast")
+        visitor.page.select_option("#agent", "objects")
         visitor.page.select_option("#task", "own_task:Tower")
         visitor.page.wait_for_function("() => trilith.episode.state.task === 'own_task:Tower'")
         disabled = visitor.page.eval_on_selector_all("#agent option:disabled", "all => all.map(({ value }) => value)")
-        assert {"fast", "fast + search", "planner"} <= set(disabled)
+        assert {"objects", "objects + search", "planner"} <= set(disabled)
         assert visitor.page.input_value("#agent") not in disabled
         assert visitor.page.input_value("#rival") not in disabled
 

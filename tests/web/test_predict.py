@@ -82,13 +82,13 @@ def test_what_the_rules_decide_alone_is_not_predicted(client: Client) -> None:
 
 def test_agents_that_search_do_so_in_the_model(client: Client, model: str) -> None:
     roster = client.app.state.site.roster
-    assert roster.specs["fast + search"] == Spec("fast", 50, model)
-    assert roster.about["covering_hard"]["fast + search"].endswith("tries 50 placements in the world that small predicts.")
+    assert roster.specs["objects + search"] == Spec("objects", 50, model)
+    assert roster.about["covering_hard"]["objects + search"].endswith("tries 50 placements in the world that small predicts.")
     state = start("covering_hard", 1, np.random.default_rng(5))
     work._agents.clear()
-    agent: Any = work._agent(roster.specs["fast + search"])
+    agent: Any = work._agent(roster.specs["objects + search"])
     assert agent.world.net is not None
-    request = {"state": json.dumps(state.to_json()), "agent": "fast + search", "seed": 3}
+    request = {"state": json.dumps(state.to_json()), "agent": "objects + search", "seed": 3}
     [chosen] = agent.act([state], [np.random.default_rng([3, 0])])
     assert client.post("act", request).json()["placement"] == [chosen.slot, chosen.x, chosen.y, chosen.sticky]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
     from trilith.agents.model.config import DynamicsConfig
-    from trilith.world.episode import State
+    from trilith.world.episode import State, Step
     from trilith.world.scene import Placement
     from trilith.world.trajectory import Trajectory
 
@@ -54,6 +54,8 @@ class Decision(NamedTuple):
     """None: it stops."""
     step: np.void | None
     """What the learner wants kept of it, a record of the policy's `dtype`; None where there is nothing to choose: the episode is over."""
+    beside: tuple[Placement, ...] = ()
+    """Counterfactual placements, to be simulated beside it; then its policy is a `Foresees`."""
 
 
 class Policy(Protocol):
@@ -91,6 +93,15 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class Foresees(Protocol):
+    """A policy that is shown the outcomes of placements before one of them is made."""
+
+    def foresee(self, decision: Decision, outcomes: Sequence[Step], rng: np.random.Generator) -> int:
+        """Which is made of a decision's placement, 0, and those `beside` it, 1 on, given the outcomes of all, which it keeps."""
+        ...
+
+
 class View(NamedTuple):
     """What an agent that sees segmented images is shown of one object, and what it makes of it."""
 
@@ -122,25 +133,21 @@ class Episode(NamedTuple):
     """(L,): the records of the decisions, and the `reward` of each."""
     level: int
     """Number of its level in the curriculum."""
-    best: float
-    """The most there was to earn."""
-    demonstrated: bool
-    """Whether the planner built it."""
+    correction: bool
+    """Whether it shows the policy what it could have done better."""
     exploration: Any
-    """What the policy was told when it was played; None for a demonstration."""
+    """What the policy was given when it played; None for a correction."""
     trajectory: Trajectory | None = None
     """All its states, if the policy wants them."""
+    ended: bool = True
+    """Whether it ended with its last step; else nothing could be placed any more, or whoever built it stopped."""
 
 
-class Takeover(NamedTuple):
-    """How demonstrations correct a policy: it plays first and, if that was not the best there is, is relieved somewhere on its way."""
+class Correction(NamedTuple):
+    """How a policy is corrected: it plays first, and from one of its states on somebody plays who may do better."""
 
-    share: float = 0.0
-    """Probability that it plays first."""
-    budget: int = 0
-    """Simulations a decision of a search over its own values that may take over instead of the planner; 0: it never does."""
-    searched: float = 0.5
-    """Probability that it does."""
+    simulations: int
+    """A decision of a search over the policy's own values, which takes over; 0: the planner does, which learns nothing."""
 
 
 class Learner(Protocol):
@@ -168,14 +175,6 @@ class Learner(Protocol):
         """How actors explore now."""
         ...
 
-    def wants_demonstrations(self, requested: int, idle: bool) -> bool:
-        """Whether to ask for more episodes of the planner after so many were; `idle`: an actor would have nothing else to do."""
-        ...
-
-    def takeover(self) -> Takeover:
-        """How demonstrations correct the policy now."""
-        ...
-
     def add(self, episode: Episode) -> None:
         """Remembers an episode."""
         ...
@@ -190,6 +189,15 @@ class Learner(Protocol):
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises ValueError in one line if it is of another learner."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromCorrections(Protocol):
+    """A learner whose policy can be corrected."""
+
+    def wants_correction(self, requested: int) -> Correction | None:
+        """How to correct the policy if it is time for another correction, after so many episodes of them were requested; else None."""
         ...
 
 
@@ -222,6 +230,8 @@ class Recipe:
     """What it is, in one sentence; the paper's agent that it stands for, if any."""
     run: Mapping[str, Any] = field(default_factory=dict)
     """Options of the run, not of the algorithm, that have other defaults here, as JSON has them."""
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By task: fields of the config that have other values there."""
 
 
 @dataclass(frozen=True)

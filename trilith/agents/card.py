@@ -36,9 +36,13 @@ class Cost(TypedDict):
     """What weights cost."""
 
     minutes: float
-    """Of the training."""
+    """Of the training, by the clock."""
+    core_minutes: NotRequired[float]
+    """Of the training, processor time of all its processes."""
+    simulated: NotRequired[dict[str, int]]
+    """Steps of the simulator that were learned from, by what they were for."""
     kept: float
-    """Minutes after which these weights were there."""
+    """Minutes after which these weights were there; core-minutes where these are known."""
     processes: int
 
 
@@ -81,7 +85,7 @@ class Card(TypedDict):
     commit: NotRequired[str]
     cost: NotRequired[Cost]
     curve: NotRequired[list[tuple[float, float]]]
-    """Minutes of training, and the mean reward on the hardest validation scenes then."""
+    """Core-minutes of training (minutes, of weights without `core_minutes`), and the mean reward on the hardest validation scenes then."""
     test: NotRequired[list[Tested]]
 
 

@@ -28,7 +28,7 @@ class LegalAgent:
 
     codec = DiscreteRelative()
     discount = 0.99
-    """Of a raw search: that of the recipes."""
+    """Of a raw search."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A uniformly random legal action in each state; it stops where there is none."""

@@ -63,13 +63,3 @@ class Replay:
             raise ValueError(f"a replay of {len(rows)} records cannot have had {added.tolist()} added")
         self.added = int(added)
         self.ring[: len(rows)] = rows
-
-
-def mixed_windows(
-    rng: np.random.Generator, shown: Replay, demos: int, replay: Replay, others: int, length: int
-) -> tuple[NDArray[Any], Ints]:
-    """`Replay.windows` of so many demonstrations, then of so many of the other steps; neither is asked where nothing is wanted of it."""
-    played = [replay.windows(rng, others, length)] if others else []
-    parts = [*([shown.windows(rng, demos, length)] if demos else []), *played]
-    steps, count = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return steps, count

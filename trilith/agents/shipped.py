@@ -32,7 +32,7 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """The same in all tasks: that of the recipe."""
+        """That of the first task: a search asks the agent `of` its task."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:

@@ -20,7 +20,7 @@ _SCRIPTS: dict[str, Script] = {}
 
 
 def plans(task: str) -> Callable[[Plan], Plan]:
-    """Makes the function below it what the agent `planner`, and so a demonstration, does in a task."""
+    """Makes the function below it what the agent `planner` does in a task."""
 
     def keep(plan: Plan) -> Plan:
         _PLANS[task] = plan
@@ -50,7 +50,7 @@ def script_for(task: str) -> Script:
 
 
 def has_planner(task: str) -> bool:
-    """Whether a task has a planner, and so demonstrations."""
+    """Whether a task has a planner."""
     return _name(task, _PLANS) is not None
 
 

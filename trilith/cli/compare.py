@@ -16,9 +16,9 @@ from trilith.support.console import show, table_of
 class Compare:
     """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command goes on where it was.
 
-    Example: trilith compare fast planner --task covering_hard --scenes 200
+    Example: trilith compare objects planner --task covering_hard --scenes 200
 
-    Example: trilith compare fast fast --task covering --scenes 100 --budgets 0 10
+    Example: trilith compare objects objects --task covering --scenes 100 --budgets 0 10
     """
 
     agents: Positional[Annotated[tuple[str, str], arg(metavar="AGENT AGENT")]]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trilith.world.episode import State
     from trilith.world.scene import Placement
 
-SHOWN = ("legal", "scripted", "planner", "fast")
+SHOWN = ("legal", "scripted", "planner", "objects")
 """Agents of the demonstration."""
 
 
@@ -30,7 +30,7 @@ class Demo:
 
     agents: tuple[str, ...] | None = None
     """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
-    and fast, unless given."""
+    and objects, unless given."""
     budget: int = 10
     """Simulations a decision: trained agents are shown as they are and once more with search; 0: without only."""
     world: str = "simulator"
@@ -168,8 +168,8 @@ def learned(label: str, name: str, budget: int, world: str = "simulator") -> str
     if label.endswith(" + search"):
         where = "the simulator" if world == "simulator" else f"the world {world}"
         return f"{label}: the same network, which now tries {budget} placements in {where} before each one it makes."
-    minutes = [card["cost"]["minutes"] for card in cards]
+    minutes = [card["cost"].get("core_minutes", card["cost"]["minutes"]) for card in cards]
     return (
-        f"{label}: a network that learned, in {min(minutes):.0f} to {max(minutes):.0f} minutes a task, what each placement is worth, "
-        "from the planner's demonstrations and corrections and from its own play."
+        f"{label}: a network that sees objects and learned what each placement is worth from its own play alone, in {min(minutes):.0f} to "
+        f"{max(minutes):.0f} minutes of one core a task. The planner, scripted and legal have learned nothing: people wrote them."
     )

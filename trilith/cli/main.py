@@ -51,15 +51,13 @@ def _parse(arguments: Sequence[str]) -> Any:
     """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown command, recipe or run."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         raise ValueError(f"there is no command {arguments[0]!r}: choose {', '.join(COMMANDS)}")
-    # The recipe, or the run to go on with, gives the defaults of all other options of a training, so it has to be known first.
-    config: TrainConfig[Any] = TrainConfig()
+    # Recipe and task, or the run to go on with, give the defaults of all other options of a training, so they have to be known first.
+    given = {}
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
-        if name == "--recipe":
-            config = recipe_config(value or following)
-        elif name == "--resume":
-            config = run_config(Path(value or following))
-            break
+        given[name] = value or following
+    known = {name: given[f"--{name}"] for name in ("recipe", "task") if f"--{name}" in given and arguments[0] == "train"}
+    config: TrainConfig[Any] = run_config(Path(given["--resume"])) if "--resume" in given else recipe_config(**known)
     if any(argument.startswith("--agent.mask") for argument in arguments) and not hasattr(config.agent, "mask"):
         raise ValueError(f"--agent.mask is for discrete actions: those of the recipe {config.recipe} are continuous, leave it out")
     commands: dict[str, Any] = {**COMMANDS, "train": Train[type(config.agent)]}  # type: ignore[misc]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class TrainModel:
     """Train a model of the world from recorded episodes. Ctrl-C saves; stopped or killed, the same command goes on.
 
-    Example: trilith train-model data/covering_hard data/silhouette --out models/x --agent fast
+    Example: trilith train-model data/covering_hard data/silhouette --out models/x --agent objects
     """
 
     data: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER [FOLDER ...]")]]

@@ -22,7 +22,7 @@ class Scene:
 
     Example: trilith scene covering --level 2 --seed 7 --out scene.png
 
-    Example: trilith scene covering_hard --agent fast --budget 200 --steps 2 --out thoughts.png
+    Example: trilith scene covering_hard --agent objects --budget 200 --steps 2 --out thoughts.png
     """
 
     task: Positional[Annotated[str, arg(metavar="TASK")]]

@@ -18,7 +18,7 @@ from trilith.support.console import Progress
 class RecordEpisodes:
     """Record episodes with all their states, as data to learn from. Stopped or killed, the same command goes on where it was.
 
-    Example: trilith record-episodes fast planner --task covering_hard --episodes 2000 --epsilon 0.1 --out data/covering_hard
+    Example: trilith record-episodes objects planner --task covering_hard --episodes 2000 --epsilon 0.1 --out data/covering_hard
     """
 
     agents: Positional[Annotated[tuple[str, ...], arg(metavar="AGENT [AGENT ...]")]]

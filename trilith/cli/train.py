@@ -17,15 +17,15 @@ C = TypeVar("C")
 class Train(Generic[C]):
     """Train an agent. Ctrl-C saves; stopped or killed, the same command goes on, or --resume.
 
-    Example: trilith train --task covering_hard --recipe fast --minutes 60 --out runs/x
+    Example: trilith train --task covering_hard --recipe objects --minutes 60 --out runs/x
 
     Example: trilith train --resume runs/x --minutes 90
     """
 
     config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
-    """Go on with the run of this folder. The other options are then as they were, unless given; only --minutes, --steps, --actors and
-    how often it writes may be others."""
+    """Resume the run of this folder. The other options are then as they were, unless given; only --minutes, --core-minutes, --steps,
+    --actors and how often it writes may be others."""
 
     def run(self) -> None:
         """Trains until it is time to stop."""
@@ -54,7 +54,7 @@ class Plot:
     """Folders of runs."""
     out: Path = Path("curves.png")
     """Where the picture goes."""
-    across: Literal["minutes", "step", "actor_steps"] = "minutes"
+    across: Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"] = "core_minutes"
     """What the horizontal axis counts."""
 
     def run(self) -> None:

@@ -1,6 +1,6 @@
 """Networks in the form that acts: arrays and compiled loops, no torch, and no more to install than the tasks need.
 
-`ActingAttention` is the function of `attention.AttentionNet`, whose weights it takes; a test compares the two. That of
+`ActingObjects` is the function of `objects.ObjectsNet`, whose weights it takes; a test compares the two. That of
 `pixel_attention.PixelAttentionNet` is in `acting_pixels.py`, what both share in `acting_kinds.py`.
 """
 
@@ -17,9 +17,8 @@ from trilith.nets.acting_pixels import ActingPixels
 from trilith.nets.batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
 from trilith.nets.config import Mask, NetConfig
 from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
-from trilith.nets.forecast import Told, forecast
-from trilith.nets.loops import products
-from trilith.world.scene import Bools
+from trilith.nets.placements import COLUMNS, FIGURES, boxes, check_offsets, locate, look_forward
+from trilith.world.scene import Bools, Ints
 
 
 class Valuing(Protocol):
@@ -62,30 +61,26 @@ class Valuing(Protocol):
         ...
 
 
-class ActingAttention(ActingKinds):
-    """The attention network."""
+class ActingObjects(ActingKinds):
+    """The network `objects`."""
 
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask, net.place)
-        self.told = Told.of(net)
+        check_attention(layout, mask)
+        check_offsets(layout)
         super().__init__(layout, mask, net, stops)
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        own = {
-            "node": (net.width, NODE_FEATURES),
-            "pair": (net.pair, PAIR_FEATURES),
-            "kind": (net.decoder, KINDS + 2),
-            "fit": (net.decoder, 2),
-        }
-        if net.place:
-            own |= {"place": (net.place, Told.of(net).features), "weigh": (2 * net.place, net.decoder)}
-        if net.clock:
-            own |= {"clock": (net.width, CLOCK_FEATURES)}
-        return attention_shapes(net, outputs, own, without_bias=("kind", "fit", "weigh", "clock"))
+        own = {"node": (net.width, NODE_FEATURES), "pair": (net.pair, PAIR_FEATURES)}
+        own |= {"clock": (net.width, CLOCK_FEATURES)} if net.clock else {}
+        own |= {"kind": (net.decoder, KINDS + 2), "fit": (net.decoder, 2)}
+        own |= {"seen": (net.message, COLUMNS), "object": (net.message, net.decoder), "edge": (net.decoder, net.decoder)}
+        own |= {"base": (outputs, net.decoder), "to_token": (net.token, net.decoder), "gather": (net.token, 2 * net.message)}
+        own |= {"hidden": (net.token, net.token), "out": (2 * FIGURES, net.token)}
+        return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: Arrays) -> Floats32:
-        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
+        """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
@@ -97,23 +92,33 @@ class ActingAttention(ActingKinds):
         references, whole = self._attention(tokens, pairs, scenes)
         return references + whole.repeat(np.diff(scenes.first), axis=0)
 
-    def _decode(self, scenes: Arrays, references: Floats32, scene: NDArray, kind: NDArray, ref: NDArray) -> Floats32:
+    def _edges(self, scenes: Arrays, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
+        """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
         of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))
         more = (_WIDTHS[kind] - np.minimum(scenes.size[scene, ref, 0], np.float32(MAX_WIDTH))) / np.float32(SCALE)
         pairs = references[scenes.first[scene] + ref] + of_kind[scene * KINDS + kind]
         pairs += self._linear("fit", np.stack([more, np.abs(more)], axis=-1))
-        hidden = self._linear("hidden", np.maximum(pairs, 0), rectify=True)
-        values = self._linear("out", hidden)
-        if "place" not in self._linears:
-            return values
-        found = forecast(self.layout, scenes, scene, kind, ref, self.told)
-        places = self._linear("place", found.reshape(-1, self.told.features), rectify=True)
-        return values + products(places.reshape(len(hidden), self.layout.offsets, -1), self._linear("weigh", hidden))
+        return self._linear("edge", np.maximum(pairs, 0), rectify=True)
+
+    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+        allowed = mask[..., ::2]
+        scene, kind, ref = np.nonzero(allowed.any(axis=-1))
+        edge, offset = np.nonzero(allowed[scene, kind, ref])
+        placed = locate(scenes, self.layout.offsets, _WIDTHS, scene[edge], kind[edge], ref[edge], offset.astype(np.float32))
+        first = np.searchsorted(scene[edge], np.arange(len(scenes) + 1))
+        objects = self._linear("object", references) + self._weights["seen.bias"]
+        seen = np.empty((len(edge), 2 * len(self._weights["seen.bias"])), np.float32)
+        look_forward(first, *placed, scenes.first, boxes(scenes), objects, self._weights["seen.weight"], seen)
+        edges = self._edges(scenes, references, scene, kind, ref)
+        tokens = self._linear("gather", seen) + self._linear("to_token", edges)[edge]
+        figures = self._linear("out", self._linear("hidden", np.maximum(tokens, 0), rectify=True)).reshape(-1, FIGURES, 2)
+        base = self._linear("base", edges).reshape(len(edges), -1, 2)[edge, offset]
+        values.reshape(-1, 2)[np.flatnonzero(allowed)] = base + figures[:, 0] + figures[:, 1]
 
 
-ACTING: dict[str, type[ActingKinds]] = {"attention": ActingAttention, "pixel-attention": ActingPixels}
+ACTING: dict[str, type[ActingKinds]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
 """Networks that act without torch, by their names."""
 
 _WIDTHS = np.array(KIND_WIDTHS, np.float32)

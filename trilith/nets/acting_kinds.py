@@ -41,8 +41,8 @@ class ActingKinds(ABC):
         """What `_decode` needs to know of the scenes, one row an object at least; scenes one after another."""
 
     @abstractmethod
-    def _decode(self, scenes: Arrays, references: Floats32, scene: NDArray, kind: NDArray, ref: NDArray) -> Floats32:
-        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `_encode` says of all."""
+    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+        """Fills in the values (B, 3, R, outputs) where the mask allows something, given what `_encode` says of all objects."""
 
     def weights(self) -> dict[str, Floats32]:
         """A copy of the parameters, by their names."""
@@ -62,9 +62,8 @@ class ActingKinds(ABC):
         """(B, 3, R, outputs), twice: the values of all actions, and which of them may be chosen."""
         scenes = self.layout.arrays(records)
         mask = self._mask(scenes)
-        where = np.nonzero(mask.any(axis=-1))  # decoded only where there is something to choose
         values = np.zeros(mask.shape, np.float32)
-        values[where] = self._decode(scenes, self._encode(scenes), *where)
+        self._fill(values, mask, scenes, self._encode(scenes))
         return values, mask
 
     def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
@@ -85,8 +84,8 @@ class ActingKinds(ABC):
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: Arrays) -> tuple[Floats32, Floats32]:
-        """(n, decoder) and (B, decoder): objects `tokens` (n, width) and scenes after the layers, of which each pair of objects is told
-        `pairs` (p, pair)."""
+        """(n, decoder) and (B, decoder): objects `tokens` (n, width) and scenes after the layers, with `pairs` (p, pair) of
+        each two of a scene."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             tokens = tokens + self._linear(f"layers.{i}.gather", self._attend(qkv, pairs, weight, scenes))
@@ -104,29 +103,27 @@ class ActingKinds(ABC):
         return out
 
 
-def attention_shapes(net: NetConfig, outputs: int, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
-    """The shapes of the parameters of attention and decoder, and of what else a network has of its `own`: matrices (outputs, inputs)."""
-    width, decoder = net.width, net.decoder
+def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
+    """The shapes of the parameters of attention, and of what else a network has of its `own`: matrices (outputs, inputs)."""
+    width = net.width
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
     for i in range(net.layers):
         matrices |= {f"layers.{i}.qkv": (3 * width, width), f"layers.{i}.gather": (width, width + net.heads * net.pair)}
         matrices |= {f"layers.{i}.up": (2 * width, width), f"layers.{i}.down": (width, 2 * width)}
         norms += [f"layers.{i}.norm", f"layers.{i}.norm2"]
-    matrices |= {"reference": (decoder, width), "pooled": (decoder, width), "hidden": (decoder, decoder), "out": (outputs, decoder)}
+    matrices |= {"reference": (net.decoder, width), "pooled": (net.decoder, width)}
     shapes: Shapes = {f"{name}.weight": shape for name, shape in matrices.items()}
     shapes |= {f"{name}.bias": shape[:1] for name, shape in matrices.items() if name not in ("bias", "pooled", *without_bias)}
     return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
 
 
-def check_attention(layout: Layout, mask: Mask, place: int) -> None:
+def check_attention(layout: Layout, mask: Mask) -> None:
     """Raises ValueError, saying what to choose, if the attention network cannot value such actions."""
     if mask == "none":
-        raise ValueError("the attention network values only edges from available blocks: choose mask edges or legal, or network graph")
-    if place and len(layout.codec.tail) > 1:
-        raise ValueError(f"place {place}: what is known of a place is for relative actions along x only, choose place 0")
+        raise ValueError("this network values only edges from available blocks: choose mask edges or legal, or network graph")
     if not layout.codec.relative:
-        raise ValueError("the attention network values edges, which absolute actions have none of: choose network graph")
+        raise ValueError("this network values edges, which absolute actions have none of: choose network graph")
 
 
 def attention_action(available: Bools, kind: int, ref: int, output: int) -> tuple[int, int, int, int]:

@@ -21,7 +21,7 @@ from trilith.nets.loops import convolve, convolve_windows, link_pairs, mean_rows
 from trilith.nets.moments import MOMENTS, RELATIONS, moments, relations
 from trilith.world.observe.image import COORDINATES, PIXELS
 from trilith.world.observe.segments import CHANNELS
-from trilith.world.scene import SLOTS, Ints
+from trilith.world.scene import SLOTS, Bools, Ints
 
 LAYERS = (8, 16, 8)
 """Channels of each convolution's output."""
@@ -41,7 +41,7 @@ class ActingPixels(ActingKinds):
     """See the module."""
 
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask, place=0)
+        check_attention(layout, mask)
         self._blank = net.blank
         super().__init__(layout, mask, net, stops)
 
@@ -51,7 +51,8 @@ class ActingPixels(ActingKinds):
         own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN), "relation": (net.pair, RELATIONS)}
         own |= {"block": (net.decoder, SEEN), "supply": (net.decoder, SEEN)}
         own |= {"cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]), "cnn.out": (PIXEL_FEATURES, HIDDEN)}
-        shapes = attention_shapes(net, outputs, own, without_bias=("link", "looked_at", "relation", "block", "supply"))
+        own |= {"hidden": (net.decoder, net.decoder), "out": (outputs, net.decoder)}
+        shapes = attention_shapes(net, own, without_bias=("link", "looked_at", "relation", "block", "supply"))
         for i, (given, channels) in enumerate(pairwise((CHANNELS, *LAYERS))):
             shapes |= {f"cnn.layers.{i}.weight": (channels, given, 3, 3), f"cnn.layers.{i}.bias": (channels,)}
         return shapes
@@ -113,10 +114,11 @@ class ActingPixels(ActingKinds):
         kinds = blocks[np.arange(len(scenes))[:, None], (scenes.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)]
         return np.concatenate([references, self._linear("block", kinds.reshape(-1, SEEN))])
 
-    def _decode(self, scenes: Arrays, references: Floats32, scene: NDArray, kind: NDArray, ref: NDArray) -> Floats32:
+    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+        scene, kind, ref = np.nonzero(mask.any(axis=-1))
         kinds = references[scenes.first[-1] + KINDS * scene + kind]
         pairs = references[scenes.first[scene] + ref] + kinds
-        return self._linear("out", self._linear("hidden", np.maximum(pairs, 0), rectify=True))
+        values[scene, kind, ref] = self._linear("out", self._linear("hidden", np.maximum(pairs, 0), rectify=True))
 
 
 def _names(boxes: Ints, first: Ints, pixels: Floats32) -> list[bytes]:

@@ -1,11 +1,9 @@
-"""Q-values by attention over the objects of a scene: ours, several times cheaper than the paper's graph network.
+"""Attention over the objects of a scene: the transformer of `objects` and, with other tokens, of the networks from pixels.
 
 Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is
-attended to. Identical available blocks are merged into kinds, which enter as how many are left; a decoder then values
-each pair of a kind and a reference object.
+attended to. Identical available blocks are merged into kinds, which enter as how many are left.
 
-This form learns. `acting.ActingAttention` is the same function for agents that only act, without torch: what changes here
-changes there.
+This form learns. `acting_kinds.ActingKinds` is the same function for agents that only act, without torch: what changes here changes there.
 """
 
 from __future__ import annotations
@@ -17,12 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.nets.acting_kinds import attention_action, check_attention
+from trilith.nets.acting_kinds import attention_action
 from trilith.nets.attend import Rows, attend
-from trilith.nets.batch import KIND_WIDTHS, KINDS, Batch, Floats32, Layout
-from trilith.nets.config import Mask
-from trilith.nets.describe import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
-from trilith.nets.forecast import NO_MORE, Told, forecast
+from trilith.nets.batch import KINDS, Batch, Floats32
+from trilith.nets.describe import MAX_WIDTH, SCALE, SHARP, clock, describe
 from trilith.nets.qnet import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
 
@@ -33,28 +29,18 @@ class KindQNet(QNet):
 
     @abstractmethod
     def encode(self, batch: Batch) -> Tensor:
-        """What `_decode` needs to know of the scenes, one row an object at least; scenes one after another."""
+        """What values need to know of the scenes, one row an object at least; scenes one after another."""
 
     @abstractmethod
-    def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
-
     def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        """(whole, 3, R, outputs): the values of the first scenes, decoded only where there is something to choose."""
-        choices = self.mask(batch.host[:whole]).any(dim=-1)
-        values = self._decode(batch, references, *batch.send(choices.nonzero()).unbind(1))
-        place = batch.send(choices.flatten().nonzero()[:, 0])
-        return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
+        """(whole, 3, R, outputs): the values of the first scenes, given what `encode` says of all; 0 where the mask allows nothing."""
+
+    @abstractmethod
+    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
+        """(m,): the values of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
 
     def q(self, batch: Batch) -> Tensor:
         return self._every(batch, self.encode(batch), len(batch))
-
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        """(m,): the values of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
-        kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
-        values = self._decode(batch, references, scenes, kind, ref)
-        return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
 
     def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
         return self._at(batch, self.encode(batch), actions, scenes)
@@ -82,78 +68,10 @@ class KindQNet(QNet):
         return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
 
 
-class AttentionNet(KindQNet):
-    """See the module."""
-
-    def __init__(
-        self,
-        layout: Layout,
-        mask: Mask = "legal",
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        pair: int = 32,
-        decoder: int = 128,
-        place: int = 0,
-        clock: bool = False,
-        told: Told = NO_MORE,
-    ) -> None:
-        super().__init__(layout, mask)
-        check_attention(layout, mask, place)
-        self.told = told
-        self.node = nn.Linear(NODE_FEATURES, width)
-        self.pair = nn.Linear(PAIR_FEATURES, pair)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.reference = nn.Linear(width, decoder)
-        self.pooled = nn.Linear(width, decoder, bias=False)
-        self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
-        self.fit = nn.Linear(2, decoder, bias=False)
-        self.hidden = nn.Linear(decoder, decoder)
-        self.out = nn.Linear(decoder, self.outputs)
-        nn.init.zeros_(self.out.bias)
-        self.place = nn.Linear(told.features, place) if place else None
-        self.weigh = nn.Linear(decoder, 2 * place, bias=False) if place else None
-        self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if clock else None
-        self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
-        self.kind_widths: Tensor
-
-    def encode(self, batch: Batch) -> Tensor:
-        """(n, decoder): what the decoder needs to know of each object, that of the whole scene included; scenes one after another."""
-        tokens = tokens_of(self, batch, None if self.clock is None else self.clock(_clock(batch)))
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
-
-    def _kinds(self, batch: Batch) -> Tensor:
-        """(B, 3, decoder): what the decoder needs to know of each kind of block."""
-        left = batch.left[..., None] / 3
-        widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
-        which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
-        return self.kind(torch.cat([which, left, widths], dim=-1))
-
-    def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        block, base = self.kind_widths[kind], batch.size[scene, ref, 0]
-        more = (block - base.clamp(max=MAX_WIDTH)) / SCALE
-        pairs = references.index_select(0, batch.start[scene] + ref) + self._kinds(batch)[scene, kind]
-        pairs = pairs + self.fit(torch.stack([more, more.abs()], dim=-1))
-        hidden = F.relu(self.hidden(F.relu(pairs)))
-        values: Tensor = self.out(hidden)
-        if self.place is None or self.weigh is None:
-            return values
-        # What is known of each single place is weighed by what the decoder makes of block and object, for either kind of glue.
-        given = batch.arrays, scene.cpu().numpy(), kind.cpu().numpy(), ref.cpu().numpy()
-        found = forecast(self.layout, *given, self.told)
-        places = F.relu(self.place(_sent(batch, found)))
-        weights = self.weigh(hidden).view(len(hidden), 2, -1)
-        return values + torch.bmm(places, weights.transpose(1, 2)).flatten(1)
-
-
 def tokens_of(net: Any, batch: Batch, scenes: Tensor | None = None) -> Tensor:
-    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `AttentionNet` does.
+    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `ObjectsNet` does.
 
-    `scenes` (B, width) is what all objects of a scene are told besides.
+    `scenes` (B, width) is added to all objects of a scene.
     """
     objects, relations = _described(batch)
     tokens = net.node(objects)
@@ -166,7 +84,7 @@ def tokens_of(net: Any, batch: Batch, scenes: Tensor | None = None) -> Tensor:
     return normed
 
 
-def _clock(batch: Batch) -> Tensor:
+def clock_of(batch: Batch) -> Tensor:
     """(B, 3): what `clock` says of how many steps are left."""
     assert batch.arrays.steps_left is not None, "the layout does not store how many steps are left"
     return _sent(batch, clock(batch.arrays.steps_left))

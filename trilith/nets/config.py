@@ -17,33 +17,25 @@ Mask = Literal["none", "edges", "legal"]
 class NetConfig:
     """The network that values actions."""
 
-    network: str = "attention"
-    """attention (over objects, ours), graph (the paper's graph network), or, with a segmented image for each object and nothing else of
-    it, pixel-attention (ours) or pixels (the paper's)."""
+    network: str = "objects"
+    """objects (placements that see all objects, ours), graph (the paper's graph network), or, with a segmented image for each object and
+    nothing else of it, pixel-attention (ours) or pixels (the paper's)."""
     width: int = 64
-    """Units of every hidden layer; of a token in the attention network."""
+    """Units of every hidden layer; of an object's token where there is attention."""
     layers: int = 3
-    """Attention, also from pixels: number of layers."""
+    """Objects and pixel-attention: number of attention layers."""
     heads: int = 4
-    """Attention, also from pixels: heads of a layer."""
+    """Objects and pixel-attention: heads of a layer."""
     pair: int = 32
-    """Attention, also from pixels: units for how two objects lie to each other."""
+    """Objects and pixel-attention: units for how two objects lie to each other."""
     decoder: int = 128
-    """Attention, also from pixels: units of the decoder's hidden layers."""
-    place: int = 0
-    """Attention: units for where a placement would come to rest if nothing else moved (ours); 0: it is not told."""
-    stands: bool = False
-    """Attention that is told of places: whether it is told, too, by how much what is there would still stand (ours)."""
-    ways: bool = False
-    """The same: how many blocks it takes from there to a target past the obstacles (ours)."""
-    covers: bool = False
-    """The same: how much of the obstacles it would cover that is bare (ours)."""
-    finishes: bool = False
-    """The same: how much more glue it takes until a silhouette is finished (ours)."""
-    remains: bool = False
-    """The same: how many more blocks it takes until all targets are reached (ours)."""
+    """Objects and pixel-attention: units for an object after the last layer."""
+    message: int = 32
+    """Objects: units of what a placement sees of one object."""
+    token: int = 64
+    """Objects: units of a placement."""
     clock: bool = False
-    """Attention: whether it is told how many steps are left (ours)."""
+    """Objects: whether the number of steps left is an input (ours)."""
     recurrent: int = 3
     """Graph and pixels: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse"] = "full"
@@ -52,9 +44,11 @@ class NetConfig:
     """From pixels: show empty pictures instead, to see what is learnt without them."""
 
     def __post_init__(self) -> None:
-        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, place=0, recurrent=1)
-        check_most(self, width=2**16, pair=2**16, decoder=2**16, place=2**16, layers=1000, recurrent=1000)  # a card may claim anything
-        if self.network in ("attention", "pixel-attention") and self.width % self.heads:
+        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, message=1, token=1, recurrent=1)
+        check_most(
+            self, width=2**16, pair=2**16, decoder=2**16, message=2**16, token=2**16, layers=1000, recurrent=1000
+        )  # a card may claim anything
+        if self.network in ("objects", "pixel-attention") and self.width % self.heads:
             raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
 
     @property

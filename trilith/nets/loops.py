@@ -70,22 +70,6 @@ def mean_rows(x: Array, first: Ints) -> Array:
 
 
 @compiled(reorder=True)
-def products(places: Array, weights: Array) -> Array:
-    """(m, 2 · offsets): each place of (m, offsets, d) times both weights of its row (m, 2 · d)."""
-    count, offsets, d = places.shape
-    y = np.empty((count, 2 * offsets), np.float32)
-    for m in range(count):
-        one, two = weights[m, :d], weights[m, d:]
-        for o in range(offsets):
-            place, first, second = places[m, o], np.float32(0), np.float32(0)
-            for e in range(d):
-                first += place[e] * one[e]
-                second += place[e] * two[e]
-            y[m, 2 * o], y[m, 2 * o + 1] = first, second
-    return y
-
-
-@compiled(reorder=True)
 def attend_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
     """Fills `out` (n, heads · (d + P)), which is 0, and `shares` (p, heads): how much of each pair is looked at."""
     heads, d = qkv.shape[2:]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilith.nets.attention import AttentionNet
 from trilith.nets.batch import Layout
 from trilith.nets.config import Mask, NetConfig
-from trilith.nets.forecast import Told
 from trilith.nets.graph import GraphNet
+from trilith.nets.objects import ObjectsNet
 from trilith.nets.pixel_attention import PixelAttentionNet
 from trilith.nets.pixel_graph import PixelGraphNet
 from trilith.nets.qnet import QNet
 
 NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
-    "attention": lambda layout, mask, net: AttentionNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.place, net.clock, Told.of(net)
+    "objects": lambda layout, mask, net: ObjectsNet(
+        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.message, net.token, net.clock
     ),
     "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
     "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),

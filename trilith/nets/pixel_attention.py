@@ -1,6 +1,6 @@
-"""Q-values by attention over segmented images: ours, the network of `fast` with nothing of an object but its pixels.
+"""Q-values by attention over segmented images: ours, with nothing of an object but its pixels.
 
-The attention of `attention.py`, which is told the geometry; here how two objects lie to each other is made of what is seen of both: the
+The attention of `attention.py`, without the geometry: here how two objects lie to each other is made of what is seen of both: the
 features that a small CNN finds, and where its pixels lie (`moments.py`). A kind of block is known by the picture of the first
 that is available.
 
@@ -46,7 +46,7 @@ class PixelAttentionNet(KindQNet):
         blank: bool = False,
     ) -> None:
         super().__init__(layout, mask)
-        check_attention(layout, mask, place=0)
+        check_attention(layout, mask)
         self.cnn = ObjectCNN(blank)
         self.node = nn.Linear(SEEN, width)
         self.looks = nn.Linear(SEEN, pair)
@@ -85,7 +85,20 @@ class PixelAttentionNet(KindQNet):
         references = self.reference(tokens) + whole.index_select(0, batch.scene)
         return torch.cat([references, self.block(features.index_select(0, rows.kinds))])
 
+    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
+        choices = self.mask(batch.host[:whole]).any(dim=-1)  # decoded only where there is something to choose
+        values = self._decode(batch, references, *batch.send(choices.nonzero()).unbind(1))
+        place = batch.send(choices.flatten().nonzero()[:, 0])
+        return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
+
+    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
+        kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
+        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
+        values = self._decode(batch, references, scenes, kind, ref)
+        return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
+
     def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
         first = len(references) - KINDS * len(batch)
         pairs = references.index_select(0, batch.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
         values: Tensor = self.out(F.relu(self.hidden(F.relu(pairs))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,17 @@ from trilith.nets.acting_kinds import check_weights
 from trilith.nets.batch import KIND_OF_SLOT, SLOTS_OF_KIND, Batch, Floats32, Layout, Records
 from trilith.nets.config import Mask
 from trilith.world.scene import SLOTS, Bools
+
+
+class Outcomes(NamedTuple):
+    """What a network says of some actions."""
+
+    q: Tensor
+    """(m,): their values."""
+    reward: Tensor | None = None
+    """(m,): the reward of each alone, if it has a head for it."""
+    end: Tensor | None = None
+    """(m,): the log-odds that the episode ends with it, if it has a head for that."""
 
 
 class QNet(nn.Module, ABC):
@@ -61,6 +72,10 @@ class QNet(nn.Module, ABC):
     def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`q` of the first `whole` scenes and `q_at`, which some networks have cheaper together."""
         return self.q(batch[:whole]), self.q_at(batch, actions, scenes)
+
+    def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
+        """`q_at`, and what else the network says of these actions."""
+        return Outcomes(self.q_at(batch, actions, scenes))
 
     @abstractmethod
     def mask(self, batch: Batch) -> Tensor:

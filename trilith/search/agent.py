@@ -39,6 +39,15 @@ class Valuer(Protocol):
         ...
 
 
+@runtime_checkable
+class ValuesByTask(Protocol):
+    """One that values the actions of each task by another agent, which may discount otherwise."""
+
+    def of(self, task: str) -> Valuer:
+        """The agent of a task."""
+        ...
+
+
 class SearchAgent:
     """Acts by tree search over the values of another agent, in a world: without one, in the simulator.
 
@@ -48,8 +57,12 @@ class SearchAgent:
     would; and who asks with another generator, or has drawn from it in between, gets a new tree.
     """
 
-    def __init__(self, agent: Valuer, config: SearchConfig, world: World[State, Placement | None] | None = None) -> None:
+    def __init__(
+        self, agent: Valuer, config: SearchConfig, world: World[State, Placement | None] | None = None, bounded: bool = True
+    ) -> None:
         self.agent, self.config, self.world = agent, config, Simulator() if world is None else world
+        self.bounded = bounded
+        """Whether rollouts stop at a plan that earns the most there is, which the task says."""
         self._kept: defaultdict[tuple[State, bytes], list[Node[State]]] = defaultdict(list)
         """By where an episode stands: its tree; one each of several that stand at the same."""
 
@@ -67,17 +80,18 @@ class SearchAgent:
         """The searched tree of each state."""
         roots = [self._taken_up(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # who plays several episodes asks for all of them at once, so the others have ended
+        valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
         rollouts = self.config.root == "rollout"
         fresh = [state for state, root in zip(states, roots, strict=True) if root is None]
-        new = iter(plant(self.agent, fresh, MOST if rollouts else None))
+        new = iter(plant(valuer, fresh, MOST if rollouts else None))
         grown = [next(new) if root is None else root for root in roots]
         if rollouts:
-            for root in grown:
+            for root in grown if self.bounded else ():
                 rules, scene = root.state.rules, root.state.scene
                 root.most = rules.best(scene) - rules.score(scene)
-            search_rollouts(self.agent, self.world, grown, self.config.budget)
+            search_rollouts(valuer, self.world, grown, self.config.budget)
         else:
-            search(self.agent, self.world, grown, rngs, self.config)
+            search(valuer, self.world, grown, rngs, self.config)
         return grown
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.agents.base import Decision, Episode, Policy, Takeover
+from trilith.agents.base import Correction, Decision, Episode, Foresees, Policy
 from trilith.builders.registry import plan_for
 from trilith.evaluation.frozen import frozen
 from trilith.evaluation.play import play, trajectories
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
-from trilith.search.simulator import Simulator
+from trilith.search.simulator import Counting, Simulator
 from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, Step, start, step
 from trilith.world.scene import Placement
@@ -40,15 +41,14 @@ class PlayRequest(NamedTuple):
     """What the learner tells the policy."""
 
 
-class DemonstrateRequest(NamedTuple):
-    """Let the planner build in new scenes."""
+class CorrectRequest(NamedTuple):
+    """Play new episodes without exploring, and let somebody take over who may do better."""
 
     seed: tuple[int, int]
     episodes: int
     levels: tuple[float, ...]
     forfeit: bool
-    takeover: Takeover = Takeover()
-    """In which scenes the policy plays first, and is corrected."""
+    correction: Correction
 
 
 class ValidateRequest(NamedTuple):
@@ -70,7 +70,22 @@ class AssessRequest(NamedTuple):
     forfeit: bool
 
 
-Request = PlayRequest | DemonstrateRequest | ValidateRequest | AssessRequest
+Request = PlayRequest | CorrectRequest | ValidateRequest | AssessRequest
+
+
+class Simulated(NamedTuple):
+    """Steps of the simulator that were learned from, by what they were for."""
+
+    made: int = 0
+    """Steps of episodes."""
+    counterfactual: int = 0
+    """Simulated beside them."""
+    corrections: int = 0
+    """Of episodes that were to be corrected, of searches for something better, and of what was found."""
+
+    def plus(self, other: Simulated) -> Simulated:
+        """Both together."""
+        return Simulated(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 class Result(NamedTuple):
@@ -83,6 +98,10 @@ class Result(NamedTuple):
     """What a validation gave: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()
     """What an assessment gave, by episode."""
+    simulated: Simulated = Simulated()
+    """Steps of the simulator that it took."""
+    cpu_seconds: float = 0.0
+    """Processor time of an actor process that it took."""
 
 
 def collect(policy: Policy, task: str, request: Request) -> Result:
@@ -94,11 +113,14 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
     starts = [start(rules, rules.levels[level], rng) for level in levels]
     if isinstance(request, AssessRequest):
         return Result(request, [], {}, tuple(_assess(policy, starts, request)))
-    if isinstance(request, DemonstrateRequest):
-        episodes = [_demonstrate(policy, *each, request.forfeit) for each in _planned(policy, starts, request, rng)]
-    else:
-        episodes = _play(policy, starts, request)
-    return Result(request, [episode for episode in episodes if len(episode.steps)], {})
+    episodes, simulated = _correct(policy, starts, request, rng) if isinstance(request, CorrectRequest) else _play(policy, starts, request)
+    return Result(request, [episode for episode in episodes if len(episode.steps)], {}, simulated=simulated)
+
+
+def collect_timed(policy: Policy, task: str, request: Request) -> Result:
+    """`collect` in a process of its own, with its processor time."""
+    before = process_time()
+    return collect(policy, task, request)._replace(cpu_seconds=process_time() - before)
 
 
 def _validate(policy: Policy, task: str, level: str, request: ValidateRequest) -> float:
@@ -121,81 +143,87 @@ def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
     return tuple(frozen(task, level, "valid", i) for i in range(count))
 
 
-def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> list[Episode]:
+def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tuple[list[Episode], Simulated]:
     """Episodes from given beginnings to their ends, all side by side."""
     states = list(starts)
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(states))]
     kept: list[list[tuple[Decision, Step]]] = [[] for _ in states]
-    running = list(range(len(states)))
+    running, beside = list(range(len(states))), 0
     while running:
         decisions = policy.act([states[i] for i in running], [rngs[i] for i in running], request.exploration)
         going_on = []
         for i, decision in zip(running, decisions, strict=True):
             if decision.step is None:  # nothing can be placed: the episode is over, and what led here was its last step
                 continue
-            after = step(states[i], decision.placement, request.forfeit)
-            kept[i].append((decision, after))
-            states[i] = after.state
-            if not after.state.ended:
+            outcomes = [step(states[i], placement, request.forfeit) for placement in (decision.placement, *decision.beside)]
+            made = 0
+            if decision.beside:
+                assert isinstance(policy, Foresees)
+                made = policy.foresee(decision, outcomes, rngs[i])
+                beside += len(decision.beside)
+            placement = (decision.placement, *decision.beside)[made]
+            kept[i].append((decision._replace(placement=placement), outcomes[made]))
+            states[i] = outcomes[made].state
+            if not states[i].ended:
                 going_on.append(i)
         running = going_on
-    return [_episode(policy, first, steps, request.exploration, False) for first, steps in zip(starts, kept, strict=True)]
+    episodes = [_episode(policy, first, steps, request.exploration, False) for first, steps in zip(starts, kept, strict=True)]
+    return episodes, Simulated(sum(len(steps) for steps in kept), beside)
 
 
-def _planned(
-    policy: Policy, starts: Sequence[State], request: DemonstrateRequest, rng: np.random.Generator
-) -> Iterator[tuple[State, Sequence[Placement | None], float]]:
-    """What to demonstrate: a state, the placements that are made from there, and what is to be earned more than by these.
-
-    From the beginning, the planner's; in scenes that the policy plays first and could do better in, from any of its steps on, those of
-    the planner or of a search over the policy's own values. States that only the policy gets into are where its choices count later,
-    and a planner on its own never shows what to do there (Ross et al. 2011).
-    """
-    agent, (share, budget, by_search), forfeit = policy.agent, request.takeover, request.forfeit
-    plan, searched = plan_for(starts[0].task), list[tuple[State, float]]()
-    firsts = [k for k in range(len(starts)) if rng.random() < share]
+def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
+    """The policy plays, and from any of its states on an expert does: a search over the policy's own values, or the planner. States that
+    only the policy gets into are where its choices count later (Ross et al. 2011). Kept is what earns more than the policy did."""
+    agent, forfeit = policy.agent, request.forfeit
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
-    played = dict(zip(firsts, trajectories(agent, [starts[k] for k in firsts], [rngs[k] for k in firsts], forfeit), strict=True))
-    for k, first in enumerate(starts):
-        if k not in played:
-            yield first, plan(first), -np.inf
-            continue
-        end = played[k].states[-1]
-        if end.ended == "complete" and end.total >= end.rules.best(end.scene) - 1e-6:  # nothing to correct
-            continue
-        on_its_way, earned = played[k].states[rng.integers(len(played[k].placements))], end.total
-        if budget and rng.random() < by_search:
-            searched.append((on_its_way, earned))
-        else:
-            yield on_its_way, plan(on_its_way), earned
-    if searched and isinstance(agent, Valuer):
-        searcher = SearchAgent(agent, SearchConfig(budget), Simulator(forfeit))
-        better = play(searcher, [first for first, _ in searched], rngs[: len(searched)], forfeit)
-        for (first, earned), (recording, _) in zip(searched, better, strict=True):
-            yield first, recording.placements, earned
+    played = list(trajectories(agent, starts, rngs, forfeit))
+    count, wrong = sum(len(each.placements) for each in played), [each for each in played if len(each.placements) and not _flawless(each)]
+    taken_over = [each.states[rng.integers(len(each.placements))] for each in wrong]
+    if not taken_over:
+        return [], Simulated(corrections=count)
+    if request.correction.simulations:
+        assert isinstance(agent, Valuer)
+        simulator = Counting(Simulator(forfeit))
+        # It may not look at the most there is to earn: that would be more than its own play.
+        expert = SearchAgent(agent, SearchConfig(request.correction.simulations), simulator, bounded=False)
+        better = [recording.placements for recording, _ in play(expert, taken_over, rngs[: len(wrong)], forfeit)]
+        count += simulator.count + sum(len(placements) for placements in better)
+    else:
+        plan = plan_for(starts[0].task)
+        better = [tuple(plan(first)) for first in taken_over]
+    episodes = []
+    for first, placements, before in zip(taken_over, better, wrong, strict=True):
+        shown = _shown(policy, first, placements, forfeit)
+        count += len(shown)
+        # If the actions are not near enough to the placements, what is built breaks: the planner's own grid is the default one.
+        end = shown[-1][1].state if shown else first
+        good = end.ended in (None, "complete", "max_steps") and end.total > before.states[-1].total
+        episodes.append(_episode(policy, first, shown if good else [], None, True))
+    return episodes, Simulated(corrections=count)
 
 
-def _demonstrate(policy: Policy, first: State, placements: Sequence[Placement | None], least: float, forfeit: bool) -> Episode:
-    """The episode of some placements, as the nearest actions of the policy.
+def _flawless(trajectory: Trajectory) -> bool:
+    """Whether an episode was completed without glue that costs something: nothing can earn more."""
+    end = trajectory.states[-1]
+    return end.ended == "complete" and end.rules.sticky_cost * float(end.scene.sticky.sum()) == 0
 
-    Empty if there are none, if they earn no more than `least`, or if the actions are not near enough and what is built breaks: the
-    planner's own grid is the default one.
-    """
-    state, kept = first, []
+
+def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], forfeit: bool) -> list[tuple[Decision, Step]]:
+    """The steps of some placements, as the nearest actions of the policy."""
+    state, shown = first, []
     for placement in placements:
         if placement is None:  # whoever built it stopped
             break
         decision = policy.encode(state, placement)
         after = step(state, decision.placement, forfeit)
-        kept.append((decision, after))
+        shown.append((decision, after))
         state = after.state
         if state.ended:
             break
-    good = state.ended in (None, "complete", "max_steps") and state.total > least
-    return _episode(policy, first, kept if good else [], None, True)
+    return shown
 
 
-def _episode(policy: Policy, first: State, kept: list[tuple[Decision, Step]], exploration: Any, demonstrated: bool) -> Episode:
+def _episode(policy: Policy, first: State, kept: list[tuple[Decision, Step]], exploration: Any, correction: bool) -> Episode:
     dtype = np.dtype([*policy.dtype.descr, ("reward", "f4")])
     steps = np.zeros(len(kept), dtype)
     for name in policy.dtype.names or ():
@@ -207,5 +235,5 @@ def _episode(policy: Policy, first: State, kept: list[tuple[Decision, Step]], ex
     whole = None
     if policy.wants_states:
         whole = Trajectory((first, *(after.state for _, after in kept)), tuple(each.placement for each, _ in kept), rewards, ())
-    rules = first.rules
-    return Episode(steps, rules.levels.index(int(first.level)), rules.best(first.scene), demonstrated, exploration, whole)
+    ended = bool(kept) and kept[-1][1].state.ended is not None
+    return Episode(steps, first.rules.levels.index(int(first.level)), correction, exploration, whole, ended)

@@ -20,7 +20,7 @@ from trilith.support.tensors import load_tensors, save_tensors
 NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
 """The checkpoint before the last."""
-FORMAT = 1
+FORMAT = 2
 """Of the facts."""
 
 Count = Annotated[int, Meta(ge=0)]
@@ -49,9 +49,11 @@ class Facts(TypedDict):
     learner: dict[str, Any]
     """The learner's own."""
     requests: Count
-    demonstrations: Count
+    corrections: Count
     actor_steps: Count
+    simulated: dict[str, Count]
     seconds: Annotated[float, Meta(ge=0)]
+    core_seconds: Annotated[float, Meta(ge=0)]
     validated: Annotated[int, Meta(ge=-1)]
     best: float | None
     last_valid: dict[str, float]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from trilith.agents.algorithms import get_algorithm, get_recipe
-from trilith.agents.dqn.config import FAST
+from trilith.agents.dqn.config import OBJECTS
 from trilith.support.config import check_least, from_json
 from trilith.support.files import read_json
 from trilith.training.curriculum import CurriculumConfig
@@ -23,12 +23,14 @@ class TrainConfig(Generic[C]):
 
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
-    recipe: str = "fast"
+    recipe: str = "objects"
     """Where the defaults of the agent's options come from: see `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
     minutes: float | None = None
     """Stop after this many minutes of training, those before a resume included."""
+    core_minutes: float | None = None
+    """Stop after this much processor time of all processes of the run together, whatever else the machine does."""
     steps: int | None = None
     """Stop after this many learner steps. Schedules count learner steps, so this says the same on every machine."""
     actors: int = 1
@@ -65,12 +67,12 @@ class TrainConfig(Generic[C]):
     """Time between two lines of the log."""
     track: Literal["wandb"] | None = None
     """Draw the curves with Weights & Biases too (extra `wandb`). Its environment variables hold, such as WANDB_MODE=offline."""
-    agent: C = field(default_factory=lambda: FAST)  # type: ignore[assignment]
+    agent: C = field(default_factory=lambda: OBJECTS)  # type: ignore[assignment]
     """The agent and how it learns."""
 
     def __post_init__(self) -> None:
         check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
-        check_least(self, minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0, learner_gpus=0)
+        check_least(self, minutes=0, core_minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0, learner_gpus=0)
         if not 0 < self.actor_cpus < float("inf"):
             raise ValueError(f"actor_cpus {self.actor_cpus}: must be above 0")
         if self.learner_gpus and self.device == "cpu":
@@ -84,10 +86,10 @@ class TrainConfig(Generic[C]):
         return get_recipe(self.recipe)[0]
 
 
-def recipe_config(recipe: str) -> TrainConfig[Any]:
-    """A config with the defaults of a recipe. Raises ValueError naming those there are."""
+def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task) -> TrainConfig[Any]:
+    """A config with the defaults of a recipe for a task. Raises ValueError naming the recipes there are."""
     found = get_recipe(recipe)[1]
-    return replace(from_json(TrainConfig, found.run), recipe=recipe, agent=found.config)
+    return replace(from_json(TrainConfig, found.run), recipe=recipe, task=task, agent=replace(found.config, **found.tasks.get(task, {})))
 
 
 def run_config(out: Path) -> TrainConfig[Any]:

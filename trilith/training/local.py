@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import Policy, Weights
 from trilith.support.processes import limit_threads, start_deaf
-from trilith.training.actor import Request, Result, collect
+from trilith.training.actor import Request, Result, collect, collect_timed
 
 QUEUE = 2
 """Requests that an actor has at a time: it goes on with the next while the learner is in the middle of a step."""
@@ -231,7 +231,7 @@ def _actor_main(pipe: Connection, spec: PolicySpec) -> None:
         request, weights = given
         try:
             policy.load(weights)
-            answer: Result | str = collect(policy, spec.task, request)
+            answer: Result | str = collect_timed(policy, spec.task, request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         try:

@@ -14,8 +14,14 @@ import matplotlib.pyplot as plt
 
 from trilith.support.files import atomic_write, check_png, parse_json
 
-Across = Literal["minutes", "step", "actor_steps"]
-_NAMES: dict[str, str] = {"minutes": "minutes", "step": "learner steps", "actor_steps": "actor steps"}
+Across = Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"]
+_NAMES: dict[str, str] = {
+    "minutes": "minutes",
+    "core_minutes": "core-minutes",
+    "step": "learner steps",
+    "actor_steps": "actor steps",
+    "simulator_steps": "steps of the simulator, those simulated beside others and in searches included",
+}
 
 
 class Line(TypedDict):
@@ -24,7 +30,9 @@ class Line(TypedDict):
     kind: str
     step: float
     minutes: float
+    core_minutes: float
     actor_steps: float
+    simulator_steps: float
     hardest: NotRequired[float]
     all: NotRequired[float]
     """These two are told by evaluations."""
@@ -36,7 +44,7 @@ class Line(TypedDict):
     """These four are of a model of the world that is learned beside the agent."""
 
 
-def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
+def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
     """Points (x, mean reward) of a run's evaluations, on the hardest level and on all. Raises ValueError if there are none."""
     points: dict[str, list[tuple[float, float]]] = {"hardest": [], "all": []}
     for entry in _entries(run, "valid"):
@@ -48,7 +56,7 @@ def curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, 
     return points
 
 
-def passes(run: Path, across: Across = "minutes") -> list[tuple[float, int]]:
+def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
     """(x, level) of each level that a run with a curriculum by performance has passed, as its log first tells it."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
@@ -56,7 +64,7 @@ def passes(run: Path, across: Across = "minutes") -> list[tuple[float, int]]:
     return found
 
 
-def model_curve(run: Path, across: Across = "minutes") -> dict[str, list[tuple[float, float]]]:
+def model_curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
     """Points (x, error left) of the model that a run learns beside its agent, on episodes that it had not learned from; none without one.
 
     Of ends, the Brier score beside that of the best constant; of rewards, the share of their variance.
@@ -84,7 +92,7 @@ def _entries(run: Path, kind: str) -> list[Line]:
     return found
 
 
-def plot(runs: Sequence[Path], out: Path, across: Across = "minutes") -> None:
+def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
     """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture.
 
     A dotted line marks where a curriculum by performance passed a level, with its number. If a run learns a model of the world beside

@@ -9,7 +9,7 @@ from trilith.agents.base import Weights
 from trilith.support.cluster import Cluster
 from trilith.support.cluster_pool import Pool
 from trilith.support.workers import Work
-from trilith.training.actor import Request, Result, collect
+from trilith.training.actor import Request, Result, collect_timed
 from trilith.training.local import PolicySpec
 
 
@@ -46,6 +46,6 @@ def _make_work(spec: PolicySpec) -> Work:
 
     def work(request: Any, weights: Any) -> Result:
         policy.load(weights)
-        return collect(policy, spec.task, request)
+        return collect_timed(policy, spec.task, request)
 
     return work

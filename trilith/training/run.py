@@ -18,17 +18,16 @@ from typing import Any
 import numpy as np
 
 from trilith.agents.algorithms import get_algorithm
-from trilith.agents.base import LearnsModel, Weights
+from trilith.agents.base import LearnsFromCorrections, LearnsModel, Weights
 from trilith.agents.card import is_pair, save_weights
 from trilith.agents.model.files import save_model
-from trilith.builders.registry import has_planner
 from trilith.evaluation.frozen import SIZES
 from trilith.support.cluster import Cluster
 from trilith.support.config import to_json
 from trilith.support.files import clear_leftovers, folder_lock, make_folder, write_json
 from trilith.support.processes import limit_threads
 from trilith.training import checkpoint
-from trilith.training.actor import AssessRequest, DemonstrateRequest, PlayRequest, Request, Result, ValidateRequest
+from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest
 from trilith.training.boards import Wandb, wandb_missing
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
@@ -38,10 +37,10 @@ from trilith.training.pace import Pace
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
-DEMONSTRATIONS = 8
-"""Episodes of one request for demonstrations: those that search do it side by side."""
+CORRECTIONS = 8
+"""Episodes of one request for corrections: those that search do it side by side."""
 FREE: dict[str, Any] = {
-    **{"out": Path(), "minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
+    **{"out": Path(), "minutes": None, "core_minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
     **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
 }
 """Fields of a config that may change when a run goes on, with any values."""
@@ -127,17 +126,19 @@ class Run:
         self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
         self.curriculum: Curriculum = CURRICULA[config.curriculum.kind](config.task, config.curriculum)
-        self.planned = has_planner(config.task)
-        """Whether there can be demonstrations."""
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.requests = 0
-        self.demonstrations = 0
-        """Episodes of the planner that were requested."""
-        self.demonstrated = 0
+        self.corrections = 0
+        """Episodes of corrections that were requested."""
+        self.corrected = 0
         """Those of them whose request was answered: what a checkpoint counts, as those on their way are lost with the process."""
         self.actor_steps = 0
+        self.simulated = Simulated()
+        """Steps of the simulator that were learned from."""
         self.seconds = 0.0
         """Training time before this process took over."""
+        self.core_seconds = 0.0
+        """Processor time of all processes of the run."""
         self.validated = 0
         """Learner step that the last validation requested was due at."""
         self.best = -np.inf
@@ -170,8 +171,6 @@ class Run:
         before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
         try:
             with Log(config.out, screen, *others) as log:
-                if not self.planned and self.learner.wants_demonstrations(0, idle=True):
-                    log.say(f"there is no planner for {config.task}: training without demonstrations")
                 if config.actors:
                     where = f"actors on the cluster {config.cluster}" if self.cluster else "actor processes"
                     log.say(f"starting {config.actors} {where}; the first start after an update compiles for some seconds")
@@ -224,13 +223,16 @@ class Run:
 
     def _loop(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         config, learner = self.config, self.learner
-        started = time.monotonic() - self.seconds
+        started, cores = time.monotonic() - self.seconds, time.process_time()
         saved = logged = time.monotonic()
         counted = (logged, learner.steps, self.actor_steps)
         while not stop.is_set():
             now = time.monotonic()
             self.seconds = now - started
+            self.core_seconds, cores = self.core_seconds + time.process_time() - cores, time.process_time()
             if config.minutes is not None and self.seconds >= 60 * config.minutes:
+                break
+            if config.core_minutes is not None and self.core_seconds >= 60 * config.core_minutes:
                 break
             if config.steps is not None and learner.steps >= config.steps:
                 break
@@ -255,25 +257,27 @@ class Run:
         self.seconds = time.monotonic() - started
 
     def _next_request(self, wanted: bool) -> Request | None:
-        """To play validation scenes or to assess if it is time for it, demonstrations if the learner wants some, or episodes if they
-        are `wanted`."""
+        """To play validation scenes or to assess if it is time for it, to correct the policy if the learner wants that, or to play
+        episodes if they are `wanted`."""
         config, step = self.config, self.learner.steps
         due = step - step % config.evaluate_every
         if config.evaluate_scenes and due > self.validated:
             return self._validation(due)
         assess = not self._assessing and self.curriculum.due(self.actor_steps, config.episodes)
-        show = self.planned and self.learner.wants_demonstrations(self.demonstrations, idle=not wanted and config.actors > 0)
-        if not (wanted or show or assess):
+        learner = self.learner
+        correction = learner.wants_correction(self.corrections) if isinstance(learner, LearnsFromCorrections) else None
+        if not (wanted or correction or assess):
             return None
         self.requests += 1
         seed = (config.seed, self.requests)
         if assess:
             self._assessing = True
             return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit)
-        if show:
-            self.demonstrations += DEMONSTRATIONS
-            # What is demonstrated need not be easy.
-            return DemonstrateRequest(seed, DEMONSTRATIONS, self.curriculum.final(), config.forfeit, self.learner.takeover())
+        if correction:
+            self.corrections += CORRECTIONS
+            # Half of them where the policy is by now, half of them of all levels: an easy level may have less to find than a hard one.
+            levels = [(now + later) / 2 for now, later in zip(self.curriculum.levels(step), self.curriculum.final(), strict=True)]
+            return CorrectRequest(seed, CORRECTIONS, tuple(levels), config.forfeit, correction)
         return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
@@ -299,6 +303,8 @@ class Run:
 
     def _take(self, result: Result, log: Log) -> None:
         """Remembers episodes, or what a validation or an assessment gave."""
+        self.core_seconds += result.cpu_seconds
+        self.simulated = self.simulated.plus(result.simulated)
         if isinstance(result.request, ValidateRequest):
             if validation := self._validations.pop(result.request.step, None):
                 self._validated(result.request.step, validation, result.rewards, log)
@@ -309,12 +315,12 @@ class Run:
             if self.curriculum.report(result.assessed):
                 log.say(f"step {self.learner.steps}: level {level} is passed")
             return
-        if isinstance(result.request, DemonstrateRequest):
-            self.demonstrated += result.request.episodes
+        if isinstance(result.request, CorrectRequest):
+            self.corrected += result.request.episodes
         owed = self.learner.owed()
         for episode in result.episodes:
             self.learner.add(episode)
-            if episode.demonstrated:
+            if episode.correction:
                 continue
             reward = float(episode.steps["reward"].sum())
             self.actor_steps += len(episode.steps)
@@ -331,7 +337,7 @@ class Run:
     # ---- care
 
     def _validated(self, step: int, validation: _Validation, means: dict[str, float], log: Log) -> None:
-        self.last_valid = {"minutes": self.seconds / 60, "actor_steps": self.actor_steps, **means}
+        self.last_valid = {**self._spent(), **means}
         log.write("valid", step, self.last_valid)
         log.say(f"step {step}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
         reward = means["hardest"] + means["all"]
@@ -340,6 +346,12 @@ class Run:
             if reward >= self.best:
                 self._save_weights("best", validation.weights, validation.steps)
                 self.best = reward
+
+    def _spent(self) -> dict[str, float]:
+        """What the run has taken so far."""
+        simulated = {f"simulated_{name}": count for name, count in self.simulated._asdict().items()}
+        minutes = {"minutes": self.seconds / 60, "core_minutes": self.core_seconds / 60}
+        return {**minutes, "actor_steps": self.actor_steps, "simulator_steps": sum(self.simulated), **simulated}
 
     def _there(self) -> None:
         """Raises FileNotFoundError if the folder of the run has vanished: writing would make a new one, with but a part of the run."""
@@ -365,7 +377,14 @@ class Run:
 
     def _save_weights(self, name: str, weights: Weights, steps: int) -> None:
         config = self.config
-        about = {"recipe": config.recipe, "forfeit": config.forfeit, "seed": config.seed, "learner_steps": steps, "valid": self.last_valid}
+        about = {
+            "recipe": config.recipe,
+            "forfeit": config.forfeit,
+            "seed": config.seed,
+            "learner_steps": steps,
+            "valid": self.last_valid,
+            "spent": self._spent(),
+        }
         save_weights(config.out / f"{name}.safetensors", config.algorithm, config.agent, config.task, weights, about)
 
     def _log(self, log: Log, rates: list[float]) -> None:
@@ -376,8 +395,7 @@ class Run:
             "train",
             step,
             {
-                "minutes": self.seconds / 60,
-                "actor_steps": self.actor_steps,
+                **self._spent(),
                 "level": top,
                 "reward": reward,
                 "learner_steps_per_second": rates[0],
@@ -389,6 +407,8 @@ class Run:
         left = []
         if config.minutes is not None:
             left.append(config.minutes * 60 - self.seconds)
+        if config.core_minutes is not None and self.seconds:
+            left.append((config.core_minutes * 60 - self.core_seconds) * self.seconds / max(self.core_seconds, 1.0))
         if config.steps is not None and rates[0] > 0:
             left.append((config.steps - step) / rates[0])
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
@@ -408,9 +428,11 @@ class Run:
             "format": checkpoint.FORMAT,
             "learner": learner,
             "requests": self.requests,
-            "demonstrations": self.demonstrated,
+            "corrections": self.corrected,
             "actor_steps": self.actor_steps,
+            "simulated": self.simulated._asdict(),
             "seconds": self.seconds,
+            "core_seconds": self.core_seconds,
             # Who goes on makes those under way anew.
             "validated": min((due - 1 for due in self._validations), default=self.validated),
             "best": None if np.isinf(self.best) else self.best,
@@ -435,8 +457,9 @@ class Run:
         try:
             self.learner.load(arrays, facts["learner"])
             self.requests, self.actor_steps = facts["requests"], facts["actor_steps"]
-            self.demonstrations = self.demonstrated = facts["demonstrations"]
-            self.seconds, self.validated = facts["seconds"], facts["validated"]
+            self.corrections = self.corrected = facts["corrections"]
+            self.seconds, self.core_seconds, self.validated = facts["seconds"], facts["core_seconds"], facts["validated"]
+            self.simulated = Simulated(**facts["simulated"])
             # Killed between their two names, the best weights and their card are not a pair: the next ones take their place.
             whole = facts["best"] is not None and is_pair(self.config.out / "best.safetensors")
             self.best = facts["best"] if whole and facts["best"] is not None else -np.inf

@@ -110,9 +110,9 @@ def _sentence(spec: Spec, task: str) -> str:
         return "A class of your own."
     learning = card.get("learning")
     learning = learning if isinstance(learning, Mapping) else {}
-    teachers = "its own tries"
-    if learning.get("first_demonstrations") or learning.get("demonstrations"):
-        teachers += " and from episodes that the planner showed it"
+    teachers = "its own play"
+    if learning.get("first_demonstrations") or (learning.get("corrections") and not learning.get("correction_simulations")):
+        teachers += " and from what the planner showed it"
     method = METHODS.get(str(card.get("algorithm")), str(card.get("algorithm")))
     cost = card.get("cost")
     minutes = cost.get("minutes") if isinstance(cost, Mapping) else None

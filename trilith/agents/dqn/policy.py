@@ -20,7 +20,7 @@ from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
 from trilith.search.tree import Prior, decide
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
-from trilith.world.episode import State, collides, step
+from trilith.world.episode import State, Step, collides
 from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
 
@@ -102,17 +102,8 @@ class Exploration(NamedTuple):
     """Whether to search, where the config has a budget: not in a model that has not learned enough yet."""
 
 
-NEAR = 16
-"""Siblings are drawn from so many actions of the highest values: what the agent might do next time."""
-
-
-class Tried(NamedTuple):
-    """What was found by simulating actions that were not made."""
-
-    actions: NDArray[np.int32]
-    """(K, 4): these actions."""
-    values: NDArray[np.float32]
-    """(K,): what they turned out to be worth."""
+HIGHEST = 16
+"""Half of the counterfactual actions are drawn from so many of the highest values: what the agent might do next time."""
 
 
 def allowed_values(net: Valuing, records: Records) -> Floats:
@@ -170,8 +161,6 @@ class DQNPolicy:
         self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
         self.layout = self.net.layout
         self.forfeit = forfeit
-        self.tried = config.search.budget if config.amortise else config.siblings
-        """Actions that were only simulated, by a search or beside the one that was made, that are kept of a step."""
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, forfeit) if model is None else model
         """What is searched, if that is learned too: its weights then go with those of the network."""
@@ -180,10 +169,13 @@ class DQNPolicy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record of the state, the action (sender, receiver, offset, sticky), and what was only simulated, -1 where there is less."""
+        """A record of the state and the action (sender, receiver, offset, sticky). With counterfactual actions these too, `beside` (K, 4),
+        -1 where there are less; the rewards of them and whether they ended the episode; and the state `after` one of them, number
+        `followed`, -1 if all ended it."""
         columns: list[Any] = [("state", self.layout.dtype), ("action", "i4", (4,))]
-        if self.tried:
-            columns += [("tried", "i4", (self.tried, 4)), ("found", "f4", (self.tried,))]
+        if k := self.config.counterfactual_actions:
+            columns += [("beside", "i4", (k, 4)), ("beside_reward", "f4", (k,)), ("beside_ended", "?", (k,))]
+            columns += [("after", self.layout.dtype), ("followed", "i4")]
         return np.dtype(columns)
 
     @property
@@ -213,35 +205,70 @@ class DQNPolicy:
         records = observe(self.layout, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
-        found: Sequence[Tried | None] = [None] * len(states)
+        searches = self.config.search.budget and exploration.search and not exploration.warm_up
+        if searches:
+            actions = self._by_search(states, random, rngs)
+            return [self._decision(*each) for each in zip(states, records, actions, strict=True)]
+        values = None
+        if self.config.counterfactual_actions or not exploration.warm_up:
+            values = allowed_values(self.net, records)
         if exploration.warm_up:
             actions = self._by_chance(states, records, random, rngs)
-        elif self.config.search.budget and exploration.search:
-            actions, searched = self._by_search(states, random, rngs)
-            found = searched if self.config.amortise else found
         else:
-            values = allowed_values(self.net, records)
+            assert values is not None
             actions = _choose(self.net, records, values, random, rngs)
-            if self.config.siblings:
-                found = [self._siblings(*each) for each in zip(states, records, values, rngs, strict=True)]
-        return [self._decision(*each) for each in zip(states, records, actions, found, strict=True)]
+        decisions = [self._decision(*each) for each in zip(states, records, actions, strict=True)]
+        if not self.config.counterfactual_actions:
+            return decisions
+        assert values is not None
+        return [self._with_counterfactuals(*each) for each in zip(decisions, states, records, values, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """The action of the layout that comes nearest to a placement."""
         [record] = observe(self.layout, [state])
-        return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)), None)
+        return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)))
 
-    def _decision(self, state: State, record: np.void, action: Ints | None, tried: Tried | None) -> Decision:
+    def _decision(self, state: State, record: np.void, action: Ints | None) -> Decision:
         if action is None:
             return Decision(None, None)
         [kept] = np.zeros(1, self.dtype)
         kept["state"], kept["action"] = record, action
-        if self.tried:
-            kept["tried"] = -1
-            if tried is not None:
-                k = min(self.tried, len(tried.values))
-                kept["tried"][:k], kept["found"][:k] = tried.actions[:k], tried.values[:k]
+        if self.config.counterfactual_actions:
+            kept["beside"], kept["followed"] = -1, -1
         return Decision(self.layout.decode(state.scene, action.tolist()), kept)
+
+    def _with_counterfactuals(
+        self, decision: Decision, state: State, record: np.void, values: Floats, rng: np.random.Generator
+    ) -> Decision:
+        """The decision with other actions beside it, those of the highest values first."""
+        if decision.step is None:
+            return decision
+        every, k = values.reshape(-1), self.config.counterfactual_actions
+        allowed = np.flatnonzero(np.isfinite(every))
+        highest = allowed[np.argpartition(every[allowed], -HIGHEST)[-HIGHEST:]] if len(allowed) > HIGHEST else allowed
+        drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(allowed, size=min(k, len(allowed)), replace=False).tolist()]
+        some = list(dict.fromkeys(drawn))[:k]
+        actions = [_action_at(self.net, record, values.shape, flat) for flat in sorted(some, key=every.__getitem__, reverse=True)]
+        actions = [action for action in actions if (action != decision.step["action"]).any()]
+        decision.step["beside"][: len(actions)] = actions
+        return decision._replace(beside=tuple(self.layout.decode(state.scene, action.tolist()) for action in actions))
+
+    def foresee(self, decision: Decision, outcomes: Sequence[Step], rng: np.random.Generator) -> int:
+        """Sometimes avoids an obstacle that the chosen action would have touched, and notes what came of the others."""
+        kept, ended = decision.step, [each.state.ended is not None for each in outcomes]
+        assert kept is not None
+        beside, made = kept["beside"], 0
+        if outcomes[0].state.ended == "obstacle_hit" and not all(ended) and rng.random() < self.config.foresight:
+            made = ended.index(False)
+            beside[made - 1], kept["action"] = kept["action"].copy(), beside[made - 1].copy()
+        others = [0 if k == made else k for k in range(1, len(outcomes))]  # the chosen action takes the place of the one that is made
+        kept["beside_reward"][: len(others)] = [outcomes[k].reward for k in others]
+        kept["beside_ended"][: len(others)] = [ended[k] for k in others]
+        goes_on = [place for place, k in enumerate(others) if not ended[k]]
+        if goes_on:
+            kept["followed"] = goes_on[0] if rng.random() < 0.5 else goes_on[rng.integers(len(goes_on))]
+            [kept["after"]] = observe(self.layout, [outcomes[others[kept["followed"]]].state])
+        return made
 
     def _by_chance(
         self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]
@@ -272,40 +299,16 @@ class DQNPolicy:
                     return np.array([slot, 0, offset, sticky])
         return None
 
-    def _siblings(self, state: State, record: np.void, values: Floats, rng: np.random.Generator) -> Tried:
-        """Some of the best actions, simulated: those that end the episode, and their rewards, which are all that they are worth."""
-        every = values.reshape(-1)
-        best = np.argpartition(every, -NEAR)[-NEAR:] if len(every) > NEAR else np.arange(len(every))
-        best = best[np.isfinite(every[best])]
-        actions, rewards = [], []
-        for flat in rng.permutation(best)[: self.config.siblings].tolist():
-            action = _action_at(self.net, record, values.shape, flat)
-            after = step(state, self.layout.decode(state.scene, action.tolist()), self.forfeit)
-            if after.state.ended:
-                actions.append(action)
-                rewards.append(after.reward)
-        return Tried(np.array(actions, np.int32).reshape(-1, 4), np.array(rewards, np.float32))
-
-    def _by_search(
-        self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]
-    ) -> tuple[list[Ints | None], list[Tried | None]]:
-        """By tree search over the values of the network; what was found there goes with the choice."""
-        searcher, agent, config = self._searcher, self._searcher.agent, self.config.search
+    def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[Ints | None]:
+        """By tree search over the values of the network."""
+        searcher, agent = self._searcher, self._searcher.agent
         assert isinstance(agent, DQNAgent)
         actions: list[Ints | None] = []
-        found: list[Tried | None] = []
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
-            chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else decide(root, rng, config)
+            chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else decide(root, rng, self.config.search)
             searcher.keep(root, chosen, rng)
-            if chosen is None:
-                actions.append(None)
-                found.append(None)
-                continue
-            most = sorted(root.children, key=(-root.counts).__getitem__)[: config.budget]
-            rows = [agent.row(root.state, int(root.ids[each])) for each in [chosen, *most]]
-            actions.append(np.array(rows[0]))
-            found.append(Tried(np.array(rows[1:], np.int32).reshape(-1, 4), root.values[most].astype(np.float32)))
-        return actions, found
+            actions.append(None if chosen is None else np.array(agent.row(root.state, int(root.ids[chosen]))))
+        return actions
 
 
 class DQNAgent:

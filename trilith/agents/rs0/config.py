@@ -74,21 +74,13 @@ class RS0Config:
     """Ours: whether half of the sequences are replayed with left and right swapped, which the world does not notice."""
     legal: float = 0.0
     """Ours: share of actions that are any placement that overlaps nothing, as nearly as the policy's actions can make it."""
-    first_demonstrations: int = 0
-    """Ours: episodes of the planner to learn from, before anything else is played."""
-    demonstrations: float = 0.0
-    """Ours: further such episodes for each learner step."""
-    demonstration_share: float = 0.25
-    """Ours: share of demonstrations in a batch, if there are any."""
-    clone: float = 0.0
-    """Ours: weight of the log-likelihood of what was demonstrated."""
     imitate: float = 0.0
     """Ours: weight of the log-likelihood of what was played and earned more than expected, each step by how much (at most 1) it did."""
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, min_replay=0, replay=256, first_demonstrations=0)
-        check_least(self, warmup=0, decay_steps=0, clip=0, entropy=0, outside=0, clone=0, imitate=0, value_gradient=0, demonstrations=0)
-        for name in ("discount", "trace", "target_rate", "demonstration_share", "epsilon", "legal"):
+        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, min_replay=0, replay=256)
+        check_least(self, warmup=0, decay_steps=0, clip=0, entropy=0, outside=0, imitate=0, value_gradient=0)
+        for name in ("discount", "trace", "target_rate", "epsilon", "legal"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name} {value}: must be from 0 to 1")
@@ -106,35 +98,8 @@ def _paper(encoder: Any) -> RS0Config:
     return RS0Config(net=EncoderConfig(encoder=encoder))
 
 
-FAST = RS0Config(
-    net=EncoderConfig(encoder="attention"),
-    components=8,
-    samples=2,
-    batch=16,
-    ratio=0.25,
-    learning_rate=5e-4,
-    warmup=200,
-    decay_steps=30_000,
-    target_rate=0.01,
-    act_with_target=True,
-    mirror=True,
-    first_demonstrations=16,
-    demonstrations=0.02,
-    min_replay=200,
-    demonstration_share=0.5,
-    clone=1.0,
-    imitate=1.0,
-    value_gradient=0.1,
-    entropy=0.0,
-    scale=0.3,
-)
-"""Ours: what learns fastest on two cores, see docs/rs0.md."""
-
 _PAPER_RUN = {"curriculum": {"kind": "performance", "hardest_share": 0.0}}
 """Levels raised by performance (§F); all reached alike likely is ours, as the paper does not say."""
-_FAST_RUN = {"curriculum": {"steps": 2000}}
-"""Demonstrations are of all levels from the start, so there is little to wait for."""
-
 ALGORITHM = Algorithm(
     name="rs0",
     config=RS0Config,
@@ -144,12 +109,6 @@ ALGORITHM = Algorithm(
         Recipe("cnn-rs0", _paper("cnn"), "CNN-RS0 of the paper: from images", _PAPER_RUN),
         Recipe("mlp-rs0", _paper("mlp"), "the MLP agent of the paper's appendix: a padded list of objects", _PAPER_RUN),
         Recipe("cnn-rn-rs0", _paper("cnn-rn"), "the CNN-RN agent of the paper's appendix: images and a relation network", _PAPER_RUN),
-        Recipe(
-            "fast-rs0",
-            FAST,
-            "ours: a mixture of Gaussians that points at objects, demonstrations of the planner, imitation of what went well",
-            _FAST_RUN,
-        ),
     ),
     policy="trilith.agents.rs0.policy:RS0Policy",
     learner="trilith.agents.rs0.learner:RS0Learner",

@@ -13,7 +13,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trilith.agents.base import Episode, Takeover
+from trilith.agents.base import Episode
 from trilith.agents.parameters import (
     check_moments,
     descend,
@@ -25,7 +25,7 @@ from trilith.agents.parameters import (
     part,
     scheduled_rate,
 )
-from trilith.agents.replay import Replay, mixed_windows
+from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
@@ -74,7 +74,6 @@ class LearnerFacts(TypedDict):
     """What a checkpoint keeps of a learner beside arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
-    demonstrated: Annotated[int, Meta(ge=0)]
 
 
 class Targets(NamedTuple):
@@ -104,10 +103,6 @@ class RS0Learner:
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
         self.policy = RS0Policy(config, task, device=device, net=self.target if config.act_with_target else self.net)
         self.replay = Replay(self.policy.dtype, config.replay_mb, config.replay)
-        self.shown = Replay(self.policy.dtype, config.replay_mb, config.replay)
-        """Demonstrations."""
-        self.demonstrated = 0
-        """Episodes of them."""
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
         self.steps = 0
 
@@ -121,43 +116,27 @@ class RS0Learner:
         return min(FREE * ready - self.steps, 1.0)
 
     def waits_for(self) -> str:
-        """Demonstrations first, then steps to learn from."""
-        wanted, least = self.config.first_demonstrations, self.config.min_replay
-        if self.demonstrated < wanted and not self.replay.added:
-            return f"planner demonstrates: {self.demonstrated} of {wanted} episodes"
+        """Steps to learn from."""
+        least = self.config.min_replay
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
     def exploration(self) -> Exploration:
         """The same all the time."""
         return Exploration(self.epsilon, self.config.legal)
 
-    def wants_demonstrations(self, requested: int, idle: bool) -> bool:
-        """As many as the config says by now; and where an actor would have nothing to do, more of them, unless there are none at all."""
-        config = self.config
-        return requested < config.first_demonstrations + config.demonstrations * self.steps or (idle and config.demonstrations > 0)
-
-    def takeover(self) -> Takeover:
-        """Never."""
-        return Takeover()
-
     def add(self, episode: Episode) -> None:
         """Remembers an episode."""
-        if episode.demonstrated:
-            self.shown.add(episode)
-            self.demonstrated += 1
-        else:
-            self.replay.add(episode)
+        self.replay.add(episode)
 
     # ---- what a checkpoint keeps
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Weights of both networks, the state of the optimiser, and both memories."""
+        """Weights of both networks, the state of the optimiser, and the replay."""
         arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
         arrays |= {f"target.{name}": array for name, array in parameters_of(self.target).items()}
         arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        for name, memory in (("replay", self.replay), ("shown", self.shown)):
-            arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
-        return arrays, {"steps": self.steps, "demonstrated": self.demonstrated}
+        arrays |= {f"replay.{key}": array for key, array in self.replay.state().items()}
+        return arrays, {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it."""
@@ -168,20 +147,16 @@ class RS0Learner:
             load_parameters(net, part(arrays, name))
         load_moments(self.optimiser, moments)
         self.replay.load(part(arrays, "replay."))
-        self.shown.load(part(arrays, "shown."))
-        self.steps, self.demonstrated = told["steps"], told["demonstrated"]
+        self.steps = told["steps"]
 
     # ---- learning
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on sequences of the replay and of demonstrations, if there are any."""
-        config = self.config
-        demos = round(config.demonstration_share * config.batch) if len(self.shown) else 0
-        steps, count = mixed_windows(rng, self.shown, demos, self.replay, config.batch - demos, config.length + 1)
-        return self.learn(Sequences.of(steps, count), rng, demos)
+        """One learner step on sequences of the replay."""
+        return self.learn(Sequences.of(*self.replay.windows(rng, self.config.batch, self.config.length + 1)), rng)
 
-    def learn(self, seqs: Sequences, rng: np.random.Generator, demos: int = 0) -> dict[str, float]:
-        """One learner step on sequences of which the first `demos` were demonstrated; returns figures for the log."""
+    def learn(self, seqs: Sequences, rng: np.random.Generator) -> dict[str, float]:
+        """One learner step on sequences; returns figures for the log."""
         config = self.config
         mirror = rng.random(len(seqs.count)) < 0.5 if config.mirror else np.zeros(len(seqs.count), dtype=bool)
         if mirror.any():
@@ -202,14 +177,10 @@ class RS0Learner:
         loss = critic_loss + policy_loss
         figures = {"loss": critic_loss, "policy_loss": policy_loss, "entropy": entropy, "value": values[made].mean()}
         figures["trace"] = targets.trace[made].mean()
-        if config.clone or config.imitate:
+        if config.imitate:
             likelihood = self._dense(policy.log_density(taken[:, None])[:, 0], real)[:, :-1]
-            shown = (torch.arange(len(made), device=self.device) < demos)[:, None]
             better = (targets.worth - targets.values[:, :-1]).clamp(0, CAPPED)
-            weight = torch.where(shown, config.clone, config.imitate * better) * made
-            loss = loss - (weight * likelihood).sum() / made.sum()
-            if demos:
-                figures["likelihood"] = likelihood[made & shown].mean()
+            loss = loss - config.imitate * (better * made * likelihood).sum() / made.sum()
         said = dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
         if not isfinite(said["loss"] + said["policy_loss"]):
             raise ValueError(

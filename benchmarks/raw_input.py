@@ -1,0 +1,187 @@
+"""What the raw input of a placement is worth without a network: a linear fit to it, played greedily, beside the agent `objects`.
+
+    python benchmarks/raw_input.py [--task silhouette] [--scenes 200] [--placements 20000]
+
+A placement is described by what the first layer of `objects` sees of each object (`trilith/nets/placements.py`, 27 columns), as sums and
+maxima over the objects of each type; and by its kind of block, the type of its reference and its offset, one-hot. To that a ridge
+regression is fitted, without and with glue each, on placements of random legal play, half of its episodes on the hardest level and half on
+all: of the reward of the placement, and of the return from it on. Then the first hardest test scenes are played by these:
+
+- *reward*, *return*: the legal placement of the highest prediction;
+- *rule*: the legal placement of the highest predicted reward, any of those whose prediction is equal to a tenth.
+
+Mean rewards have 95 % intervals. An agent that earned little more than these would owe it to its input, not to what it has learned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import tyro
+
+from trilith.agents.base import Agent
+from trilith.agents.chance import LegalAgent
+from trilith.agents.dqn.config import OBJECTS
+from trilith.agents.dqn.policy import make_layout, observe
+from trilith.agents.registry import load, shipped
+from trilith.evaluation.frozen import frozen, generator
+from trilith.evaluation.play import play, trajectories
+from trilith.nets.acting_kinds import attention_action
+from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout
+from trilith.nets.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
+from trilith.support.console import show, table_of
+from trilith.world.episode import State, start
+from trilith.world.scene import SLOTS, Floats, Ints, Placement, Role
+
+TYPES = (Role.BLOCK, Role.TARGET, Role.OBSTACLE, Role.FLOOR)
+"""Of the objects that a placement sees."""
+RAISED = 32.0
+"""More than any column is below 0."""
+RIDGE = 1e-3
+"""Weight of squared coefficients, of columns with a standard deviation of 1, beside the mean squared error."""
+TOGETHER = 32
+"""States that are described at once, so that memory stays small."""
+
+
+@dataclass
+class Options:
+    """Linear fits beside the agent."""
+
+    task: str = "silhouette"
+    """silhouette, connecting, covering or covering_hard."""
+    scenes: int = 200
+    """Hardest test scenes to play."""
+    placements: int = 20_000
+    """Of random legal play, to fit to."""
+    seed: int = 0
+
+
+def described(scenes: Arrays, offsets: int, scene: Ints, kind: Ints, reference: Ints, offset: Ints) -> Floats32:
+    """(m, 238): the raw input of placements (m,), those of a scene one after another, pooled."""
+    placed = locate(scenes, offsets, np.array(KIND_WIDTHS, np.float32), scene, kind, reference, offset.astype(np.float32))
+    # The layer itself, with the identity as weights for each type of objects. What it sees is raised, so that nothing is rectified away,
+    # and the objects of other types are lowered, so that all of theirs is.
+    of_type = np.equal.outer(scenes.role[scenes.present], TYPES).repeat(COLUMNS, axis=1)  # (n, 4 · 27)
+    weight = np.tile(np.eye(COLUMNS, dtype=np.float32), (len(TYPES), 1))
+    seen = np.empty((len(scene), 2 * len(weight)), np.float32)
+    first = np.searchsorted(scene, np.arange(len(scenes) + 1))
+    raised = np.where(of_type, np.float32(RAISED), np.float32(-RAISED))
+    look_forward(first, *placed, scenes.first, boxes(scenes), raised, weight, seen)
+    count = np.add.reduceat(of_type, scenes.first[:-1], axis=0, dtype=np.int64)[scene]
+    sums, most = np.split(seen, 2, axis=1)
+    pooled = [sums - count * np.float32(RAISED * SUM_SCALE), np.where(count > 0, most - np.float32(RAISED), 0)]
+    one_hot = [
+        np.equal.outer(scenes.role[scene, reference], TYPES),
+        np.equal.outer(kind, range(KINDS)),
+        np.equal.outer(offset, range(offsets)),
+    ]
+    return np.concatenate([*pooled, *one_hot], axis=1, dtype=np.float32)
+
+
+class Linear:
+    """An agent that places greedily by a linear prediction of what placements are worth."""
+
+    def __init__(self, layout: Layout, weights: Floats, tenths: bool = False) -> None:
+        self.layout, self.weights, self.tenths = layout, weights, tenths
+        """`weights` (239, 2): of the description and a constant, without and with glue."""
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """The placement of the highest prediction in each state, any of several; it stops where nothing is legal."""
+        found: list[Placement | None] = []
+        for begin in range(0, len(states), TOGETHER):
+            some = states[begin : begin + TOGETHER]
+            scenes = self.layout.arrays(observe(self.layout, some))
+            assert scenes.legal is not None
+            rows = np.stack(scenes.legal.nonzero(), axis=1)  # scene, kind, reference, offset
+            values = described(scenes, self.layout.offsets, *rows.T) @ self.weights[:-1] + self.weights[-1]
+            values = values.round(1) if self.tenths else values
+            first = np.searchsorted(rows[:, 0], np.arange(len(some) + 1))
+            for i, (state, rng) in enumerate(zip(some, rngs[begin : begin + TOGETHER], strict=True)):
+                there = values[first[i] : first[i + 1]]
+                if not len(there):
+                    found.append(None)
+                    continue
+                best = np.argwhere(there == there.max())
+                row, sticky = best[rng.integers(len(best))].tolist()
+                _, kind, reference, offset = rows[first[i] + row].tolist()
+                action = attention_action(scenes.available[i], kind, reference, 2 * offset + sticky)
+                found.append(self.layout.decode(state.scene, action))
+        return found
+
+
+def fit(layout: Layout, options: Options) -> tuple[Floats, Floats]:
+    """(239, 2) each: weights that predict the reward of a placement, and the return from it on; without and with glue."""
+    rng = np.random.default_rng(options.seed)
+    seen, sticky, rewards, returns = list[Floats32](), list[bool](), list[float](), list[float]()
+    while len(sticky) < options.placements:
+        starts = [start(options.task, "hardest" if k % 2 else "all", rng) for k in range(TOGETHER)]
+        for episode in trajectories(LegalAgent(), starts, rng.spawn(TOGETHER)):
+            made = [(state, placement) for state, placement in zip(episode.states, episode.placements, strict=False) if placement]
+            if not made:
+                continue
+            actions = np.array([layout.encode(state.scene, placement) for state, placement in made])
+            scenes = layout.arrays(observe(layout, [state for state, _ in made]))
+            kind, reference = KIND_OF_SLOT[actions[:, 0]], actions[:, 1] - SLOTS
+            seen.append(described(scenes, layout.offsets, np.arange(len(made)), kind, reference, actions[:, 2]))
+            sticky += [placement.sticky for _, placement in made]
+            rewards += episode.rewards[: len(made)]
+            returns += np.cumsum(episode.rewards[: len(made)][::-1])[::-1].tolist()
+    glued, inputs, targets = np.array(sticky), np.concatenate(seen), np.array([rewards, returns]).T
+    both = [ridge(inputs[glued == glue], targets[glued == glue]) for glue in (False, True)]  # (239, 2) each: reward, return
+    for name, k in (("reward", 0), ("return", 1)):
+        predicted = np.where(glued, *(inputs @ weights[:-1, k] + weights[-1, k] for weights in both[::-1]))
+        left = np.mean((predicted - targets[:, k]) ** 2) / targets[:, k].var()
+        print(
+            f"{options.task}: {len(glued)} placements of random legal play; the fit explains {1 - left:.0%} of the variance of their {name}"
+        )
+    weights = np.stack(both, axis=-1)  # (239, reward or return, glue)
+    return weights[:, 0], weights[:, 1]
+
+
+def ridge(inputs: Floats32, targets: Floats) -> Floats:
+    """(d + 1, t): coefficients and a constant that predict targets (m, t) from inputs (m, d)."""
+    mean, spread = inputs.mean(axis=0, dtype=np.float64), inputs.std(axis=0, dtype=np.float64)
+    spread[spread == 0] = 1
+    scaled, middle = (inputs - mean) / spread, targets.mean(axis=0)
+    squares = scaled.T @ scaled / len(scaled) + RIDGE * np.eye(scaled.shape[1])
+    weights = np.linalg.solve(squares, scaled.T @ (targets - middle) / len(scaled)) / spread[:, None]
+    return np.vstack([weights, middle - mean @ weights])
+
+
+def main(options: Options) -> None:
+    """Prints the table."""
+    layout = make_layout(OBJECTS, options.task)
+    by_reward, by_return = fit(layout, options)
+    agents: dict[str, Agent] = {
+        "any legal placement": LegalAgent(),
+        "linear fit of the reward": Linear(layout, by_reward),
+        "linear fit of the return": Linear(layout, by_return),
+        "rule: highest reward to a tenth": Linear(layout, by_reward, tenths=True),
+    }
+    if options.task in shipped("objects"):
+        agents["objects"] = load("objects")
+    else:
+        print(f"there are no weights of objects for {options.task}: only the others are measured")
+    starts = [frozen(options.task, "hardest", "test", k) for k in range(options.scenes)]
+    earned = {}
+    for name, agent in agents.items():
+        rngs = [generator("raw input", options.task, k) for k in range(options.scenes)]
+        earned[name] = np.array([end.total for _, end in play(agent, starts, rngs)])
+    table = table_of(f"{options.task}, hardest, {options.scenes} test scenes", "mean reward", "of objects")
+    for name, totals in earned.items():
+        interval = 1.96 * totals.std(ddof=1) / len(totals) ** 0.5
+        ratio = f"{totals.mean() / earned['objects'].mean():.0%}" if "objects" in earned else ""
+        table.add_row(name, f"{totals.mean():.2f} ± {interval:.2f}", ratio)
+    show(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))
