@@ -24,14 +24,14 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agents.card import load_policy
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net, observe
 from trilith.agents.registry import shipped
-from trilith.evaluation.frozen import frozen, generator
-from trilith.evaluation.play import play
+from trilith.agents.weights import load_policy
+from trilith.evaluation.rollout import play
+from trilith.evaluation.scene_sets import frozen, generator
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
-from trilith.support.console import Progress, show, table_of
+from trilith.utils.console import Progress, show, table_of
 
 SIDE_BY_SIDE = (1, 8, 32)
 PLAYED = 50

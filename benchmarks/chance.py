@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import tyro
 
-from trilith.support.console import show, table_of
+from trilith.utils.console import show, table_of
 from trilith.world.actions import Continuous, make_codec
 from trilith.world.episode import start, step
 from trilith.world.tasks import TASKS

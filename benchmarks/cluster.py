@@ -29,13 +29,13 @@ from tyro.conf import Positional
 from trilith.agents.dqn.config import OBJECTS, DQNConfig
 from trilith.agents.dqn.policy import Exploration
 from trilith.search.config import SearchConfig
-from trilith.support.cluster import Cluster
-from trilith.support.cluster_pool import Pool
-from trilith.support.processes import limit_threads
 from trilith.training.actor import PlayRequest, Request, Result, collect
 from trilith.training.config import TrainConfig
-from trilith.training.local import PolicySpec
+from trilith.training.local_actors import PolicySpec
 from trilith.training.run import Run, train
+from trilith.utils.distributed.processes import limit_threads
+from trilith.utils.distributed.ray_cluster import Cluster
+from trilith.utils.distributed.ray_pool import Pool
 
 
 @dataclass

@@ -17,16 +17,16 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agents.chance import LegalAgent
-from trilith.nets.actor_critic import ENCODERS, IMAGES, ActorCritic, make_actor_critic
-from trilith.nets.cnn import pixels
-from trilith.nets.config import EncoderConfig
+from trilith.agents.random_agents import LegalAgent
+from trilith.networks.actor_critic.cnn import pixels
+from trilith.networks.actor_critic.network import ENCODERS, IMAGES, ActorCritic, make_actor_critic
+from trilith.networks.config import EncoderConfig
 from trilith.world.episode import start, step
 from trilith.world.scene import Scene
 from trilith.world.tasks import get_task
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from nets.scenes import states  # type: ignore[import-not-found]
+from networks.scenes import states  # type: ignore[import-not-found]
 
 STEPS, ACTIONS = 5, 5
 """Of a window, and numbers of an action."""

@@ -22,14 +22,14 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-from trilith.builders import Planner
-from trilith.evaluation.frozen import frozen
+from trilith.evaluation.scene_sets import frozen
+from trilith.planners import Planner
 from trilith.world import physics
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State, start, step
-from trilith.world.observe.graph import graph
-from trilith.world.observe.image import image
-from trilith.world.observe.segments import segments
+from trilith.world.observations.graph import graph
+from trilith.world.observations.image import image
+from trilith.world.observations.segments import segments
 from trilith.world.physics import CONTACT_TUNING, SUB_STEPS, TIME_STEP, Settled, engine_world, settle
 from trilith.world.scene import Placement, Scene, place
 from trilith.world.tasks import TASKS

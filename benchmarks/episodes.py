@@ -16,7 +16,7 @@ from rich.progress import track
 from rich.table import Table
 from tyro.conf import Positional
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.world.actions import CODECS
 from trilith.world.episode import REASONS, State, start, step
 from trilith.world.scene import Placement

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trilith.agents.registry import trained_for
-from trilith.evaluation.evaluate import GROUP, Evaluation, Run
+from trilith.evaluation.runner import GROUP, Evaluation, Run
 from trilith.world.tasks import TASKS
 
 WHOLE = Evaluation("legal", "covering_hard", scenes=10_000, worst=0)

@@ -27,21 +27,21 @@ from unittest.mock import patch
 import numpy as np
 import tyro
 
-from trilith.agents.card import load_policy
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.rs0.config import RS0Config
+from trilith.agents.weights import load_policy
 from trilith.cli.evaluate import _result_table
+from trilith.data.recording import Recorder, record
 from trilith.evaluation import report
-from trilith.evaluation.evaluate import Evaluation
-from trilith.evaluation.evaluate import Run as Measurement
-from trilith.evaluation.record import Recorder, record
-from trilith.nets.config import EncoderConfig, NetConfig
-from trilith.support.console import show, table_of
-from trilith.support.files import read_json
-from trilith.support.tensors import load_tensors, save_tensors
+from trilith.evaluation.runner import Evaluation
+from trilith.evaluation.runner import Run as Measurement
+from trilith.networks.config import EncoderConfig, NetConfig
 from trilith.training import checkpoint
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.run import Run, train
+from trilith.utils.console import show, table_of
+from trilith.utils.files import read_json
+from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import Recording
 from trilith.world.trajectory import read_episodes
 

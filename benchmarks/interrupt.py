@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from trilith.support.console import show, table_of
 from trilith.training import checkpoint
+from trilith.utils.console import show, table_of
 
 ROOT = Path(__file__).resolve().parent.parent
 WITHIN = 10.0

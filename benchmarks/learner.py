@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from nets.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
-from nets.scenes import states  # type: ignore[import-not-found]
+from networks.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
+from networks.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.base import Correction, Episode
 from trilith.agents.dqn.config import OBJECTS, PAPER, DQNConfig
@@ -39,12 +39,13 @@ from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, make_layou
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
-from trilith.nets import attention, objects
-from trilith.nets.attend import attend_compiled, attend_plain
-from trilith.nets.batch import Records, reference_rows
-from trilith.nets.objects import look_by_tensors, look_compiled
-from trilith.nets.placements import boxes, locate, look_forward
-from trilith.nets.qnet import QNet
+from trilith.networks.inputs.placements import boxes, locate, look_forward
+from trilith.networks.inputs.scene_batch import Records, reference_rows
+from trilith.networks.kernels.relational_attention import attend_compiled, attend_plain
+from trilith.networks.layers import attention
+from trilith.networks.q import objects
+from trilith.networks.q.base import QNet
+from trilith.networks.q.objects import look_by_tensors, look_compiled
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train

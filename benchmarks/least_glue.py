@@ -25,9 +25,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from trilith.evaluation.frozen import frozen
-from trilith.support.console import Progress
-from trilith.support.files import read_json
+from trilith.evaluation.scene_sets import frozen
+from trilith.utils.console import Progress
+from trilith.utils.files import read_json
 from trilith.world.actions import CLEARANCE
 from trilith.world.episode import State, step
 from trilith.world.scene import SLOT_WIDTHS, Placement, Role

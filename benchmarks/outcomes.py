@@ -44,11 +44,12 @@ from trilith.agents.base import Agent
 from trilith.agents.dqn.config import OBJECTS
 from trilith.agents.dqn.policy import make_layout, make_net, observe
 from trilith.agents.registry import load, trained_for
-from trilith.nets import objects, placements
-from trilith.nets.batch import Layout, Records
-from trilith.nets.objects import ObjectsNet
-from trilith.nets.placements import LENGTHS, SCALES
-from trilith.support.console import Progress
+from trilith.networks.inputs import placements
+from trilith.networks.inputs.placements import LENGTHS, SCALES
+from trilith.networks.inputs.scene_batch import Layout, Records
+from trilith.networks.q import objects
+from trilith.networks.q.objects import ObjectsNet
+from trilith.utils.console import Progress
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State, start, step
 from trilith.world.scene import SLOTS, Bools, Floats, Ints

@@ -25,22 +25,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from nets.plain_cnn import plain_features  # type: ignore[import-not-found]  # with the tests, whose oracle it is
-from nets.scenes import states  # type: ignore[import-not-found]
+from networks.plain_cnn import plain_features  # type: ignore[import-not-found]  # with the tests, whose oracle it is
+from networks.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.dqn.config import CNN_GN_DQN, FAST_PIXELS, OBJECTS, PAPER, DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
-from trilith.evaluation.frozen import frozen
-from trilith.nets.acting import Valuing
-from trilith.nets.acting_pixels import ActingPixels
-from trilith.nets.batch import Batch, Records
-from trilith.nets.object_cnn import ObjectCNN, segments_of
-from trilith.nets.qnet import QNet
+from trilith.evaluation.scene_sets import frozen
+from trilith.networks.inference.objects import Valuing
+from trilith.networks.inference.pixels import ActingPixels
+from trilith.networks.inputs.scene_batch import Batch, Records
+from trilith.networks.layers.object_cnn import ObjectCNN, segments_of
+from trilith.networks.q.base import QNet
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
-from trilith.support.console import show, table_of
+from trilith.utils.console import show, table_of
 from trilith.world.episode import State, step
-from trilith.world.observe.image import COORDINATES, PIXELS
+from trilith.world.observations.image import COORDINATES, PIXELS
 
 BUDGET, SIDE_BY_SIDE = 10, 16
 ACTING = (1, 8, 32)

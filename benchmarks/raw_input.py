@@ -2,7 +2,7 @@
 
     python benchmarks/raw_input.py [--task silhouette] [--scenes 200] [--placements 20000]
 
-A placement is described by what the first layer of `objects` sees of each object (`trilith/nets/placements.py`, 27 columns), as sums and
+A placement is described by what the first layer of `objects` sees of each object (`trilith/networks/inputs/placements.py`), as sums and
 maxima over the objects of each type; and by its kind of block, the type of its reference and its offset, one-hot. To that a ridge
 regression is fitted, without and with glue each, on placements of random legal play, half of its episodes on the hardest level and half on
 all: of the reward of the placement, and of the return from it on. Then the first hardest test scenes are played by these:
@@ -28,16 +28,16 @@ import numpy as np
 import tyro
 
 from trilith.agents.base import Agent
-from trilith.agents.chance import LegalAgent
 from trilith.agents.dqn.config import OBJECTS
 from trilith.agents.dqn.policy import make_layout, observe
+from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load, shipped
-from trilith.evaluation.frozen import frozen, generator
-from trilith.evaluation.play import play, trajectories
-from trilith.nets.acting_kinds import attention_action
-from trilith.nets.batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout
-from trilith.nets.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
-from trilith.support.console import show, table_of
+from trilith.evaluation.rollout import play, trajectories
+from trilith.evaluation.scene_sets import frozen, generator
+from trilith.networks.inference.attention import attention_action
+from trilith.networks.inputs.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout
+from trilith.utils.console import show, table_of
 from trilith.world.episode import State, start
 from trilith.world.scene import SLOTS, Floats, Ints, Placement, Role
 

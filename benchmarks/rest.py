@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-from trilith.builders import Planner, ScriptedBuilder
-from trilith.evaluation.frozen import frozen
+from trilith.evaluation.scene_sets import frozen
+from trilith.planners import Planner, ScriptedBuilder
 from trilith.world import physics
 from trilith.world.actions import CLEARANCE
 from trilith.world.episode import step

@@ -26,15 +26,15 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agents.chance import LegalAgent
 from trilith.agents.dqn.config import OBJECTS, PAPER
 from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
-from trilith.agents.worlds import make_world
-from trilith.evaluation.frozen import frozen
+from trilith.agents.dynamics.registry import make_world
+from trilith.agents.random_agents import LegalAgent
+from trilith.evaluation.scene_sets import frozen
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
 from trilith.search.tree import Prior
-from trilith.support.console import show, table_of
+from trilith.utils.console import show, table_of
 from trilith.world.episode import State, step
 from trilith.world.scene import Placement
 

@@ -23,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tyro
 from tyro.conf import Positional
 
-from trilith.agents.card import weights_file
 from trilith.agents.registry import ZOO
-from trilith.evaluation.evaluate import Evaluation, Run
+from trilith.agents.weights import weights_file
+from trilith.evaluation.runner import Evaluation, Run
 from trilith.search.config import Root, SearchConfig
-from trilith.support.console import Progress
-from trilith.support.files import atomic_write, read_json, write_json
 from trilith.training.actor import Simulated
+from trilith.utils.console import Progress
+from trilith.utils.files import atomic_write, read_json, write_json
 from trilith.world.tasks import Level, get_task
 
 LARGEST = 2_000_000

@@ -24,7 +24,7 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.web.browser import chromium, find_chromium
 from trilith.world.episode import State
 from trilith.world.tasks import TASKS

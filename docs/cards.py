@@ -14,14 +14,14 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
-from trilith.agents.card import Card, read_card
 from trilith.agents.registry import load, shipped
-from trilith.evaluation.frozen import frozen, generator
-from trilith.evaluation.play import play
+from trilith.agents.weights import Card, read_card
+from trilith.evaluation.rollout import play
+from trilith.evaluation.scene_sets import frozen, generator
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
-from trilith.support.files import atomic_write
+from trilith.utils.files import atomic_write
 from trilith.world.episode import Recording, State
-from trilith.world.geometry import TOUCH, gap
+from trilith.world.geometry.rectangles import TOUCH, gap
 from trilith.world.scene import Role, Scene
 from trilith.world.tasks import TASKS
 

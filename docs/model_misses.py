@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trilith.agents.model.transitions import placed_scene
-from trilith.agents.model.world import ModelWorld
-from trilith.evaluation.model import chains, compare
+from trilith.agents.dynamics.transitions import placed_scene
+from trilith.agents.dynamics.world import ModelWorld
+from trilith.evaluation.dynamics import chains, compare
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.world.trajectory import read_episodes
 

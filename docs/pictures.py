@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from trilith.agents.registry import load
-from trilith.evaluation.frozen import frozen, generator
-from trilith.evaluation.play import play
+from trilith.evaluation.rollout import play
+from trilith.evaluation.scene_sets import frozen, generator
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.world.tasks import TASKS
 

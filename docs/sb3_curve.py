@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from trilith.evaluation.evaluate import evaluate
+from trilith.evaluation.runner import evaluate
 
 
 def main(folder: Path) -> None:

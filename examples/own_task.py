@@ -6,7 +6,7 @@ trilith train --task own_task:Tower --minutes 10 --out /tmp/tower
 
 import numpy as np
 
-from trilith.builders import scripts
+from trilith.planners import scripts
 from trilith.world.scene import BLOCK_HEIGHT, Placement, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Task, obstacle_layer, uniform
 

@@ -12,18 +12,18 @@ from shell import ENVIRONMENT, refused, trilith
 from training.tiny import CORRECTED, NET, PLANNED
 
 import trilith as package
-from trilith.agents.chance import LegalAgent
-from trilith.builders import Planner, plans
-from trilith.builders import registry as builders
-from trilith.evaluation.evaluate import evaluate
-from trilith.evaluation.play import play
+from trilith.agents.random_agents import LegalAgent
 from trilith.evaluation.report import write_report
-from trilith.support.files import read_json
+from trilith.evaluation.rollout import play
+from trilith.evaluation.runner import evaluate
+from trilith.planners import Planner, plans
+from trilith.planners import registry as builders
 from trilith.training import checkpoint
 from trilith.training.actor import valid_states
 from trilith.training.config import TrainConfig, recipe_config
 from trilith.training.curriculum import CurriculumConfig
 from trilith.training.run import train
+from trilith.utils.files import read_json
 from trilith.world.episode import State, start
 from trilith.world.scene import BLOCK_HEIGHT, Placement, Role, Scene
 from trilith.world.tasks import registry

@@ -9,15 +9,16 @@ import trilith
 
 PACKAGE = Path(trilith.__file__).parent
 ROOMS = [
-    "support",
+    "utils",
     "world",
     "render",
     "envs",
-    "builders",
+    "planners",
     "search",
-    "nets",
+    "networks",
     "agents",
     "evaluation",
+    "data",
     "training",
     "web",
     "cli",

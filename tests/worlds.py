@@ -8,7 +8,7 @@ import sys
 import numpy as np
 from hypothesis import strategies as st
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.world.episode import State, start, step
 from trilith.world.physics import settle
 from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, Placement, Role, Scene, fresh_scene, place

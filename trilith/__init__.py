@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from trilith.agents.base import Agent as Agent
     from trilith.agents.registry import load as load
     from trilith.envs.registration import register as register
-    from trilith.evaluation.evaluate import evaluate as evaluate
-    from trilith.evaluation.frozen import frozen as frozen
-    from trilith.evaluation.play import play as play
+    from trilith.evaluation.rollout import play as play
+    from trilith.evaluation.runner import evaluate as evaluate
+    from trilith.evaluation.scene_sets import frozen as frozen
     from trilith.training.run import train as train
     from trilith.world.episode import State as State
     from trilith.world.episode import Step as Step
@@ -44,11 +44,11 @@ _ROOMS = {
     "State": "world.episode",
     "Step": "world.episode",
     "Task": "world.tasks.task",
-    "evaluate": "evaluation.evaluate",
-    "frozen": "evaluation.frozen",
+    "evaluate": "evaluation.runner",
+    "frozen": "evaluation.scene_sets",
     "get_task": "world.tasks.registry",
     "load": "agents.registry",
-    "play": "evaluation.play",
+    "play": "evaluation.rollout",
     "register": "envs.registration",
     "start": "world.episode",
     "step": "world.episode",

@@ -31,8 +31,8 @@ import tyro
 from services import CHECKPOINT_SECONDS, PATIENCE, SLACK, Evaluation, Page, Service, Training
 from system import fill, marked, mount, processes, unmount, usage
 
-from trilith.support.console import show, table_of
 from trilith.training import checkpoint
+from trilith.utils.console import show, table_of
 
 DISK_MB = 48
 Fault = Callable[[np.random.Generator], str | None]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nets.scenes import states
+from networks.scenes import states
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -16,11 +16,12 @@ from trilith.agents.dqn import learner as learner_module
 from trilith.agents.dqn.config import OBJECTS, PAPER, DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
-from trilith.nets import attention, objects
-from trilith.nets.attend import attend_plain
-from trilith.nets.batch import Layout
-from trilith.nets.config import NetConfig
-from trilith.nets.objects import look_by_tensors
+from trilith.networks.config import NetConfig
+from trilith.networks.inputs.scene_batch import Layout
+from trilith.networks.kernels.relational_attention import attend_plain
+from trilith.networks.layers import attention
+from trilith.networks.q import objects
+from trilith.networks.q.objects import look_by_tensors
 
 NET = NetConfig(width=16, layers=2, heads=2, pair=8, decoder=16, message=8, token=16, recurrent=2)
 SMALL = replace(OBJECTS, net=NET, batch=12, replay_mb=1.0, counterfactual_actions=3)

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nets.scenes import states
+from networks.scenes import states
 
 from trilith.agents.base import Correction, Episode
-from trilith.agents.card import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
-from trilith.evaluation.play import play
-from trilith.nets.batch import Batch, Records, reference_rows
-from trilith.nets.config import NetConfig
-from trilith.nets.objects import ObjectsNet
-from trilith.nets.qnet import Outcomes
+from trilith.agents.weights import is_pair, load_policy, save_weights, warn_of_physics, weights_file
+from trilith.evaluation.rollout import play
+from trilith.networks.config import NetConfig
+from trilith.networks.inputs.scene_batch import Batch, Records, reference_rows
+from trilith.networks.q.base import Outcomes
+from trilith.networks.q.objects import ObjectsNet
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
 from trilith.search.tree import decide, plant
-from trilith.support.config import from_json, to_json
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
+from trilith.utils.config import from_json, to_json
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role, fresh_scene

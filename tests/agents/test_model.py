@@ -10,19 +10,19 @@ import torch
 from worlds import EMPTY, with_blocks
 
 from trilith.agents.base import Episode
-from trilith.agents.model.config import DynamicsConfig, ModelConfig, OnlineConfig
-from trilith.agents.model.facts import bodies, falls, placed_arrays
-from trilith.agents.model.files import read_model, save_model
-from trilith.agents.model.learner import ModelLearner, given, make_net, onward
-from trilith.agents.model.online import OnlineModel
-from trilith.agents.model.transitions import is_last, simulated, transitions
-from trilith.agents.model.world import ModelWorld
-from trilith.agents.parameters import parameters_of
+from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig, OnlineConfig
+from trilith.agents.dynamics.files import read_model, save_model
+from trilith.agents.dynamics.learner import ModelLearner, given, make_net, onward
+from trilith.agents.dynamics.online import OnlineModel
+from trilith.agents.dynamics.registry import make_world, world_fingerprint
+from trilith.agents.dynamics.rigid_body_features import bodies, falls, placed_arrays
+from trilith.agents.dynamics.transitions import is_last, simulated, transitions
+from trilith.agents.dynamics.world import ModelWorld
+from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
-from trilith.agents.worlds import make_world, world_fingerprint
-from trilith.evaluation.frozen import frozen
-from trilith.evaluation.model import chains, compare, figures, nudged, overlapping, reliability
-from trilith.evaluation.record import Recorder, record
+from trilith.data.recording import Recorder, record
+from trilith.evaluation.dynamics import chains, compare, figures, nudged, overlapping, reliability
+from trilith.evaluation.scene_sets import frozen
 from trilith.search.config import SearchConfig
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, place

@@ -5,12 +5,12 @@ import pytest
 from worlds import played
 
 from trilith.agents import registry as agents
-from trilith.agents.card import save_weights
-from trilith.agents.chance import LegalAgent, RandomAgent
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import make_layout, make_net
+from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS, available, fingerprint, load, trained_for
-from trilith.nets.config import NetConfig
+from trilith.agents.weights import save_weights
+from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.world.episode import State, start, step
 from trilith.world.scene import Placement, fresh_scene, place

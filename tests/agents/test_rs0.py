@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from nets.scenes import states
+from networks.scenes import states
 
 from trilith.agents.base import Episode
-from trilith.agents.card import load_policy, save_weights
 from trilith.agents.rs0.config import ALGORITHM, RS0Config
 from trilith.agents.rs0.learner import RS0Learner, Sequences, paper_epsilon
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
 from trilith.agents.rs0.policy import Exploration, RS0Policy
 from trilith.agents.rs0.retrace import retrace
-from trilith.nets.cnn import pixels
-from trilith.nets.config import EncoderConfig
-from trilith.support.config import from_json, to_json
+from trilith.agents.weights import load_policy, save_weights
+from trilith.networks.actor_critic.cnn import pixels
+from trilith.networks.config import EncoderConfig
 from trilith.training.actor import PlayRequest, collect
+from trilith.utils.config import from_json, to_json
 from trilith.world.episode import start
-from trilith.world.observe.image import image
+from trilith.world.observations.image import image
 from trilith.world.scene import Scene, fresh_scene
 
 SMALL = RS0Config(net=EncoderConfig(encoder="mlp", width=32, layers=2, features=16), batch=8, min_replay=20, replay_mb=0.5)

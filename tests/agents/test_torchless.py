@@ -10,13 +10,13 @@ import pytest
 import shell
 import torch
 
-from trilith.agents.card import load_policy, save_weights
 from trilith.agents.dqn.config import FAST_PIXELS, DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
 from trilith.agents.registry import shipped
-from trilith.evaluation.frozen import frozen
-from trilith.evaluation.play import play
-from trilith.nets.config import NetConfig
+from trilith.agents.weights import load_policy, save_weights
+from trilith.evaluation.rollout import play
+from trilith.evaluation.scene_sets import frozen
+from trilith.networks.config import NetConfig
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.world.tasks import TASKS

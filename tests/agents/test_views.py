@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from nets.scenes import states
+from networks.scenes import states
 
-import trilith.web.work as work
+import trilith.web.jobs as work
 from trilith.agents.dqn.config import CNN_GN_DQN, FAST_PIXELS, OBJECTS, DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
-from trilith.nets.batch import reference_rows
+from trilith.networks.inputs.scene_batch import reference_rows
 from trilith.render.pictures import views_picture
-from trilith.world.observe.image import PIXELS
-from trilith.world.observe.segments import segments
+from trilith.world.observations.image import PIXELS
+from trilith.world.observations.segments import segments
 from trilith.world.scene import SLOTS, Role
 
 SMALL = replace(FAST_PIXELS, net=replace(FAST_PIXELS.net, width=16, decoder=16))

@@ -14,19 +14,19 @@ import pytest
 from shell import ENVIRONMENT, interrupt, launch, refused, trilith, until
 
 import trilith as trilith_package
-from trilith.agents.card import read_card
-from trilith.agents.chance import LegalAgent
 from trilith.agents.dqn.config import PAPER
+from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import ZOO, shipped
+from trilith.agents.weights import read_card
 from trilith.cli import main as cli
 from trilith.cli.demo import learned
-from trilith.evaluation import frozen
-from trilith.evaluation.play import play
+from trilith.evaluation import scene_sets as frozen
+from trilith.evaluation.rollout import play
 from trilith.render.pictures import picture
-from trilith.support.config import to_json
-from trilith.support.console import Progress
-from trilith.support.files import write_json
 from trilith.training.config import TrainConfig, recipe_config
+from trilith.utils.config import to_json
+from trilith.utils.console import Progress
+from trilith.utils.files import write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 

@@ -6,8 +6,8 @@ import pytest
 from shell import trilith
 
 from trilith.evaluation.compare import compare, ends
-from trilith.evaluation.evaluate import Evaluation, Run
-from trilith.support.files import read_json
+from trilith.evaluation.runner import Evaluation, Run
+from trilith.utils.files import read_json
 
 
 def test_the_difference_is_paired_and_its_interval_is_that_of_the_differences():

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from shell import gone, interrupt, launch, refused, trilith, until
 
-from trilith.agents.chance import LegalAgent, RandomAgent
+from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS
 from trilith.cli.main import main
-from trilith.evaluation import evaluate as module
-from trilith.evaluation.evaluate import GROUP, Evaluation, Run, summary
-from trilith.evaluation.frozen import VERSION, frozen, generator, set_name
-from trilith.evaluation.play import play
+from trilith.evaluation import runner as module
+from trilith.evaluation.rollout import play
+from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
+from trilith.evaluation.scene_sets import VERSION, frozen, generator, set_name
 from trilith.search.config import SearchConfig
-from trilith.support import workers as pool
-from trilith.support.files import read_json, write_json
+from trilith.utils.distributed import pool
+from trilith.utils.files import read_json, write_json
 from trilith.world.episode import REASONS, Recording, step
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, Role

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trilith.evaluation import frozen as module
-from trilith.evaluation.frozen import CHECKSUMS, FIRST, SIZES, all_sets, check, checksum, freeze, frozen, generator, recorded, set_name
-from trilith.support.files import read_json, write_json
+from trilith.evaluation import scene_sets as module
+from trilith.evaluation.scene_sets import CHECKSUMS, FIRST, SIZES, all_sets, check, checksum, freeze, frozen, generator, recorded, set_name
+from trilith.utils.files import read_json, write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS, get_task
 from trilith.world.tasks.silhouette import Silhouette

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from shell import interrupt, launch, refused, trilith, until
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import AGENTS
-from trilith.envs.minari import write_minari
-from trilith.evaluation.frozen import frozen
-from trilith.evaluation.record import SHARD, Recorder, record, rewards_of
-from trilith.support.tensors import load_tensors
+from trilith.data.minari import write_minari
+from trilith.data.recording import SHARD, Recorder, record, rewards_of
+from trilith.evaluation.scene_sets import frozen
+from trilith.utils.tensors import load_tensors
 from trilith.world.episode import step
-from trilith.world.observe.objects import objects
+from trilith.world.observations.objects import objects
 from trilith.world.trajectory import CODEC, read_episodes
 
 SMALL = Recorder(("legal", "scripted"), "covering", "all", 2 * SHARD + 5, seed=3, epsilon=0.3)

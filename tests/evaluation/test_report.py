@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trilith.evaluation.evaluate import Evaluation, Run
 from trilith.evaluation.report import PAPER, _colours, load_results, write_report
+from trilith.evaluation.runner import Evaluation, Run
 from trilith.search.config import SearchConfig
-from trilith.support.files import read_json, write_json
+from trilith.utils.files import read_json, write_json
 from trilith.world.episode import REASONS
 from trilith.world.tasks import TASKS, get_task
 
@@ -249,7 +249,7 @@ def test_a_folder_that_is_none_or_broken_is_refused(tmp_path):
 
 
 def test_results_on_different_scenes_are_not_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr("trilith.evaluation.evaluate.VERSION", 2)
+    monkeypatch.setattr("trilith.evaluation.runner.VERSION", 2)
     with pytest.raises(ValueError, match=r"results on different versions of the test scenes: \[1, 2\]"):
         report(tmp_path, result("legal", "covering", "all", 1.0, version=1), result("random", "covering", "all", 1.0, version=2))
     assert not (tmp_path / "report").exists()

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from trilith.agents.card import read_card
 from trilith.agents.registry import ZOO, load, shipped
-from trilith.evaluation.frozen import frozen
-from trilith.evaluation.play import play
+from trilith.agents.weights import read_card
+from trilith.evaluation.rollout import play
+from trilith.evaluation.scene_sets import frozen
 
 SCENES = 50
 SHIPPED = [(folder.name, task) for folder in sorted(ZOO.glob("*")) for task in shipped(folder.name)]

@@ -11,7 +11,7 @@ import pytest
 
 from trilith.render.pictures import FPS, HOLD, contact_sheet, episode_frames, film, legend_picture, picture, save_png
 from trilith.world.episode import Recording, State, start, step
-from trilith.world.observe.image import render
+from trilith.world.observations.image import render
 from trilith.world.scene import PLACE_X, Placement, Scene, fresh_scene, place
 
 HELD = round(HOLD * FPS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.search.tree import Prior
 from trilith.world.episode import State, start
 

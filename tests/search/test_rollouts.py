@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_toys import Risk, Table, Toy, Trap, Word, starts
 
-from trilith.agents.chance import LegalAgent
-from trilith.evaluation.play import play
+from trilith.agents.random_agents import LegalAgent
+from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
-from trilith.search.rollouts import MOST, search_rollouts
+from trilith.search.rollout import MOST, search_rollouts
 from trilith.search.simulator import Counting, Simulator
 from trilith.search.tree import Node, Prior, decide, depth, plant, principal_line, size
 from trilith.world.episode import State, start

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_toys import Risk, Table, Toy, Trap, Word, starts
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import AGENTS, load
-from trilith.evaluation.play import play
+from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from training.tiny import AGENT, CORRECTED, ONLINE, PLANNED, fresh, never_told_the_most, policy, request, returns
 
-import trilith.evaluation.play as play_module
+import trilith.evaluation.rollout as play_module
 import trilith.search.simulator as simulator_module
 import trilith.training.actor as actor_module
 from trilith.agents.base import Correction, Decision
 from trilith.agents.dqn.policy import HIGHEST, DQNPolicy, Exploration, allowed_values, observe
-from trilith.builders import Planner
-from trilith.evaluation.play import play, trajectories
-from trilith.nets.batch import KIND_OF_SLOT
+from trilith.evaluation.rollout import play, trajectories
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT
+from trilith.planners import Planner
 from trilith.search.config import SearchConfig
 from trilith.training.actor import CorrectRequest, Result, Simulated, ValidateRequest, collect, collect_timed, valid_states
 from trilith.training.config import recipe_config

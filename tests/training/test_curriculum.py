@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from training.tiny import AGENT, policy
 
-from trilith.evaluation.play import play
-from trilith.support.config import to_json
-from trilith.support.files import write_json
+from trilith.evaluation.rollout import play
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, PlayRequest, Result, collect
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import LEAST, RARE, SHARE, WINDOW, Assessed, CurriculumConfig, Performance, Schedule
-from trilith.training.local import Inline
+from trilith.training.local_actors import Inline
 from trilith.training.plot import passes, plot
 from trilith.training.run import Run, resume, train
+from trilith.utils.config import to_json
+from trilith.utils.files import write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 

@@ -10,9 +10,9 @@ import torch
 from training.tiny import AGENT, policy, request, returns
 
 from trilith.agents.dqn.config import DQNConfig
-from trilith.training import local
+from trilith.training import local_actors as local
 from trilith.training.actor import collect
-from trilith.training.local import MAX_DEATHS, PolicySpec, Processes
+from trilith.training.local_actors import MAX_DEATHS, PolicySpec, Processes
 
 SPEC = PolicySpec("dqn", AGENT, "covering_hard")
 

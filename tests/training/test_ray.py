@@ -22,18 +22,18 @@ from cluster_work import make_sleeper
 from toy_algorithm import TINY
 from training.tiny import AGENT, policy, request
 
-from trilith.evaluation.evaluate import evaluate
-from trilith.support import cluster as support
-from trilith.support import cluster_pool
-from trilith.support.cluster import Cluster
-from trilith.support.cluster_pool import Pool
+from trilith.evaluation.runner import evaluate
 from trilith.training import checkpoint
 from trilith.training.actor import collect
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import CurriculumConfig
-from trilith.training.local import PolicySpec
-from trilith.training.ray import RayActors
+from trilith.training.local_actors import PolicySpec
+from trilith.training.ray_actors import RayActors
 from trilith.training.run import Run, resume, train
+from trilith.utils.distributed import ray_cluster as support
+from trilith.utils.distributed import ray_pool as cluster_pool
+from trilith.utils.distributed.ray_cluster import Cluster
+from trilith.utils.distributed.ray_pool import Pool
 
 REQUIRED = os.environ.get("TRILITH_REQUIRE_RAY") == "1"
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
@@ -336,7 +336,9 @@ def _check(out: Path, steps: int) -> None:
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_a_local_cluster_listens_on_loopback_only_and_leaves_nothing_behind(nodes: Nodes, tmp_path: Path) -> None:
     """Also when the process that started it is killed; Ray's own agents see after half a minute that they are alone."""
-    code = "import os, time; from trilith.support.cluster import Cluster; print(Cluster('local')._folder, flush=True); time.sleep(100)"
+    code = (
+        "import time; from trilith.utils.distributed.ray_cluster import Cluster as C; print(C('local')._folder, flush=True); time.sleep(99)"
+    )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as process:
         try:

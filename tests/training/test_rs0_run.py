@@ -11,8 +11,8 @@ import pytest
 from trilith.agents.registry import load
 from trilith.agents.rs0.config import RS0Config
 from trilith.cli.main import main
-from trilith.evaluation.evaluate import Evaluation
-from trilith.nets.config import EncoderConfig
+from trilith.evaluation.runner import Evaluation
+from trilith.networks.config import EncoderConfig
 from trilith.training import checkpoint
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.run import resume, train

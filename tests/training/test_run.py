@@ -19,21 +19,21 @@ import pytest
 from training.tiny import AGENT, CORRECTED, NET, ONLINE, PLANNED, never_told_the_most
 
 from trilith.agents.base import Correction
-from trilith.agents.card import load_policy, weights_file
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.model.config import OnlineConfig
+from trilith.agents.dynamics.config import OnlineConfig
 from trilith.agents.registry import load
-from trilith.evaluation.frozen import frozen
-from trilith.nets.config import NetConfig
+from trilith.agents.weights import load_policy, weights_file
+from trilith.evaluation.scene_sets import frozen
+from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
-from trilith.support.config import to_json
-from trilith.support.files import folder_lock, write_json
 from trilith.training import checkpoint
 from trilith.training.actor import CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest, collect
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.curriculum import CurriculumConfig
-from trilith.training.local import Inline
+from trilith.training.local_actors import Inline
 from trilith.training.run import Run, resume, train
+from trilith.utils.config import to_json
+from trilith.utils.files import folder_lock, write_json
 
 SEARCHING = replace(AGENT, search=SearchConfig(3))
 
@@ -531,7 +531,7 @@ def test_best_weights_without_their_card_are_written_anew(tmp_path: Path) -> Non
 
 
 def test_if_actors_cannot_start_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trilith.training import local
+    from trilith.training import local_actors as local
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     start, started = local.start_deaf, []

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trilith.agents.algorithms import get_algorithm
+from trilith.agents.recipes import get_algorithm
 from trilith.agents.registry import load
-from trilith.evaluation.evaluate import evaluate
+from trilith.evaluation.runner import evaluate
 from trilith.training import checkpoint
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.run import resume, train

@@ -45,12 +45,12 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a learned model of Covering Hard, small and after a few steps of learning."""
-    from trilith.agents.model.config import DynamicsConfig, ModelConfig
-    from trilith.agents.model.files import save_model
-    from trilith.agents.model.learner import ModelLearner
-    from trilith.agents.model.transitions import simulated, transitions
-    from trilith.agents.parameters import parameters_of
-    from trilith.evaluation.record import Recorder, record
+    from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
+    from trilith.agents.dynamics.files import save_model
+    from trilith.agents.dynamics.learner import ModelLearner
+    from trilith.agents.dynamics.transitions import simulated, transitions
+    from trilith.agents.optimizer import parameters_of
+    from trilith.data.recording import Recorder, record
     from trilith.world.trajectory import read_episodes
 
     data, folder = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("models") / "small"

@@ -19,16 +19,16 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 
 from web_client import HOST, JSON, Client
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import ZOO, load
-from trilith.support.files import write_json
-from trilith.web import work
-from trilith.web.guard import Guard
+from trilith.utils.files import write_json
+from trilith.web import jobs as work
+from trilith.web.access import Guard
+from trilith.web.catalog import Spec
 from trilith.web.ideas import Idea
 from trilith.web.pool import Pool
-from trilith.web.roster import Spec
+from trilith.web.request_schema import pack_frames
 from trilith.web.server import create_app
-from trilith.web.wire import pack_frames
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement, clipped
 from trilith.world.tasks import TASKS
@@ -220,8 +220,8 @@ def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from training.tiny import AGENT, CORRECTED, PLANNED
 
-    from trilith.agents.card import save_weights
     from trilith.agents.dqn.policy import DQNPolicy
+    from trilith.agents.weights import save_weights
 
     for name, config in (("plain", AGENT), ("corrected", CORRECTED), ("planned", PLANNED)):
         path = tmp_path / f"{name}.safetensors"
@@ -235,10 +235,10 @@ def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
 
 def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to_search(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from trilith.agents.card import save_weights
     from trilith.agents.rs0.config import RS0Config
     from trilith.agents.rs0.policy import RS0Policy
-    from trilith.nets.config import EncoderConfig
+    from trilith.agents.weights import save_weights
+    from trilith.networks.config import EncoderConfig
 
     config, path = RS0Config(net=EncoderConfig("attention"), components=8), tmp_path / "pointing.safetensors"
     save_weights(path, "rs0", config, "covering_hard", RS0Policy(config, "covering_hard").weights(), {})

@@ -25,7 +25,7 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 from web_client import HOST, JSON, Client
 
 from trilith.web import connections, server
-from trilith.web.guard import COOKIE, Guard, is_loopback
+from trilith.web.access import COOKIE, Guard, is_loopback
 from trilith.web.pool import Pool
 from trilith.world.episode import Recording, start
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from visitor import Visitor, visit
 
-from trilith.agents.chance import LegalAgent
-from trilith.support.files import read_json, write_json
+from trilith.agents.random_agents import LegalAgent
+from trilith.utils.files import read_json, write_json
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement, Role

@@ -15,10 +15,11 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 from visitor import Visitor, visit
 from web_client import Client
 
-from trilith.agents.worlds import make_world
+from trilith.agents.dynamics.registry import make_world
 from trilith.cli.main import main
-from trilith.web import server, work
-from trilith.web.roster import Spec
+from trilith.web import jobs as work
+from trilith.web import server
+from trilith.web.catalog import Spec
 from trilith.web.server import background, create_app
 from trilith.world.episode import State, start, step
 from trilith.world.physics import PHYSICS
@@ -148,7 +149,7 @@ def test_a_world_that_cannot_be_used_is_refused_in_one_line_before_the_page_is_s
 def test_without_torch_the_page_says_what_a_model_needs(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trilith.agents.card.find_spec", lambda name: None if name == "torch" else name)
+    monkeypatch.setattr("trilith.agents.weights.find_spec", lambda name: None if name == "torch" else name)
     _refused(Path(model), "torch missing", monkeypatch, capsys)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from worlds import LARGE_SLOT, MEDIUM_SLOT, SMALL_SLOT, digest, in_another_process, played
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.world import episode
 from trilith.world.episode import REASONS, Recording, State, placement_from_json, start, step
 from trilith.world.physics import Settled

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from worlds import angles, corners, distance, number, shared_area
 
-from trilith.world.geometry import TOUCH, contains, extents, gap, overlaps_any, touching
+from trilith.world.geometry.rectangles import TOUCH, contains, extents, gap, overlaps_any, touching
 
 sizes = st.tuples(st.sampled_from([0.35, 0.7, 2.1, 3.5, 28.0]), st.sampled_from([0.35, 0.7]))
 poses = st.tuples(number(-3, 3), number(-3, 3), angles)

@@ -9,7 +9,7 @@ import pyb2d3
 import pytest
 from worlds import EMPTY, FIRST, LARGE_SLOT, MEDIUM_SLOT, SMALL_SLOT, build, digest, in_another_process, with_blocks
 
-from trilith.agents.chance import LegalAgent
+from trilith.agents.random_agents import LegalAgent
 from trilith.world import physics
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State, start, step

@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import cast
 
 from trilith.agents.base import Agent, Sampler
-from trilith.agents.card import load_policy, read_card, weights_file
-from trilith.agents.chance import LegalAgent, RandomAgent
+from trilith.agents.dynamics.registry import make_world
+from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.shipped import ShippedAgent
-from trilith.agents.worlds import make_world
+from trilith.agents.weights import load_policy, read_card, weights_file
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import ONLINE, SearchConfig
-from trilith.support.modules import imported, names_a_class
+from trilith.utils.modules import imported, names_a_class
 
 
 def _scripted() -> Agent:
-    from trilith.builders import ScriptedBuilder
+    from trilith.planners import ScriptedBuilder
 
     return ScriptedBuilder()
 
 
 def _planner() -> Agent:
-    from trilith.builders import Planner
+    from trilith.planners import Planner
 
     return Planner()
 
@@ -89,7 +89,7 @@ def trained_for(name: str, task: str) -> bool:
 def check_builds(name: str, task: str) -> None:
     """Raises ValueError, naming what there is, if the agent of a name cannot build in a task."""
     if name in ("planner", "scripted"):
-        from trilith.builders.registry import plan_for, script_for
+        from trilith.planners.registry import plan_for, script_for
 
         (plan_for if name == "planner" else script_for)(task)
     elif not trained_for(name, task):

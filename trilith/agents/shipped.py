@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from trilith.agents.base import Sees, View
-from trilith.agents.card import load_policy
+from trilith.agents.weights import load_policy
 from trilith.search.tree import Prior
 from trilith.world.episode import State
 from trilith.world.scene import Placement

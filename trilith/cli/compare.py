@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trilith.cli.evaluate import Evaluate, SearchOptions
-from trilith.support.console import show, table_of
+from trilith.utils.console import show, table_of
 
 
 @dataclass
@@ -46,8 +46,8 @@ class Compare:
     def run(self) -> None:
         """Measures what is not measured yet, compares, and draws."""
         from trilith.evaluation.compare import compare, draw_differences
-        from trilith.support.config import check_least
-        from trilith.support.files import check_png
+        from trilith.utils.config import check_least
+        from trilith.utils.files import check_png
 
         check_least(self, shown=0)
         check_png(self.out)

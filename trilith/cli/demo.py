@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trilith.support.console import Progress, show, table_of
+from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +42,8 @@ class Demo:
 
     def run(self) -> None:
         """Prints the table and writes the pictures."""
-        from trilith.support.files import make_folder
-        from trilith.support.processes import limit_threads
+        from trilith.utils.distributed.processes import limit_threads
+        from trilith.utils.files import make_folder
 
         limit_threads(1)  # networks are small: more threads, on a busy machine, wait for each other ten times as long as they compute
         begun = not self.out.exists()
@@ -63,7 +63,7 @@ class Demo:
     def _load(self) -> dict[str, tuple[str, Agent]]:
         """By its label: the name of each agent, and the agent. Raises ValueError for what cannot be shown."""
         from trilith.agents.registry import AGENTS, available, load, short_names
-        from trilith.evaluation.frozen import SIZES
+        from trilith.evaluation.scene_sets import SIZES
         from trilith.search.agent import Valuer
         from trilith.search.config import SearchConfig
 
@@ -86,8 +86,8 @@ class Demo:
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
         """Lets them build, and notes every file before it is written."""
         from trilith.agents.registry import trained_for
-        from trilith.evaluation.frozen import frozen, generator
-        from trilith.evaluation.play import play
+        from trilith.evaluation.rollout import play
+        from trilith.evaluation.scene_sets import frozen, generator
         from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
         from trilith.world.tasks import TASKS
 
@@ -160,7 +160,7 @@ def _caption(task: str, agent: str, total: float, most: float, reason: str | Non
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
     """In a sentence: how an agent that comes with the package has learned, or what it does more when it searches; "" for any other."""
     from trilith.agents.registry import shipped
-    from trilith.support.files import read_json
+    from trilith.utils.files import read_json
 
     cards = [read_json(weights.with_suffix(".json")) for weights in shipped(name).values()]
     if not cards:

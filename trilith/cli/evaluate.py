@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trilith.search.config import Root, SearchConfig
-from trilith.support.console import Progress, show, table_of
+from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trilith.evaluation.evaluate import Run
+    from trilith.evaluation.runner import Run
 
 
 @dataclass
@@ -112,8 +112,8 @@ class Evaluate:
 
     def runs(self) -> list[Run]:
         """What is to be measured, and where the results go. Raises ValueError for what cannot be."""
-        from trilith.evaluation.evaluate import Evaluation, Run
-        from trilith.evaluation.frozen import is_guarded
+        from trilith.evaluation.runner import Evaluation, Run
+        from trilith.evaluation.scene_sets import is_guarded
 
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")

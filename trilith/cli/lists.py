@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trilith.support.console import show, table_of
+from trilith.utils.console import show, table_of
 
 SCENES = 1000
 """Test scenes of which what there is to earn is told: as many as most agents are measured on."""
@@ -21,7 +21,7 @@ class Tasks:
         """Prints a table."""
         import numpy as np
 
-        from trilith.evaluation.frozen import frozen
+        from trilith.evaluation.scene_sets import frozen
         from trilith.world.actions import make_codec
         from trilith.world.tasks import TASKS
 
@@ -61,8 +61,8 @@ class Agents:
 
     def run(self) -> None:
         """Prints a table."""
-        from trilith.agents.card import read_card
         from trilith.agents.registry import AGENTS, ZOO, shipped
+        from trilith.agents.weights import read_card
 
         print(f"Without training: {', '.join(AGENTS)}")
         costly, earned = ("recipe", "minutes\n(weights of)", "processes", "physics"), ("search", "scenes", "all", "hardest", "solved")
@@ -97,7 +97,7 @@ class Recipes:
 
     def run(self) -> None:
         """Prints a table."""
-        from trilith.agents.algorithms import ALGORITHMS
+        from trilith.agents.recipes import ALGORITHMS
 
         table = table_of("recipe", "algorithm", "what it is")
         table.columns[1].justify = table.columns[2].justify = "left"
@@ -120,7 +120,7 @@ class Scenes:
 
     def run(self) -> None:
         """Prints a line per set."""
-        from trilith.evaluation import frozen
+        from trilith.evaluation import scene_sets as frozen
 
         if self.freeze:
             for name in frozen.freeze():

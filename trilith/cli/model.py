@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trilith.agents.model.config import ModelConfig
-from trilith.support.console import show, table_of
+from trilith.agents.dynamics.config import ModelConfig
+from trilith.utils.console import show, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,11 +40,11 @@ class TrainModel:
 
     def run(self) -> None:
         """Trains what is left, validates, and prints the validation."""
-        from trilith.agents.card import learning, missing
+        from trilith.agents.weights import learning, missing
 
         if not learning():
             raise ValueError(missing("training a model"))
-        from trilith.training.model import ModelRunConfig, train_model
+        from trilith.training.dynamics import ModelRunConfig, train_model
 
         config = ModelRunConfig(self.data, self.out, self.valid, self.seed, self.agent, self.log_steps, self.checkpoint_seconds, self.model)
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from trilith.support.config import check_least
+from trilith.utils.config import check_least
 
 if TYPE_CHECKING:
     from trilith.world.episode import State
@@ -50,7 +50,7 @@ class Scene:
         import numpy as np
 
         from trilith.render.pictures import picture, save_png
-        from trilith.support.files import check_png
+        from trilith.utils.files import check_png
         from trilith.world.episode import start
 
         if not 16 <= self.pixels <= 4096:
@@ -123,7 +123,7 @@ class Film:
     def run(self) -> None:
         """Writes the film."""
         from trilith.render.pictures import episode_frames, film
-        from trilith.support.files import read_json
+        from trilith.utils.files import read_json
         from trilith.world.episode import Recording
 
         if not 16 <= self.pixels <= 2048:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trilith.cli.evaluate import SearchOptions
-from trilith.support.console import Progress
+from trilith.utils.console import Progress
 
 
 @dataclass
@@ -49,8 +49,8 @@ class RecordEpisodes:
 
     def run(self) -> None:
         """Records what is missing."""
-        from trilith.envs.minari import check_minari, write_minari
-        from trilith.evaluation.record import Recorder, record, rewards_of
+        from trilith.data.minari import check_minari, write_minari
+        from trilith.data.recording import Recorder, record, rewards_of
 
         if self.format == "minari":
             check_minari()

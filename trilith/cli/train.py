@@ -29,7 +29,7 @@ class Train(Generic[C]):
 
     def run(self) -> None:
         """Trains until it is time to stop."""
-        from trilith.agents.card import learning, missing
+        from trilith.agents.weights import learning, missing
 
         if not learning():
             raise ValueError(missing("training"))

@@ -7,7 +7,7 @@
     step = env.step({"Index": 8, "x_action": 7, "sticky": 0})
 
 What differs from theirs: the engine and so the rewards; graphs are padded, so that every array has the shape that its spec says;
-nodes have the 15 features of `trilith.world.observe.objects`, edges the two of `trilith.world.observe.graph`.
+nodes have the 15 features of `trilith.world.observations.objects`, edges the two of `trilith.world.observations.graph`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from trilith.envs.gymnasium import ConstructionEnv
 from trilith.world.actions import OFFSETS
-from trilith.world.observe.graph import EDGE_FEATURES, graph
-from trilith.world.observe.image import PIXELS
-from trilith.world.observe.objects import FEATURES
+from trilith.world.observations.graph import EDGE_FEATURES, graph
+from trilith.world.observations.image import PIXELS
+from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import Role
 from trilith.world.tasks import Level
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from trilith.world.actions import CODECS, OFFSETS, Space, make_codec
 from trilith.world.episode import State, start, step
-from trilith.world.observe.graph import EDGE_FEATURES, Connectivity, edge_features, graph
-from trilith.world.observe.image import CHANNELS, PIXELS, image
-from trilith.world.observe.objects import FEATURES, objects
-from trilith.world.observe.segments import CHANNELS as SEGMENT_CHANNELS
-from trilith.world.observe.segments import segments
+from trilith.world.observations.graph import EDGE_FEATURES, Connectivity, edge_features, graph
+from trilith.world.observations.image import CHANNELS, PIXELS, image
+from trilith.world.observations.objects import FEATURES, objects
+from trilith.world.observations.segments import CHANNELS as SEGMENT_CHANNELS
+from trilith.world.observations.segments import segments
 from trilith.world.scene import FLOOR_SIZE, SLOTS, Role, Scene
 from trilith.world.tasks import Level, Task, get_task
 
@@ -52,7 +52,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     out of range, the wrong length) raises ValueError.
 
     ## Observation
-    What `trilith.world.observe` makes of the scene, float32, masks int8; rows beyond the scene are 0 and so are their masks:
+    What `trilith.world.observations` makes of the scene, float32, masks int8; rows beyond the scene are 0 and so are their masks:
 
     | `observation`  | space                                                                                            |
     |----------------|--------------------------------------------------------------------------------------------------|

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from trilith.agents.base import Agent
-from trilith.evaluation.evaluate import Run, recording_of, run_group
+from trilith.evaluation.runner import Run, recording_of, run_group
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.world.episode import Recording, State
 

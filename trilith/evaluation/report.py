@@ -11,9 +11,9 @@ from statistics import fmean, median
 from typing import Any
 
 from trilith.agents.registry import short_names
-from trilith.evaluation import evaluate
+from trilith.evaluation import runner as evaluate
 from trilith.search.config import SearchConfig
-from trilith.support.files import atomic_write, read_json, typed
+from trilith.utils.files import atomic_write, read_json, typed
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.support.files import atomic_write, check_png
+from trilith.utils.files import atomic_write, check_png
 from trilith.world.episode import State, Step
-from trilith.world.observe.image import (
+from trilith.world.observations.image import (
     BLOCK_COLOUR,
     CONNECTING_COLOUR,
     GLUE_COLOUR,
@@ -35,7 +35,7 @@ from trilith.world.observe.image import (
     rectangles,
     shrink,
 )
-from trilith.world.observe.image import PIXELS as OBSERVED
+from trilith.world.observations.image import PIXELS as OBSERVED
 from trilith.world.physics import TIME_STEP
 from trilith.world.scene import VIEW, Floats, Placement, Scene, clipped
 

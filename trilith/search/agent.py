@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from trilith.search.config import SearchConfig
-from trilith.search.rollouts import MOST, search_rollouts
+from trilith.search.rollout import MOST, search_rollouts
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, Prior, World, decide, plant, principal_line, search
 from trilith.world.episode import State

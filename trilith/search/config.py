@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
-from trilith.support.config import check_least
+from trilith.utils.config import check_least
 
 ONLINE = "online"
 """The world of actors that search in a model which is learned beside their agent: it belongs to its learner, and cannot be had by name."""

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trilith.agents.base import Correction, Decision, Episode, Foresees, Policy
-from trilith.builders.registry import plan_for
-from trilith.evaluation.frozen import frozen
-from trilith.evaluation.play import play, trajectories
+from trilith.evaluation.rollout import play, trajectories
+from trilith.evaluation.scene_sets import frozen
+from trilith.planners.registry import plan_for
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Counting, Simulator

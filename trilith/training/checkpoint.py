@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from trilith.support.files import parse_json, typed
-from trilith.support.tensors import load_tensors, save_tensors
+from trilith.utils.files import parse_json, typed
+from trilith.utils.tensors import load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from trilith.agents.algorithms import get_algorithm, get_recipe
 from trilith.agents.dqn.config import OBJECTS
-from trilith.support.config import check_least, from_json
-from trilith.support.files import read_json
+from trilith.agents.recipes import get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
+from trilith.utils.config import check_least, from_json
+from trilith.utils.files import read_json
 
 CONFIG = "config.json"
 """What a run's folder keeps its config in."""

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args
 import numpy as np
 from msgspec import Meta
 
-from trilith.support.config import check_least
-from trilith.support.files import typed
+from trilith.utils.config import check_least
+from trilith.utils.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from trilith.support.files import atomic_write, parse_json
-from trilith.training.boards import Board, TensorBoard
+from trilith.training.trackers import Board, TensorBoard
+from trilith.utils.files import atomic_write, parse_json
 
 JSONL = "log.jsonl"
 

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from trilith.support.files import atomic_write, check_png, parse_json
+from trilith.utils.files import atomic_write, check_png, parse_json
 
 Across = Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"]
 _NAMES: dict[str, str] = {

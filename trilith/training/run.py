@@ -17,23 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import LearnsFromCorrections, LearnsModel, Weights
-from trilith.agents.card import is_pair, save_weights
-from trilith.agents.model.files import save_model
-from trilith.evaluation.frozen import SIZES
-from trilith.support.cluster import Cluster
-from trilith.support.config import to_json
-from trilith.support.files import clear_leftovers, folder_lock, make_folder, write_json
-from trilith.support.processes import limit_threads
+from trilith.agents.dynamics.files import save_model
+from trilith.agents.recipes import get_algorithm
+from trilith.agents.weights import is_pair, save_weights
+from trilith.evaluation.scene_sets import SIZES
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest
-from trilith.training.boards import Wandb, wandb_missing
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
-from trilith.training.local import Actors, Inline, PolicySpec, Processes
+from trilith.training.local_actors import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
+from trilith.training.trackers import Wandb, wandb_missing
+from trilith.utils.config import to_json
+from trilith.utils.distributed.processes import limit_threads
+from trilith.utils.distributed.ray_cluster import Cluster
+from trilith.utils.files import clear_leftovers, folder_lock, make_folder, write_json
 
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
@@ -204,7 +204,7 @@ class Run:
             return Inline(self.spec)
         if not config.cluster:
             return Processes(self.spec, config.actors)
-        from trilith.training.ray import RayActors
+        from trilith.training.ray_actors import RayActors
 
         self.cluster = self.cluster or Cluster(config.cluster)
         try:

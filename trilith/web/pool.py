@@ -13,7 +13,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from trilith.support.processes import limit_threads, start_deaf
+from trilith.utils.distributed.processes import limit_threads, start_deaf
 
 GRACE = 2.0
 """Seconds that a job may still take when nobody waits for it any more: stopping a worker costs its successor the time to start."""
@@ -100,7 +100,7 @@ class Pool:
     each worker that waits for its start and then for its death.
     """
 
-    def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.work", given: tuple[Any, ...] = ()) -> None:
+    def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.jobs", given: tuple[Any, ...] = ()) -> None:
         self.size, self.queue, self.limit, self.module, self.given = size, queue, limit, module, given
         self.ready = asyncio.Event()
         """Set once a worker has been ready."""

@@ -29,14 +29,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import trilith.web.wire as wire
-from trilith.agents.model.files import read_model
-from trilith.agents.worlds import is_model, make_world
+import trilith.web.request_schema as wire
+from trilith.agents.dynamics.files import read_model
+from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
+from trilith.web.access import HEADERS, Guard, is_loopback
+from trilith.web.catalog import Roster, short_name
 from trilith.web.connections import Connection
-from trilith.web.guard import HEADERS, Guard, is_loopback
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
-from trilith.web.roster import Roster, short_name
 from trilith.world.actions import CLEARANCE, OFFSETS
 from trilith.world.episode import State
 from trilith.world.physics import PHYSICS

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from trilith.world.geometry import Bools, overlaps_any
+from trilith.world.geometry.rectangles import Bools, overlaps_any
 from trilith.world.physics import PHYSICS, Settled, settle
 from trilith.world.scene import INVALID_EDGE, SLOTS, Placement, Role, Scene, clipped, place
 from trilith.world.tasks import Level, Task, get_task

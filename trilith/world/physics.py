@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import pyb2d3
 
-from trilith.support.compiled import compiled
-from trilith.world.geometry import TOUCH, Floats, Ints, gap, touching
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import TOUCH, Floats, Ints, gap, touching
 from trilith.world.scene import FLOOR, LARGE, Role, Scene
 
 PHYSICS = 2

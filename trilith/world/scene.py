@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.support.compiled import compiled
-from trilith.world.geometry import Bools as Bools
-from trilith.world.geometry import Floats as Floats
-from trilith.world.geometry import Ints as Ints
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import Bools as Bools
+from trilith.world.geometry.rectangles import Floats as Floats
+from trilith.world.geometry.rectangles import Ints as Ints
 
 SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 """Widths of the three kinds of block."""

@@ -17,8 +17,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from trilith.support.files import read_json
-from trilith.support.tensors import load_tensors
+from trilith.utils.files import read_json
+from trilith.utils.tensors import load_tensors
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import REASONS, State
 from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene

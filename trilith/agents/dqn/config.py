@@ -8,10 +8,10 @@ from typing import Annotated
 from tyro.conf import arg
 
 from trilith.agents.base import Algorithm, Recipe
-from trilith.agents.model.config import OnlineConfig
-from trilith.nets.config import Mask, NetConfig
+from trilith.agents.dynamics.config import OnlineConfig
+from trilith.networks.config import Mask, NetConfig
 from trilith.search.config import ONLINE, SearchConfig
-from trilith.support.config import check_least, check_most
+from trilith.utils.config import check_least, check_most
 
 
 @dataclass(frozen=True)

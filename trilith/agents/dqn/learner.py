@@ -16,15 +16,15 @@ from torch.nn import functional as F
 from trilith.agents.base import Correction, Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
-from trilith.agents.model.online import OnlineModel
-from trilith.agents.parameters import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
+from trilith.agents.dynamics.online import OnlineModel
+from trilith.agents.optimizer import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
 from trilith.agents.replay import Replay
-from trilith.builders.registry import has_planner
-from trilith.nets.batch import Batch, Records
-from trilith.nets.device import pick_device
+from trilith.networks.device import pick_device
+from trilith.networks.inputs.scene_batch import Batch, Records
+from trilith.planners.registry import has_planner
 from trilith.search.config import ONLINE
-from trilith.support.config import to_json
-from trilith.support.files import typed
+from trilith.utils.config import to_json
+from trilith.utils.files import typed
 from trilith.world.scene import SLOTS, Bools, Floats, Ints
 from trilith.world.tasks import get_task
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from trilith.agents.base import WORLD, Decision, View, Weights
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.worlds import make_world
-from trilith.nets.acting import ACTING, Valuing
-from trilith.nets.batch import KIND_OF_SLOT, Layout, Records, windows_of
+from trilith.agents.dynamics.registry import make_world
+from trilith.networks.inference.objects import ACTING, Valuing
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Layout, Records, windows_of
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
 from trilith.search.tree import Prior, decide
@@ -25,8 +25,8 @@ from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Floats, Ints, Placem
 from trilith.world.tasks import Level, get_task
 
 if TYPE_CHECKING:
-    from trilith.agents.model.world import ModelWorld
-    from trilith.nets.qnet import QNet
+    from trilith.agents.dynamics.world import ModelWorld
+    from trilith.networks.q.base import QNet
 
 
 def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
@@ -44,7 +44,7 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
 
 def make_net(config: DQNConfig, layout: Layout) -> QNet:
     """The network of a config in the form that learns, with fresh weights from torch's generator."""
-    from trilith.nets.make import make_qnet
+    from trilith.networks.q.registry import make_qnet
 
     net = make_qnet(config.net, layout, config.mask)
     net.stops = config.stop
@@ -55,7 +55,7 @@ def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> V
     """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](layout, config.mask, config.net, config.stop)
-    from trilith.nets.device import pick_device
+    from trilith.networks.device import pick_device
 
     return make_net(config, layout).eval().to(pick_device(device))
 
@@ -64,8 +64,8 @@ def make_model(config: DQNConfig, forfeit: bool) -> ModelWorld | None:
     """The model that actors of a config search in, if it is learned beside their agent; its weights mean nothing yet."""
     if config.search.world != ONLINE:
         return None
-    from trilith.agents.model.learner import make_net as make_dynamics
-    from trilith.agents.model.world import ModelWorld
+    from trilith.agents.dynamics.learner import make_net as make_dynamics
+    from trilith.agents.dynamics.world import ModelWorld
 
     return ModelWorld(make_dynamics(config.model.net), forfeit)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from tyro.conf import arg
 
 from trilith.agents.base import Algorithm, Recipe
-from trilith.nets.config import EncoderConfig
-from trilith.support.config import check_least
+from trilith.networks.config import EncoderConfig
+from trilith.utils.config import check_least
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.parameters import (
+from trilith.agents.optimizer import (
     check_moments,
     descend,
     follow,
@@ -30,8 +30,8 @@ from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
 from trilith.agents.rs0.retrace import retrace
-from trilith.nets.device import pick_device
-from trilith.support.files import typed
+from trilith.networks.device import pick_device
+from trilith.utils.files import typed
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 

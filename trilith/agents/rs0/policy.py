@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Decision, Weights
-from trilith.agents.chance import LegalAgent
-from trilith.agents.parameters import load_parameters, parameters_of
+from trilith.agents.optimizer import load_parameters, parameters_of
+from trilith.agents.random_agents import LegalAgent
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
-from trilith.nets.actor_critic import POINTING, ActorCritic, make_actor_critic
-from trilith.nets.device import pick_device
+from trilith.networks.actor_critic.network import POINTING, ActorCritic, make_actor_critic
+from trilith.networks.device import pick_device
 from trilith.world.actions import Continuous, make_codec
 from trilith.world.episode import State
 from trilith.world.scene import Placement

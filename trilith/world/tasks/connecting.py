@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.support.compiled import compiled
-from trilith.world.geometry import contains
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import contains
 from trilith.world.scene import Bools, Floats, Ints, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, layer_y, obstacle_layer, spread, uniform
 

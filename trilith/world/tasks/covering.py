@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from trilith.support.compiled import compiled
+from trilith.utils.compiled import compiled
 from trilith.world.scene import SLOTS, Floats, Ints, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, obstacle_layer, uniform
 

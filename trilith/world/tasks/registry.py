@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from trilith.support.modules import imported, names_a_class
+from trilith.utils.modules import imported, names_a_class
 from trilith.world.tasks.connecting import Connecting
 from trilith.world.tasks.covering import Covering, CoveringHard
 from trilith.world.tasks.silhouette import Silhouette

@@ -1,0 +1,98 @@
+"""Networks on other devices than the CPU: plain forms of compiled loops are the same functions, and indices come from main memory."""
+
+import pytest
+import torch
+from networks.scenes import states
+
+from trilith.agents.dqn.policy import observe
+from trilith.networks.config import Mask
+from trilith.networks.device import pick_device
+from trilith.networks.inputs.scene_batch import Batch, Layout
+from trilith.networks.kernels.relational_attention import attend_compiled, attend_plain
+from trilith.networks.layers import attention
+from trilith.networks.q import objects
+from trilith.networks.q.base import QNet
+from trilith.networks.q.graph import GraphNet
+from trilith.networks.q.objects import ObjectsNet, look_by_tensors, look_compiled
+from trilith.world.actions import DiscreteRelative
+from trilith.world.tasks import get_task
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def mixed(task: str, count: int = 12) -> tuple[Layout, Batch]:
+    layout = Layout.of(get_task(task), DiscreteRelative(), True)
+    batch = layout.unpack(observe(layout, states(task, count)))
+    assert len(set(batch.present.sum(dim=1).tolist())) > 1
+    return layout, batch
+
+
+@pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
+@pytest.mark.parametrize(("heads", "d", "wide"), [(4, 16, 32), (3, 8, 7), (1, 1, 1)])
+def test_the_plain_form_of_attention_is_the_compiled_one(task: str, heads: int, d: int, wide: int) -> None:
+    _, batch = mixed(task)
+    shapes = (batch.first[-1], 3, heads, d), (batch.first_pair[-1], wide), (heads, wide)
+    given = [torch.randn(*shape, requires_grad=True) for shape in shapes]
+    compiled, plain = attend_compiled(*given, batch), attend_plain(*given, batch)
+    torch.testing.assert_close(plain, compiled, **CLOSE)
+    pull = torch.randn_like(plain)
+    for one, other in zip(torch.autograd.grad(plain, given, pull), torch.autograd.grad(compiled, given, pull), strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+
+
+def test_the_network_by_the_plain_forms_has_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, batch = mixed("covering_hard")
+    net = ObjectsNet(layout)
+    pull = torch.randn_like(net.q(batch))
+    values, grads = [], []
+    for attend, look in ((attend_compiled, look_compiled), (attend_plain, look_by_tensors)):
+        monkeypatch.setattr(attention, "attend", attend)
+        monkeypatch.setattr(objects, "look", look)
+        values.append(net.q(batch))
+        grads.append(torch.autograd.grad((values[-1] * pull).sum() / pull.numel(), list(net.parameters())))
+    torch.testing.assert_close(*values, **CLOSE)
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+
+
+def nets(layout: Layout) -> dict[str, QNet]:
+    masks: tuple[Mask, ...] = ("none", "edges", "legal")
+    full = {f"graph {mask}": GraphNet(layout, mask, 16) for mask in masks}
+    sparse = {f"sparse graph {mask}": GraphNet(layout, mask, 16, connectivity="sparse") for mask in masks}
+    return {"objects": ObjectsNet(layout), "objects edges": ObjectsNet(layout, "edges"), **full, **sparse}
+
+
+def test_a_copy_of_a_batch_has_the_values_of_the_batch() -> None:
+    """Copied to the CPU, a batch goes the way of one on another device."""
+    layout, batch = mixed("silhouette", 6)
+    copy = batch.to("cpu")
+    assert copy.host is batch
+    assert copy[:3].host.present.data_ptr() == batch.present.data_ptr()
+    for name, net in nets(layout).items():
+        assert torch.equal(net.mask(copy), net.mask(batch)), name
+        assert torch.equal(net.q(copy), net.q(batch)), name
+        actions, value = net.best(copy)
+        assert torch.equal(value, net.best(batch)[1]), name
+        actions = actions.clamp(min=0)
+        assert torch.equal(net.q_at(copy, actions), net.q_at(batch, actions)), name
+        for one, other in zip(net.q_both(copy, actions, 4), net.q_both(batch, actions, 4), strict=True):
+            assert torch.equal(one, other), name
+
+
+def test_devices_have_names() -> None:
+    assert pick_device("cpu") == torch.device("cpu")
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:99", "nonsense", ""])
+def test_a_device_that_is_not_here_is_refused_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="choose cpu") as error:
+        pick_device(name)
+    assert "\n" not in str(error.value)

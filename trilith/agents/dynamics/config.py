@@ -1,0 +1,74 @@
+"""All that a model and its learning depend on. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trilith.utils.config import check_least, check_most
+
+
+@dataclass(frozen=True)
+class DynamicsConfig:
+    """The network of a model."""
+
+    width: int = 64
+    """Features of an object."""
+    layers: int = 3
+    """Rounds in which objects look at each other."""
+    heads: int = 4
+    """Of the attention."""
+    pair: int = 32
+    """Features of a pair of objects."""
+
+    def __post_init__(self) -> None:
+        check_least(self, width=1, layers=1, heads=1, pair=1)
+        check_most(self, width=4096, layers=100, pair=4096)  # a card may claim anything
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """How a model learns. None of this is in the paper, except that it unrolls 1 to 4 steps."""
+
+    net: DynamicsConfig = DynamicsConfig()
+    unroll: int = 1
+    """Steps that it predicts from its own predictions in training; the losses of all are added."""
+    batch: int = 64
+    """Beginnings of such steps in a learner step."""
+    steps: int = 10_000
+    """Learner steps."""
+    learning_rate: float = 1e-3
+    """Of Adam, at its highest: it rises over the first 200 steps, and falls to a tenth, as a cosine, by the last."""
+    noise: float = 0.0
+    """Metres by which blocks are moved at random before a prediction, against drift."""
+
+    def __post_init__(self) -> None:
+        check_least(self, batch=1, steps=1)
+        if not 1 <= self.unroll <= 4:
+            raise ValueError(f"unroll {self.unroll}: must be 1 to 4")
+        if not 0 < self.learning_rate < 1:
+            raise ValueError(f"learning rate {self.learning_rate}: must be between 0 and 1")
+        if not 0 <= self.noise < 1:
+            raise ValueError(f"noise {self.noise}: must be 0 to 1 metres")
+
+
+@dataclass(frozen=True)
+class OnlineConfig(ModelConfig):
+    """How a model learns beside an agent whose actors search in it. None of this is in the paper either."""
+
+    steps: int = 10_000
+    """Its learner steps over which its learning rate falls, to a tenth, at which it goes on."""
+    first_steps: int = 500
+    """Learner steps of the model before actors search in it. Until then they act without search, and it learns at every learner step of
+    the agent."""
+    every: int = 4
+    """Learner steps of the agent for each one of the model, from then on."""
+    replay_mb: float = 50.0
+    """Size of its memory of placements in megabytes; the oldest are forgotten first."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, every=1, first_steps=1)
+        if not 0 < self.replay_mb < float("inf"):
+            raise ValueError(f"replay_mb {self.replay_mb}: must be above 0")

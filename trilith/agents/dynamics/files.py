@@ -1,0 +1,66 @@
+"""A model on disk: weights in safetensors and, beside them as JSON, a card that says what they mean. Imports no learning framework."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from numpy.typing import NDArray
+
+from trilith.agents.dynamics.config import DynamicsConfig
+from trilith.utils.config import from_json, to_json
+from trilith.utils.files import atomic_write, read_json, typed
+from trilith.utils.tensors import checksum, load_tensors, read_header, save_tensors
+from trilith.world.physics import PHYSICS
+
+MODEL = "model.safetensors"
+FORMAT = 1
+"""Of cards."""
+PREDICTS = "settled-1"
+"""What a model is shown and what it predicts (`nets.dynamics`): anything else is another version."""
+
+
+class ModelCard(TypedDict):
+    """What a card says."""
+
+    format: int
+    predicts: str
+    physics: int
+    weights: str
+    """Checksum of what the weights' file holds."""
+    tasks: list[str]
+    """Of the episodes it learned from."""
+    net: dict[str, Any]
+    learning: NotRequired[dict[str, Any]]
+    minutes: NotRequired[float]
+    steps: NotRequired[int]
+    data: NotRequired[list[str]]
+
+
+def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
+    """Writes the weights of a model and its card into a folder, each whole."""
+    facts = {"format": FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {}), "tasks": tasks}
+    card = {**facts, "net": to_json(net), **about}
+    with atomic_write(folder / "model.json") as aside:  # both are whole on the disk before either gets its name
+        aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
+        save_tensors(folder / MODEL, weights)
+
+
+def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], ModelCard]:
+    """The network, weights and card of a model. Raises ValueError in one line if they are damaged or do not belong together."""
+    where = folder / "model.json"
+    data = read_json(where)
+    for name, known in (("format", FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):
+        if not isinstance(data, dict) or data.get(name) != known:
+            found = data.get(name) if isinstance(data, dict) else None
+            raise ValueError(f"{where} is of {name} {found!r}, this version of trilith knows {known!r}")
+    try:
+        card: ModelCard = typed(data, ModelCard)
+        net: DynamicsConfig = from_json(DynamicsConfig, card["net"])
+    except ValueError as error:
+        raise ValueError(f"{where} does not describe a model: {str(error).removeprefix('not what it should be: ')}") from None
+    if read_header(folder / MODEL).checksum != card["weights"]:
+        raise ValueError(f"{where} is the card of other weights: the two are not a pair")
+    return net, load_tensors(folder / MODEL)[0], card

@@ -1,0 +1,43 @@
+"""Worlds that can be searched, by name: the simulator, a learned model, or one of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from trilith.agents.dynamics.files import MODEL
+from trilith.agents.weights import learning, missing
+from trilith.search.simulator import Simulator
+from trilith.search.tree import World
+from trilith.utils.modules import imported, names_a_class
+from trilith.utils.tensors import read_header
+from trilith.world.episode import State
+from trilith.world.scene import Placement
+
+
+def make_world(name: str, forfeit: bool) -> World[State, Placement | None]:
+    """The world of a name: simulator, the folder of a model, or my_module:MyWorld, a class that is given the rule `forfeit`.
+
+    Raises ValueError otherwise.
+    """
+    if name == "simulator":
+        return Simulator(forfeit)
+    if is_model(name):
+        if not learning():
+            raise ValueError(missing(f"the model {name}"))
+        from trilith.agents.dynamics.world import ModelWorld
+
+        return ModelWorld.read(Path(name), forfeit)
+    if not names_a_class(name):
+        raise ValueError(f"there is no world {name!r}: choose simulator, the folder of a model, or name a class as my_module:MyWorld")
+    return cast("World[State, Placement | None]", imported(name, "world")(forfeit))
+
+
+def is_model(name: str) -> bool:
+    """Whether a name is that of a folder with a learned model."""
+    return (Path(name) / MODEL).exists()
+
+
+def world_fingerprint(name: str) -> str | None:
+    """What tells a learned model from others in the same folder; None for a world without weights."""
+    return read_header(Path(name) / MODEL).checksum[:16] if is_model(name) else None

@@ -1,0 +1,140 @@
+"""A learned model as a world to search: what is known exactly is decided by the rules, what physics decides is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trilith.agents.base import Weights
+from trilith.agents.dynamics.files import read_model
+from trilith.agents.dynamics.learner import contacts, given, make_net
+from trilith.agents.dynamics.rigid_body_features import Placed, placed_arrays
+from trilith.agents.dynamics.transitions import is_last, placed_scene
+from trilith.agents.optimizer import load_parameters, parameters_of
+from trilith.networks.dynamics import Dynamics
+from trilith.world.actions import reference_rows
+from trilith.world.episode import State, collides, step
+from trilith.world.physics import bond_frame
+from trilith.world.scene import INVALID_EDGE, Bools, Floats, Placement, Role, Scene
+
+
+class Outcome(NamedTuple):
+    """What a placement is predicted to lead to."""
+
+    scene: Scene
+    """At rest, if no obstacle is touched."""
+    hit: float
+    """How likely it is that an obstacle is touched."""
+    complete: float
+    """How likely it is that there is then nothing left to do, if none is touched."""
+    reward: float
+    """Of the step, as learned."""
+
+
+class ModelWorld:
+    """What follows from a placement is what a network expects of it.
+
+    A state that follows is the likeliest one in which no obstacle is touched; the reward is that of its scene, scored by the task's
+    own rule, times the probability that none is.
+    """
+
+    def __init__(self, net: Dynamics, forfeit: bool = False) -> None:
+        self.net, self.forfeit = net, forfeit
+
+    @staticmethod
+    def read(folder: Path, forfeit: bool = False) -> ModelWorld:
+        """The model of a folder. Raises ValueError in one line if it is damaged."""
+        config, weights, _ = read_model(folder)
+        world = ModelWorld(make_net(config), forfeit)
+        try:
+            world.load(weights)
+        except ValueError as error:
+            raise ValueError(f"cannot use the model {folder}: {error}") from None
+        return world
+
+    def weights(self) -> Weights:
+        """A copy of the network's parameters."""
+        return parameters_of(self.net)
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes the parameters of a network of the same shape."""
+        load_parameters(self.net, weights)
+
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
+        """After a placement in each state: the state that follows, the expected reward, and how likely that was the end."""
+        open_ = [k for k, (state, placement) in enumerate(zip(states, placements, strict=True)) if _simulated(state, placement)]
+        asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
+        predicted = dict(zip(open_, self.predict(asked), strict=True))
+        return [
+            self._after(state, predicted[k]) if k in predicted else self._ended(state, placement)
+            for k, (state, placement) in enumerate(zip(states, placements, strict=True))
+        ]
+
+    def predict(self, asked: Sequence[tuple[State, Placement]]) -> list[Outcome]:
+        """What placements, none of which overlaps anything, lead to."""
+        if not asked:
+            return []
+        scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
+        placed = placed_arrays(scenes, rows)
+        with torch.no_grad():
+            shown = given(placed)
+            predicted = self.net(shown)
+        touch, _ = contacts(predicted, placed)
+        pose = predicted.pose.numpy().astype(np.float64)
+        loose = ~shown.fixed
+        figures = (predicted.hit.sigmoid(), predicted.complete.sigmoid(), predicted.reward)
+        hit, complete, reward = (each.tolist() for each in figures)
+        return [
+            Outcome(_settled(scene, placed, k, pose[k], loose[k], touch[k]), hit[k], complete[k], reward[k])
+            for k, scene in enumerate(scenes)
+        ]
+
+    def _after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
+        rules, scene = state.rules, outcome.scene
+        total = rules.score(scene) - rules.sticky_cost * int(scene.sticky.sum())
+        lost = -state.total if self.forfeit else 0.0
+        reward = (1 - outcome.hit) * (total - state.total) + outcome.hit * lost
+        after = State(scene, state.task, state.level, state.steps + 1, total)
+        ended = 1.0 if is_last(state) else 1 - (1 - outcome.hit) * (1 - outcome.complete)
+        return after, reward, ended
+
+    def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
+        """What the rules say of a placement that is not possible: nothing is simulated for it."""
+        after = step(state, placement, self.forfeit)
+        return after.state, after.reward, 1.0
+
+
+def _simulated(state: State, placement: Placement | None) -> bool:
+    """Whether physics has a part in what comes of a placement."""
+    if placement is None or placement == INVALID_EDGE or state.scene.role[placement.slot] != Role.AVAILABLE:
+        return False
+    return not collides(state.scene, placement, state.scene.solid)
+
+
+def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
+    """The scene with its blocks where they are predicted to come to rest; what cannot move is exactly where it was."""
+    rows, n = reference_rows(scene), int(placed.objects[k])
+    where = scene.pose.copy()
+    where[rows[loose[:n]]] = pose[:n][loose[:n]]
+    i, j = np.triu(touch[:n, :n]).nonzero()
+    contact = np.stack([rows[i], rows[j]], axis=1)
+    contact = contact[np.lexsort((contact[:, 1], contact[:, 0]))]
+    bonded = {tuple(pair) for pair in scene.glue.tolist()}
+    sticky, bonds = scene.sticky, np.isin(scene.role, (Role.BLOCK, Role.FLOOR))
+    new = [(a, b) for a, b in contact.tolist() if (sticky[a] or sticky[b]) and bonds[a] and bonds[b] and (a, b) not in bonded]
+    frames = [bond_frame((*where[a], *scene.size[a]), (*where[b], *scene.size[b])) for a, b in new]
+    return Scene(
+        where,
+        scene.size,
+        np.zeros_like(scene.velocity),
+        scene.role,
+        scene.sticky,
+        contact,
+        np.concatenate([scene.glue, np.array(new, dtype=np.int64).reshape(-1, 2)]),
+        np.concatenate([scene.glue_frame, np.array(frames).reshape(-1, 5)]),
+    )

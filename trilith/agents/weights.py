@@ -1,0 +1,202 @@
+"""Weights on disk: a safetensors file and, beside it as JSON, a card that says what they mean.
+
+A card names the algorithm and the task, what the network is shown and how it acts, each with its version, the physics it
+learned in, and whether it learned under forfeit. So nothing that changes in the package silently changes what old weights see.
+It also holds the checksum of its weights, by which one can tell whether the two are a pair.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from numpy.typing import NDArray
+
+from trilith.agents.base import WORLD, Policy
+from trilith.agents.recipes import get_algorithm
+from trilith.utils.config import from_json, to_json
+from trilith.utils.files import atomic_write, read_json, typed
+from trilith.world.episode import physics_from_json
+from trilith.world.physics import PHYSICS
+
+FORMAT = 2
+"""Of cards."""
+OBSERVATION = "objects-1"
+"""What networks are shown of a state (`nets.batch`): a new feature or object type is a new version."""
+ACTION = "placement-1"
+"""What actions mean (`world.actions`)."""
+
+
+class Cost(TypedDict):
+    """What weights cost."""
+
+    minutes: float
+    """Of the training, by the clock."""
+    core_minutes: NotRequired[float]
+    """Of the training, processor time of all its processes."""
+    simulated: NotRequired[dict[str, int]]
+    """Steps of the simulator that were learned from, by what they were for."""
+    kept: float
+    """Minutes after which these weights were there; core-minutes where these are known."""
+    processes: int
+
+
+class Tested(TypedDict):
+    """What weights earned on test scenes."""
+
+    level: str
+    budget: int
+    """Simulations before each placement, at most."""
+    root: NotRequired[str]
+    """How it searched, if it did; by halving if it is not said."""
+    scenes: int
+    reward: float
+    interval: float
+    solved: float
+    forfeited: NotRequired[float]
+    """The reward if an obstacle touched takes back all that was earned; not known of those that searched."""
+    ends: NotRequired[dict[str, int]]
+    """How many episodes ended for which reason."""
+
+
+class Card(TypedDict):
+    """What a card says. Those of shipped weights say also what they cost and earn."""
+
+    format: int
+    algorithm: str
+    task: str
+    observation: str
+    action: str
+    physics: NotRequired[int]
+    """The first version was not named."""
+    weights: str
+    """Checksum of what the weights' file holds."""
+    agent: dict[str, Any]
+    """Fields of the algorithm's config that a policy is made of."""
+    learning: NotRequired[dict[str, Any]]
+    """The other fields: how it has learnt."""
+    recipe: NotRequired[str]
+    command: NotRequired[str]
+    commit: NotRequired[str]
+    cost: NotRequired[Cost]
+    curve: NotRequired[list[tuple[float, float]]]
+    """Core-minutes of training (minutes, of weights without `core_minutes`), and the mean reward on the hardest validation scenes then."""
+    test: NotRequired[list[Tested]]
+
+
+def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
+    """Writes weights to `path` and a card beside them, with all that is needed to use them and what is told `about` them.
+
+    Those of a world that actors search (`WORLD`) are left out: the agent acts without it.
+    """
+    from trilith.utils.tensors import checksum, save_tensors
+
+    weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
+    everything = to_json(config)
+    agent = {name: everything.pop(name) for name in get_algorithm(algorithm).needed}
+    facts = {"format": FORMAT, "algorithm": algorithm, "task": task, "observation": OBSERVATION, "action": ACTION, "physics": PHYSICS}
+    card = {**facts, "weights": checksum(weights, {}), "agent": agent, "learning": everything, **about}
+    with atomic_write(path.with_suffix(".json")) as aside:  # both are whole on the disk before either gets its name
+        aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
+        save_tensors(path, weights)
+
+
+def is_pair(path: Path) -> bool:
+    """Whether weights and the card beside them belong together. They do not if the writer was killed between their two names."""
+    from trilith.utils.tensors import read_header
+
+    try:
+        return bool(read_card(path)["weights"] == read_header(path).checksum)
+    except ValueError:
+        return False
+
+
+def weights_file(path: Path) -> Path:
+    """The weights that a path stands for: itself, or those of a run's folder, its best ones if there are any yet."""
+    if not path.is_dir():
+        return path
+    found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
+    if not found and (seeds := sorted(path.glob("seed*"))):
+        raise ValueError(f"{path} holds the runs of several seeds: choose one, such as {seeds[0]}")
+    if not found:
+        raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
+    return found[0]
+
+
+def read_card(path: Path) -> Card:
+    """The card of a file of weights. Raises ValueError in one line if there is none, or it is of something else."""
+    where = path.with_suffix(".json")
+    data = read_json(where)
+    if not isinstance(data, dict) or not {"agent", "task"} <= data.keys():
+        raise ValueError(f"{where} does not describe an agent")
+    if "format" not in data:
+        raise ValueError(f"{where} is a card of an unreleased version: train it again")
+    for name, known in (("format", FORMAT), ("observation", OBSERVATION), ("action", ACTION)):
+        if data.get(name) != known:
+            raise ValueError(f"{where} is of {name} {data.get(name)!r}, this version of trilith knows {known!r}")
+    try:
+        card: Card = typed(data, Card)
+        physics_from_json(card)
+    except ValueError as error:
+        raise ValueError(f"{where} does not describe an agent: {str(error).removeprefix('not what it should be: ')}") from None
+    return card
+
+
+def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
+    """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together.
+
+    What the card claims is compared with what the file's header says before a network of that size is made.
+    """
+    from trilith.utils.tensors import load_tensors, read_header
+
+    card, where = read_card(path), path.with_suffix(".json")
+    algorithm = get_algorithm(card["algorithm"])
+    absent = [name for name in algorithm.needed if name not in card["agent"]]
+    if absent:
+        raise ValueError(f"{where} does not describe an agent: {absent[0]!r} is missing")
+    try:
+        config = from_json(algorithm.config, {name: card["agent"][name] for name in algorithm.needed})
+    except ValueError as error:
+        raise ValueError(f"{where} does not describe an agent: {error}") from None
+    try:
+        header = read_header(path)
+        if header.checksum != card["weights"]:
+            raise ValueError(f"{where} is the card of other weights: the two are not a pair")
+        algorithm.check_shapes(config, card["task"], header.shapes, beyond=beyond)
+        policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
+        policy.load(load_tensors(path)[0])
+    except ModuleNotFoundError as error:  # of a network that has no form without torch
+        if error.name not in LEARNING:
+            raise
+        raise ValueError(missing(f"the agent {path}")) from None
+    except ValueError as error:
+        raise ValueError(f"cannot use the weights {path}: {' '.join(str(error).split())}") from None
+    warn_of_physics(physics_from_json(card))
+    return policy, card
+
+
+LEARNING = ("torch", "tensorboard")
+"""Packages of the extra `learn`. The agents that come with trilith act without them."""
+
+
+def learning() -> bool:
+    """Whether what training needs is installed."""
+    return all(find_spec(package) for package in LEARNING)
+
+
+def missing(what: str) -> str:
+    """What to say where a package of the extra `learn` is missing."""
+    absent = ", ".join(package for package in LEARNING if not find_spec(package))
+    return f'{what} needs more packages ({absent} missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
+
+
+@cache
+def warn_of_physics(version: int) -> None:
+    """Tells, once a process, that weights were trained in another world than this one."""
+    if version != PHYSICS:
+        print(f"weights trained with version {version} of the physics (now {PHYSICS}): they act, but were not made for it", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Episodes as data: recording them, and Minari."""

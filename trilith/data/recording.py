@@ -1,0 +1,170 @@
+"""Recording episodes of agents, with all their states, into a folder of plain arrays: data to learn from.
+
+What is recorded depends on the agents, the scenes and the seed alone: every episode has a random generator of its own, and a file
+holds a fixed number of them, so the number of worker processes changes nothing. A file appears whole or not at all; a recording
+that was stopped, even killed, goes on with the files that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.agents.dynamics.registry import world_fingerprint
+from trilith.agents.registry import check_builds, fingerprint, load
+from trilith.evaluation.rollout import trajectories
+from trilith.evaluation.scene_sets import SIZES, Split, frozen, generator
+from trilith.search.config import SearchConfig
+from trilith.utils.distributed.pool import Work, spread
+from trilith.utils.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
+from trilith.utils.tensors import load_tensors, save_tensors
+from trilith.world.episode import State, start
+from trilith.world.physics import PHYSICS
+from trilith.world.tasks import Level, get_task
+from trilith.world.trajectory import FORMAT, Trajectory, read_dataset, shard_path, to_arrays
+
+SHARD = 32
+"""Episodes of a file. Fixed, because how a network's batch is cut may change the last digits of its answer."""
+Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """What is recorded. Two of the same write the same bytes."""
+
+    agents: tuple[str, ...]
+    """Episodes are shared among them in turn."""
+    task: str
+    level: Level = "all"
+    episodes: int = 1000
+    split: Literal["new"] | Split = "new"
+    """Scenes: new ones, none of which an agent is evaluated on, or those of a frozen set, from the first."""
+    seed: int = 0
+    """Of agents, and of new scenes."""
+    epsilon: float = 0.0
+    """Probability that a placement is any legal one instead of the agent's."""
+    forfeit: bool = False
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+    def __post_init__(self) -> None:
+        if not self.agents:
+            raise ValueError("no agents: name at least one")
+        if self.episodes < 1:
+            raise ValueError(f"{self.episodes} episodes: must be 1 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed {self.seed}: must be 0 or more")
+        if not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon {self.epsilon}: must be a probability, 0 to 1")
+        if self.split not in ("new", *SIZES):
+            raise ValueError(f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
+        if self.split != "new" and self.episodes > SIZES[self.split]:
+            raise ValueError(f"{self.episodes} episodes: a {self.split} set has {SIZES[self.split]} scenes")
+        rules = get_task(self.task)
+        object.__setattr__(self, "task", rules.name)
+        if self.level != "all":
+            object.__setattr__(self, "level", rules.check_level(self.level))
+        for agent in dict.fromkeys(self.agents):
+            load(agent, self.search, self.forfeit)  # a wrong name is told before anything is written
+            check_builds(agent, self.task)
+
+    @property
+    def shards(self) -> int:
+        """Files that it takes."""
+        return -(-self.episodes // SHARD)
+
+    def identity(self) -> dict[str, Any]:
+        """What `dataset.json` says: all that the episodes depend on, but for the code of agents and tasks of one's own."""
+        facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
+        if facts["search"] and (model := world_fingerprint(self.search.world)):
+            facts["search"]["model"] = model
+        weights = [fingerprint(agent, self.task) for agent in self.agents]
+        return {"format": FORMAT, **facts, "weights": weights, "physics": PHYSICS, "shards": self.shards}
+
+    def play(self, agents: dict[str, Any], number: int) -> list[Trajectory]:
+        """The episodes of a file, in order."""
+        done: dict[int, Trajectory] = {}
+        indices = range(number * SHARD, min((number + 1) * SHARD, self.episodes))
+        for k, name in enumerate(self.agents):
+            mine = [index for index in indices if index % len(self.agents) == k]
+            rngs = [generator("trilith record", self.seed, self.task, self.level, self.split, index) for index in mine]
+            starts = [self._start(index, rng) for index, rng in zip(mine, rngs, strict=True)]
+            played = trajectories(agents[name], starts, rngs, self.forfeit, self.epsilon, name) if mine else []
+            done |= dict(zip(mine, played, strict=True))
+        return [done[index] for index in indices]
+
+    def _start(self, index: int, rng: np.random.Generator) -> State:
+        return start(self.task, self.level, rng) if self.split == "new" else frozen(self.task, self.level, self.split, index)
+
+
+def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
+    """Records what is missing of the episodes, and yields every file as it is there, those from before first.
+
+    Asked for more episodes than a folder has, it goes on. Raises ValueError if `out` holds something else.
+    """
+    make_folder(out)
+    with folder_lock(out):
+        _take(recorder, out)
+        clear_leftovers(out)
+        todo = []
+        for number in range(recorder.shards):
+            found = _found(recorder, out, number)
+            if found is None:
+                todo.append(number)
+            else:
+                yield found
+        for number, arrays, texts in spread(partial(_make_work, recorder), todo, workers):
+            save_tensors(shard_path(out, number), arrays, texts)
+            yield arrays, texts
+
+
+def _take(recorder: Recorder, out: Path) -> None:
+    """Writes `dataset.json`, unless the folder holds other episodes."""
+    path, facts = out / "dataset.json", recorder.identity()
+    if not path.exists():
+        if any(path.suffix != ".lock" and path.name != ".lock" for path in out.iterdir()):
+            raise ValueError(f"{out} is not empty, and holds no recorded episodes: choose another --out")
+        write_json(path, facts)
+        return
+    read_dataset(out)  # refuses what is none
+    found = read_json(path)
+    for name, value in facts.items():
+        if name not in ("episodes", "shards") and found.get(name) != value:
+            raise ValueError(f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it")
+    if found["episodes"] > recorder.episodes:
+        raise ValueError(
+            f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many"
+        )
+    if found != facts:
+        write_json(path, facts)
+
+
+def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
+    """A file that is there already; None if it is missing, or has to be recorded again because it is damaged or not full."""
+    path = shard_path(out, number)
+    if not path.exists():
+        return None
+    try:
+        arrays, texts = load_tensors(path)
+    except ValueError:
+        return None
+    full = min(SHARD, recorder.episodes - number * SHARD)
+    return (arrays, texts) if len(arrays["length"]) == full else None
+
+
+def _make_work(recorder: Recorder) -> Work:
+    """What a worker does: the number of a file in, that and what is in it out."""
+    agents = {name: load(name, recorder.search, recorder.forfeit) for name in recorder.agents}
+    return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
+
+
+def rewards_of(arrays: dict[str, NDArray[Any]]) -> list[float]:
+    """(E): what each episode of a file earned."""
+    ends = np.cumsum(arrays["length"].astype(np.int64) + 1) - 1
+    totals: list[float] = arrays["total"][ends].tolist()
+    return totals

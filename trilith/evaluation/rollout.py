@@ -1,0 +1,50 @@
+"""Playing whole episodes: the one function by which agents are measured, watched, validated and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trilith.agents.base import Agent
+from trilith.agents.random_agents import LegalAgent
+from trilith.world.episode import Recording, State, step
+from trilith.world.scene import Placement
+from trilith.world.trajectory import Trajectory
+
+
+def play(
+    agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], forfeit: bool = False
+) -> list[tuple[Recording, State]]:
+    """Episodes from their starts to their ends, side by side: each as a recording and its last state."""
+    played = trajectories(agent, states, rngs, forfeit)
+    return [(Recording(each.states[0], each.placements, forfeit), each.states[-1]) for each in played]
+
+
+def trajectories(
+    agent: Agent,
+    states: Sequence[State],
+    rngs: Sequence[np.random.Generator],
+    forfeit: bool = False,
+    epsilon: float = 0.0,
+    name: str = "",
+) -> list[Trajectory]:
+    """The same with all that happened; with probability `epsilon` a placement is any legal one, chosen by chance."""
+    chance = LegalAgent()
+    now = [[state] for state in states]
+    placements: list[list[Placement | None]] = [[] for _ in states]
+    rewards: list[list[float]] = [[] for _ in states]
+    explored: list[list[bool]] = [[] for _ in states]
+    while running := [k for k, passed in enumerate(now) if not passed[-1].ended]:
+        explores = {k: bool(epsilon) and rngs[k].random() < epsilon for k in running}
+        for who, rows in ((agent, [k for k in running if not explores[k]]), (chance, [k for k in running if explores[k]])):
+            if not rows:
+                continue
+            for k, placement in zip(rows, who.act([now[k][-1] for k in rows], [rngs[k] for k in rows]), strict=True):
+                state, reward, _ = step(now[k][-1], placement, forfeit)
+                now[k].append(state)
+                placements[k].append(placement)
+                rewards[k].append(reward)
+                explored[k].append(explores[k])
+    columns = zip(now, placements, rewards, explored, strict=True)
+    return [Trajectory(tuple(passed), tuple(placed), tuple(got), tuple(by_chance), name) for passed, placed, got, by_chance in columns]

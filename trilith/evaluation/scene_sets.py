@@ -1,0 +1,106 @@
+"""Frozen scenes: the sets on which every agent is measured, defined by seeds and guarded by checksums.
+
+A set has a task, a level and a split: `test`, 10,000 scenes for figures that are reported, or `valid`, 1,000 scenes to
+watch a training by. Scene i of a set has a generator of its own, seeded from the set's name and i, so that it can be made
+alone. Training draws from generators seeded by plain numbers, which never coincide with these.
+
+`scenes.json` holds a checksum of the first 100 scenes of each set and one of all. A change of a generator changes
+them; tests then fail until `VERSION` is raised and the file is written anew (`trilith scenes --freeze`), which makes clear
+that figures from before and after do not compare.
+
+A task of one's own has sets as well, but no checksums here: a result on them carries one of its own, see `Evaluation.identity`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from trilith.utils.files import read_json, write_json
+from trilith.world.episode import State, start
+from trilith.world.tasks import TASKS, Level, get_task
+
+VERSION = 1
+Split = Literal["test", "valid"]
+SIZES: dict[Split, int] = {"test": 10_000, "valid": 1_000}
+FIRST = 100
+"""Scenes of a set that its first checksum covers."""
+CHECKSUMS = Path(__file__).parent / "scenes.json"
+
+
+def set_name(task: str, level: Level, split: Split) -> str:
+    """The name of a set: "hardest" is the last level, so the two are one set."""
+    rules = get_task(task)
+    if split not in SIZES:
+        raise ValueError(f"there is no split {split!r}: choose {', '.join(SIZES)}")
+    return f"{rules.name}/{'all' if level == 'all' else rules.check_level(level)}/{split}"
+
+
+def generator(*name: object) -> np.random.Generator:
+    """A random generator seeded from a name: the same name gives the same stream, different names unrelated ones."""
+    digest = hashlib.sha256("/".join(map(str, name)).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest, "little"))
+
+
+def frozen(task: str, level: Level, split: Split, index: int) -> State:
+    """The start of the episode with this index in a set."""
+    name = set_name(task, level, split)
+    if not 0 <= index < SIZES[split]:
+        raise ValueError(f"scene {index}: {split} sets have the scenes 0 to {SIZES[split] - 1}")
+    return start(task, level, generator("trilith scenes", VERSION, name, index))
+
+
+def all_sets() -> list[tuple[str, Level, Split]]:
+    """Every set there is."""
+    sets: list[tuple[str, Level, Split]] = []
+    for task in TASKS.values():
+        levels: list[Level] = ["all", *task.levels, *task.generalisation]
+        sets += [(task.name, level, split) for level in levels for split in SIZES]
+    return sets
+
+
+def is_guarded(task: str) -> bool:
+    """Whether checksums guard the scenes of a task: those of the paper's tasks, not those of one's own."""
+    return task in TASKS
+
+
+def checksum(task: str, level: Level, split: Split, count: int) -> str:
+    """A digest of the first `count` scenes of a set, levels included."""
+    digest = hashlib.sha256()
+    for index in range(count):
+        state = frozen(task, level, split, index)
+        digest.update(f"{state.level}:".encode() + state.scene.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """The checksums in the package, by name of set. Raises ValueError if they are of another version of the scenes."""
+    data = read_json(CHECKSUMS)
+    if data["version"] != VERSION:
+        raise ValueError(f"{CHECKSUMS} is of version {data['version']} of the scenes, the code of {VERSION}: run trilith scenes --freeze")
+    return dict(data["sets"])
+
+
+def check() -> Iterator[tuple[str, bool]]:
+    """Every set by its name, and whether all of its scenes are what they were when they were frozen."""
+    sets = recorded()
+    for task, level, split in all_sets():
+        name = set_name(task, level, split)
+        yield name, sets.get(name, {}).get("all") == checksum(task, level, split, SIZES[split])
+
+
+def freeze() -> Iterator[str]:
+    """Writes the checksums of this version. Raises ValueError if this version has other ones already."""
+    old = read_json(CHECKSUMS) if CHECKSUMS.exists() else {"version": None, "sets": {}}
+    sets = {}
+    for task, level, split in all_sets():
+        name = set_name(task, level, split)
+        sets[name] = {"first": checksum(task, level, split, FIRST), "all": checksum(task, level, split, SIZES[split])}
+        if old["version"] == VERSION and old["sets"].get(name, sets[name]) != sets[name]:
+            raise ValueError(f"the scenes of {name} differ from those frozen as version {VERSION}: raise frozen.VERSION first")
+        yield name
+    write_json(CHECKSUMS, {"version": VERSION, "sets": sets})

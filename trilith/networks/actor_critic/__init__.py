@@ -1,0 +1,1 @@
+"""Networks of actors and critics."""

@@ -1,0 +1,138 @@
+"""The paper's graph network of actors and critics (§C.2): sparse graph, one step without a GRU, decoder a full graph network.
+
+The encoder is shared; core and decoder are the actor's and the critic's own. Actions enter and leave through the globals. As
+everywhere, both layers of a function are rectified, edges are summed into nodes, and edges and nodes averaged into globals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.kernels.graph_edges import edge_function
+from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, pack
+from trilith.world.observations.graph import EDGE_FEATURES
+from trilith.world.observations.objects import FEATURES
+
+
+class Links(NamedTuple):
+    """How G graphs hang together, V nodes and E edges in all."""
+
+    graph: Tensor
+    """(V,): the graph of each node."""
+    sender: Tensor
+    """(E,): row of the node where each edge starts."""
+    receiver: Tensor
+    """(E,): row of the node where it ends."""
+    code: Tensor
+    """(E,): which of the four inputs an edge has: touching + 2 · glued."""
+    per_graph: Tensor
+    """(G, 2): how many edges and nodes each graph has."""
+
+    def repeat(self, times: int) -> Links:
+        """The same graphs several times, one after another."""
+        if times == 1:
+            return self
+        nodes, graphs = len(self.graph), len(self.per_graph)
+
+        def shifted(index: Tensor, by: int) -> Tensor:
+            return (index + by * torch.arange(times, device=index.device)[:, None]).flatten()
+
+        return Links(
+            shifted(self.graph, graphs),
+            shifted(self.sender, nodes),
+            shifted(self.receiver, nodes),
+            self.code.repeat(times),
+            self.per_graph.repeat(times, 1),
+        )
+
+
+class Seen(NamedTuple):
+    """Encoded graphs: each row is the input, then what the encoder makes of it."""
+
+    links: Links
+    edges: Tensor
+    """(4, 2 + width): a row for each input that an edge can have."""
+    nodes: Tensor
+    """(V, 15 + width)"""
+    globals: Tensor
+    """(1, 1 + width): the input is the same for all."""
+
+
+class GraphEncoder(nn.Module):
+    """An independent graph network: edges, nodes and globals each by themselves."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
+        self.codes: Tensor
+        self.edge, self.node, self.glob = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
+
+    def forward(self, batch: Batch) -> Seen:
+        """The encoded graphs of a batch."""
+        packed = pack(batch, "sparse")
+        zero = packed.nodes.new_zeros(1, GLOBAL_FEATURES)
+        return Seen(
+            Links(packed.graph, packed.sender, packed.receiver, packed.code, packed.per_graph),
+            torch.cat([self.codes, self.edge(self.codes)], dim=1),
+            torch.cat([packed.nodes, self.node(packed.nodes)], dim=1),
+            torch.cat([zero, self.glob(zero)], dim=1),
+        )
+
+
+class GraphBlock(nn.Module):
+    """A full graph network: edges from themselves, both their nodes and the globals, then nodes, then globals."""
+
+    def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
+        super().__init__()
+        self.split = [edge, node, node, glob]
+        self.edge = MLP(sum(self.split), width)
+        self.node = MLP(width + node + glob, width)
+        self.glob = MLP(2 * width + glob, width)
+
+    def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """(E, width), (V, width) and (G, width) from edges (E, e), or as a `table` (4, e) of what they can be, nodes and globals.
+
+        The first layer of a function is a sum of parts, of which those of nodes are computed a node, not an edge, and those of
+        globals a graph. Where graphs are there several times, as they are for several actions, the nodes of one copy are enough.
+        """
+        of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
+        of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
+        times = len(links.graph) // len(nodes)
+        of_nodes = F.linear(nodes, torch.cat([of_sender, of_receiver, of_node])).repeat(times, 1)
+        send, receive, own = of_nodes.chunk(3, dim=1)
+        biases = torch.cat([self.edge.first.bias, self.node.first.bias])
+        of_globs = F.linear(globs, torch.cat([of_glob, of_glob_too]), biases).index_select(0, links.graph)
+        first, rest = of_globs.chunk(2, dim=1)
+        given, times_edge = (F.linear(edges, of_edge), None) if table else (edges, of_edge)
+        second, ends = self.edge.second, (links.sender, links.receiver)
+        new_edges, arrived = edge_function(given, times_edge, links.code, send + first, receive, second.weight, second.bias, ends)
+        new_nodes = self.node.after(torch.addmm(own + rest, arrived, of_arrived.t()))
+        both = torch.cat([arrived, new_nodes], dim=1)
+        sums = both.new_zeros(len(globs), both.shape[1]).index_add(0, links.graph, both)
+        means = sums / links.per_graph.repeat_interleave(new_nodes.shape[1], dim=1).clamp(min=1)
+        return new_edges, new_nodes, self.glob(torch.cat([means, globs], dim=1))
+
+
+class GraphCore(nn.Module):
+    """Core and decoder of an actor or, with actions, of a critic, and a linear output from the globals."""
+
+    def __init__(self, actions: int, width: int, outputs: int) -> None:
+        super().__init__()
+        self.core = GraphBlock(EDGE_FEATURES + width, FEATURES + width, GLOBAL_FEATURES + width + actions, width)
+        self.decoder = GraphBlock(width, width, width, width)
+        self.out = nn.Linear(width, outputs)
+
+    def forward(self, seen: Seen, actions: Tensor | None = None) -> Tensor:
+        """(B, outputs), or (B, K, outputs) for K actions (B, K, A) each."""
+        scenes, times = len(seen.links.per_graph), 1 if actions is None else actions.shape[1]
+        links = seen.links.repeat(times)
+        globs = seen.globals.expand(scenes * times, -1)
+        if actions is not None:
+            globs = torch.cat([globs, actions.transpose(0, 1).flatten(0, 1)], dim=1)
+        out: Tensor = self.out(self.decoder(*self.core(seen.edges, seen.nodes, globs, links, table=True), links)[2])
+        return out if actions is None else out.view(times, scenes, -1).transpose(0, 1)

@@ -1,0 +1,51 @@
+"""Networks of plain layers: the paper's MLP over a list of objects (§C.1), and the core of every actor and critic but the graph's."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trilith.networks.inputs.object_rows import ROW_FEATURES, rows
+from trilith.networks.inputs.scene_batch import Batch
+
+
+class MLPEncoder(nn.Module):
+    """The list of objects, padded, as one vector: a linear layer to 100 features and a layer norm.
+
+    The paper has the list "normalized with a LayerNorm layer into a fixed set of 100 features"; that a linear layer makes
+    100 of them before is how we read it.
+    """
+
+    def __init__(self, length: int, features: int = 100) -> None:
+        super().__init__()
+        self.length = length
+        self.linear = nn.Linear(length * ROW_FEATURES, features)
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """(B, features)"""
+        seen: Tensor = self.norm(self.linear(rows(batch, self.length).flatten(1)))
+        return seen
+
+
+class MLPCore(nn.Module):
+    """Hidden layers, all rectified, and a linear output, from features and, for a critic, an action."""
+
+    def __init__(self, features: int, actions: int, width: int, layers: int, outputs: int) -> None:
+        super().__init__()
+        self.features = features
+        self.first = nn.Linear(features + actions, width)
+        self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(layers - 1))
+        self.out = nn.Linear(width, outputs)
+
+    def forward(self, seen: Tensor, actions: Tensor | None = None) -> Tensor:
+        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A) each, which share the features' part."""
+        of_seen, of_action = self.first.weight.split([self.features, self.first.in_features - self.features], dim=1)
+        x = F.linear(seen, of_seen, self.first.bias)
+        if actions is not None:
+            x = x[:, None] + F.linear(actions, of_action)
+        x = F.relu(x)
+        for layer in self.hidden:
+            x = F.relu(layer(x))
+        out: Tensor = self.out(x)
+        return out

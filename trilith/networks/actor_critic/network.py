@@ -1,0 +1,119 @@
+"""Actor and critic over one shared pre-processor (paper §C and §E): policies and values of continuous actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from trilith.networks.actor_critic.cnn import CNNEncoder
+from trilith.networks.actor_critic.graph import GraphCore, GraphEncoder
+from trilith.networks.actor_critic.mlp import MLPCore, MLPEncoder
+from trilith.networks.actor_critic.pointing import PointedCritic, PointingActor, TokenEncoder
+from trilith.networks.actor_critic.relation import RelationEncoder
+from trilith.networks.actor_critic.rnn import RNNEncoder
+from trilith.networks.config import EncoderConfig
+from trilith.networks.inputs.object_rows import longest
+from trilith.networks.inputs.scene_batch import POINTS, Records, SceneLayout
+from trilith.world.scene import Bools
+from trilith.world.tasks import Task
+
+
+class ActorCritic(nn.Module):
+    """What an actor-critic knows: `see` makes features of a batch, once; actor and critic have each a core of their own.
+
+    The critic's core gets the action beside the features; in the graph network that is, beside the globals.
+    """
+
+    def __init__(self, layout: SceneLayout, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
+        super().__init__()
+        self.layout = layout
+        """How states are stored."""
+        self.encoder, self.actor, self.critic = encoder, actor, critic
+
+    def batch(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Any:
+        """What the network reads of states on a device; of those of `mirror` (B,) with left and right swapped."""
+        return self.layout.unpack(records, mirror, device)
+
+    def see(self, batch: Any) -> Any:
+        """Features of B states, which actor and critic share."""
+        return self.encoder(batch)
+
+    def policy(self, seen: Any) -> Tensor:
+        """(B, outputs): the actor's output, linear in its last layer."""
+        out: Tensor = self.actor(seen)
+        return out
+
+    def value(self, seen: Any, actions: Tensor) -> Tensor:
+        """(B, K): what the critic says of K actions (B, K, A) in each state."""
+        values: Tensor = self.critic(seen, actions)
+        return values[..., 0]
+
+    def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, K) and (B, K, A): `value`, and how fast it rises along each number of the actions. No gradient goes through either."""
+        weights = list(self.critic.parameters())
+        given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
+        try:
+            for weight in weights:  # no gradients are computed that nobody asks for
+                weight.requires_grad_(False)
+            with torch.enable_grad():
+                values = self.value(given, leaf)
+                [slopes] = torch.autograd.grad(values.sum(), leaf)
+        finally:
+            for weight in weights:
+                weight.requires_grad_(True)
+        return values.detach(), slopes
+
+    def shared_parameters(self) -> Iterator[nn.Parameter]:
+        """Weights of the pre-processor."""
+        return self.encoder.parameters()
+
+    def actor_parameters(self) -> Iterator[nn.Parameter]:
+        """Weights that only the policy depends on."""
+        return self.actor.parameters()
+
+    def critic_parameters(self) -> Iterator[nn.Parameter]:
+        """Weights that only the values depend on."""
+        return self.critic.parameters()
+
+
+def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
+    """The network of a config for actions of so many numbers and a policy of so many outputs, with fresh weights from torch's generator.
+
+    Without `beyond` there is room for scenes of the task's curriculum only, as a replay wants it. Raises ValueError naming the
+    encoders there are.
+    """
+    if config.encoder not in ENCODERS:
+        raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
+    rows = SceneLayout.rows_of(task, beyond)
+    layout = SceneLayout(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
+    encoder = ENCODERS[config.encoder](config, task)
+    if config.encoder in POINTING:
+        return ActorCritic(layout, encoder, PointingActor(actions), PointedCritic(actions))
+    return ActorCritic(layout, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
+
+
+def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
+    """An actor's core, or a critic's, for actions of so many numbers."""
+    if config.encoder == "gn":
+        return GraphCore(actions, config.graph, outputs)
+    layers = config.layers or (3 if config.encoder in IMAGES else 4)
+    return MLPCore(config.features if config.encoder == "mlp" else config.embedding, actions, config.width, layers, outputs)
+
+
+ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
+    "mlp": lambda config, task: MLPEncoder(longest(task), config.features),
+    "rnn": lambda config, task: RNNEncoder(longest(task), config.embedding),
+    "cnn": lambda config, task: CNNEncoder(config.embedding),
+    "cnn-rn": lambda config, task: RelationEncoder(config.embedding),
+    "gn": lambda config, task: GraphEncoder(config.graph),
+    "attention": lambda config, task: TokenEncoder(),
+}
+"""Pre-processors by their names: a new one is a file in this room and a line here."""
+POINTING = ("attention",)
+"""Those with a policy that points at objects, of as many components as there are to choose from."""
+IMAGES = ("cnn", "cnn-rn")
+"""Those that see an image."""

@@ -1,0 +1,185 @@
+"""An actor-critic that points (ours): a policy whose components are attached to what can be chosen, and a critic that looks there.
+
+The paper's encoders end in one vector, and an action's numbers are read from it: which block, and where the object lies that it is
+placed by, have to be regressed. Here every object is a token of the attention network, and each pair of a kind of block and an object
+has components of its own, whose numbers begin at what picks that block and that object. What is left to learn is how likely each is,
+and the numbers that are free: Δx, or x and y of absolute actions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch
+from trilith.networks.layers.attention import AttentionLayer, tokens_of
+from trilith.world.actions import CLEARANCE, height_on
+from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
+
+PLACES = (-0.7, 0.0, 0.7)
+"""Where along an object the components of fresh weights are, in shares of how far a block can be placed beside its centre."""
+GLUE = (-1.0, 1.0)
+"""What says without glue and with."""
+COMPONENTS = len(PLACES) * len(GLUE)
+"""Of each pair of a kind and an object."""
+NARROW = -20.0
+"""Raw scale of numbers that pick something: the least there is."""
+NEVER = -1e4
+"""Raw weight of what cannot be chosen: no block of the kind is left, or there is no such object."""
+NEAR = 0.3
+"""How far from an object's centre, in metres, a point is no longer quite near it."""
+PICKED = 0.07
+"""How far from what picks a slot a number no longer quite does; slots are 0.15 apart or more."""
+ATTENTIVE = 5.0
+"""Logarithm of how much more than a far object one that is pointed at has to say, before anything is learnt."""
+RELATIVE = 5
+"""Numbers of a relative action."""
+
+
+class Tokens(NamedTuple):
+    """The n objects of B scenes of up to R objects, one scene after another."""
+
+    tokens: Tensor
+    """(n, width)"""
+    pooled: Tensor
+    """(B, width): their mean in each scene."""
+    boxes: Tensor
+    """(n, 4): x, y of the centre, width, height."""
+    is_target: Tensor
+    """(n,): 0 or 1."""
+    scene: Tensor
+    """(n,): the scene of each."""
+    place: Tensor
+    """(n,): its place in B · R, where scenes are padded."""
+    present: Tensor
+    """(B, R): where there is an object."""
+    available: Tensor
+    """(B, 7): which slots can be picked."""
+
+
+class TokenEncoder(nn.Module):
+    """The trunk of the attention network: objects are tokens, and how two lie to each other biases what they see of each other."""
+
+    def __init__(self, width: int = 64, layers: int = 3, heads: int = 4, pair: int = 32) -> None:
+        super().__init__()
+        self.node = nn.Linear(NODE_FEATURES, width)
+        self.pair = nn.Linear(PAIR_FEATURES, pair)
+        self.bias = nn.Linear(pair, layers * heads, bias=False)
+        self.heads = heads
+        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, batch: Batch) -> Tokens:
+        """The tokens of a batch."""
+        tokens, place = tokens_of(self, batch), batch.padded[0]
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
+        boxes = torch.cat([batch.pose[..., :2], batch.size], dim=-1).flatten(0, 1).index_select(0, place)
+        is_target = (batch.role == int(Role.TARGET)).float().flatten().index_select(0, place)
+        return Tokens(tokens, pooled, boxes, is_target, batch.scene, place, batch.present, batch.available)
+
+
+class PointingActor(nn.Module):
+    """Raw outputs of a mixture with six components for each object and kind of block: at three places, without glue and with."""
+
+    def __init__(self, actions: int, width: int = 64, decoder: int = 128) -> None:
+        """Actions have 5 numbers (relative) or 4 (absolute)."""
+        super().__init__()
+        self.relative = actions == RELATIVE
+        self.free = slice(3, 4) if self.relative else slice(1, 3)
+        """Which numbers pick nothing: their means and scales are learnt."""
+        self.reference = nn.Linear(width, decoder)
+        self.pooled = nn.Linear(width, decoder, bias=False)
+        self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
+        self.fit = nn.Linear(2, decoder, bias=False)
+        self.hidden = nn.Linear(decoder, decoder)
+        self.out = nn.Linear(decoder, COMPONENTS * (1 + 2 * (self.free.stop - self.free.start)))
+        self.register_buffer("widths", torch.tensor(KIND_WIDTHS), persistent=False)
+        self.register_buffer("holds", torch.from_numpy(np.arange(KINDS)[:, None] == KIND_OF_SLOT), persistent=False)
+        self.register_buffer("picks", torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
+        self.widths: Tensor
+        self.holds: Tensor
+        self.picks: Tensor
+
+    def forward(self, seen: Tokens) -> Tensor:
+        """(B, M (2 A + 1)): means, then scales, then weights of M components of A numbers, before they are brought into their limits."""
+        (b, r), n = seen.present.shape, len(seen.tokens)
+        kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
+        left = kinds.sum(dim=-1)
+        which = torch.eye(KINDS, device=left.device).expand(b, -1, -1)
+        about = torch.cat([which, left[..., None] / 3, (self.widths / SCALE)[None, :, None].expand(b, -1, -1)], dim=-1)
+        of_scene = self.kind(about) + self.pooled(seen.pooled)[:, None]
+        more = (self.widths - seen.boxes[:, 2:3].clamp(max=MAX_WIDTH)) / SCALE
+        pairs = (
+            self.reference(seen.tokens)[:, None] + of_scene.index_select(0, seen.scene) + self.fit(torch.stack([more, more.abs()], dim=-1))
+        )
+        raw = self.out(F.relu(self.hidden(F.relu(pairs)))).view(n, KINDS * COMPONENTS, -1)
+        (weight, numbers), free = raw.tensor_split([1], dim=-1), self.free
+        shift, spread = numbers.chunk(2, dim=-1)
+        gone = (left == 0).index_select(0, seen.scene).repeat_interleave(COMPONENTS, dim=1)
+        mean = self.anchors(seen, self.picks[kinds.float().argmax(dim=-1)]).flatten(1, 2)
+        scale = torch.full_like(mean, NARROW)
+        mean[..., free], scale[..., free] = mean[..., free] + shift, spread
+
+        def padded(rows: Tensor, empty: float) -> Tensor:
+            return rows.new_full((b * r, rows.shape[1]), empty).index_copy(0, seen.place, rows).view(b, -1)
+
+        weight = padded(weight[..., 0].masked_fill(gone, NEVER), NEVER)
+        return torch.cat([padded(mean.flatten(1), 0.0), padded(scale.flatten(1), 0.0), weight], dim=1)
+
+    def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
+        """(n, 3, 6, A): the numbers that pick each object and, by `picks` (B, 3), a block of each kind, with each place and glue."""
+        x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
+        places = torch.tensor(PLACES, device=x.device)[:, None]
+        glue = torch.tensor(GLUE, device=x.device)
+        pick = picks.index_select(0, seen.scene)[..., None, None]
+        if self.relative:
+            numbers = [pick, _across(x), _up(y), places, glue]
+        else:
+            reach = (wide + self.widths[:, None, None]) / 2 + CLEARANCE
+            numbers = [pick, _across(x + reach * places), _up(height_on(seen.is_target[:, None, None, None], y, high)), glue]
+        shape = (len(x), KINDS, len(PLACES), len(GLUE))
+        return torch.stack([each.expand(shape) for each in numbers], dim=-1).flatten(2, 3)
+
+
+class PointedCritic(nn.Module):
+    """Values of actions: what each object says of an action, given how far from it the action points, above all what the nearest says."""
+
+    def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
+        super().__init__()
+        self.token = nn.Linear(width, decoder)
+        self.pooled = nn.Linear(width, decoder, bias=False)
+        self.action = nn.Linear(actions + 2 * SLOTS, decoder, bias=False)
+        self.beside = nn.Linear(5, decoder, bias=False)
+        self.mixed = nn.Linear(decoder, decoder)
+        self.score = nn.Linear(decoder, 1, bias=False)
+        self.hidden = nn.Linear(decoder, decoder)
+        self.out = nn.Linear(decoder, 1)
+        self.register_buffer("picks", torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
+        self.picks: Tensor
+
+    def forward(self, seen: Tokens, actions: Tensor) -> Tensor:
+        """(B, K, 1) of K actions (B, K, A) in each scene."""
+        picked = torch.exp(-((actions[..., :1] - self.picks) / PICKED).square())
+        of_action = self.action(torch.cat([actions, picked, picked * seen.available[:, None]], dim=-1)) + self.pooled(seen.pooled)[:, None]
+        point = torch.stack([PLACE_X[1] * actions[..., 1], PLACE_Y[1] / 2 * (actions[..., 2] + 1)], dim=-1)
+        off = point.index_select(0, seen.scene) - seen.boxes[:, None, :2]
+        near = torch.exp(-(off / NEAR).square().sum(dim=-1, keepdim=True))
+        beside = self.beside(torch.cat([off.clamp(-MAX_WIDTH, MAX_WIDTH) / SCALE, (SHARP * off).tanh(), near], dim=-1))
+        said = F.relu(self.mixed(F.relu(self.token(seen.tokens)[:, None] + of_action.index_select(0, seen.scene) + beside)))
+        share = torch.exp(ATTENTIVE * ((self.score(said) / ATTENTIVE).tanh() + near))
+        sums = said.new_zeros(*actions.shape[:2], said.shape[-1] + 1).index_add(0, seen.scene, torch.cat([share * said, share], dim=-1))
+        out: Tensor = self.out(F.relu(self.hidden(sums[..., :-1] / sums[..., -1:])))
+        return out
+
+
+def _across(x: Tensor) -> Tensor:
+    return (x / PLACE_X[1]).clamp(-1, 1)
+
+
+def _up(y: Tensor) -> Tensor:
+    return (y / (PLACE_Y[1] / 2) - 1).clamp(-1, 1)

@@ -1,0 +1,79 @@
+"""What networks are made of: of Q-values, and of actors with critics. Imports no learning framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from tyro.conf import arg
+
+from trilith.utils.config import check_least, check_most
+
+Mask = Literal["none", "edges", "legal"]
+"""Which actions may be chosen: all, those from an available block to an object, or of these only those that overlap nothing."""
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """The network that values actions."""
+
+    network: str = "objects"
+    """objects (placements that see all objects, ours), graph (the paper's graph network), or, with a segmented image for each object and
+    nothing else of it, pixel-attention (ours) or pixels (the paper's)."""
+    width: int = 64
+    """Units of every hidden layer; of an object's token where there is attention."""
+    layers: int = 3
+    """Objects and pixel-attention: number of attention layers."""
+    heads: int = 4
+    """Objects and pixel-attention: heads of a layer."""
+    pair: int = 32
+    """Objects and pixel-attention: units for how two objects lie to each other."""
+    decoder: int = 128
+    """Objects and pixel-attention: units for an object after the last layer."""
+    message: int = 32
+    """Objects: units of what a placement sees of one object."""
+    token: int = 64
+    """Objects: units of a placement."""
+    clock: bool = False
+    """Objects: whether the number of steps left is an input (ours)."""
+    recurrent: int = 3
+    """Graph and pixels: number of recurrent steps, n_rec in the paper."""
+    connectivity: Literal["full", "sparse"] = "full"
+    """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+    blank: bool = False
+    """From pixels: show empty pictures instead, to see what is learnt without them."""
+
+    def __post_init__(self) -> None:
+        check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, message=1, token=1, recurrent=1)
+        check_most(
+            self, width=2**16, pair=2**16, decoder=2**16, message=2**16, token=2**16, layers=1000, recurrent=1000
+        )  # a card may claim anything
+        if self.network in ("objects", "pixel-attention") and self.width % self.heads:
+            raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
+
+    @property
+    def pictures(self) -> bool:
+        """Whether it sees segmented images."""
+        return self.network in ("pixels", "pixel-attention")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The network of an actor-critic: what it sees of a state, and its sizes, by default the paper's (§C.1, §C.2)."""
+
+    encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn", "attention"], arg(prefix_name=False)] = "gn"
+    """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or
+    attention (over objects, at which the policy points; ours)."""
+    features: int = 100
+    """mlp: features that the list is normalised into."""
+    embedding: int = 256
+    """rnn: units of the GRU. cnn, cnn-rn: features of an image."""
+    width: int = 256
+    """All but gn: units of the hidden layers of actor and critic."""
+    layers: int | None = None
+    """All but gn: hidden layers of actor and critic each; None: four, three for cnn and cnn-rn."""
+    graph: int = 64
+    """gn: units of every layer."""
+
+    def __post_init__(self) -> None:
+        check_least(self, features=1, embedding=1, width=1, layers=1, graph=1)

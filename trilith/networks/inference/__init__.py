@@ -1,0 +1,1 @@
+"""The same networks as compiled forward passes, for acting without torch."""

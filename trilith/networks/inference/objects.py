@@ -1,0 +1,124 @@
+"""Networks in the form that acts: arrays and compiled loops, no torch, and no more to install than the tasks need.
+
+`ActingObjects` is the function of `objects.ObjectsNet`, whose weights it takes; a test compares the two. That of
+`pixel_attention.PixelAttentionNet` is in `acting_pixels.py`, what both share in `acting_kinds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.networks.inference.pixels import ActingPixels
+from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
+from trilith.networks.inputs.placements import COLUMNS, FIGURES, boxes, check_offsets, locate, look_forward
+from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
+from trilith.world.scene import Bools, Ints
+
+
+class Valuing(Protocol):
+    """All that an agent needs of a network of Q-values."""
+
+    @property
+    def layout(self) -> Layout:
+        """How the states are stored that it is shown."""
+        ...
+
+    @property
+    def mask_rule(self) -> Mask:
+        """Which actions may be chosen."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """Actions of an edge."""
+        ...
+
+    @property
+    def stops(self) -> bool:
+        """Whether its agent ends the episode where all values are below 0."""
+        ...
+
+    def values(self, records: Records) -> tuple[Floats32, Bools]:
+        """(B, S, M, outputs), twice: the values of all actions of senders and receivers, and which of them may be chosen."""
+        ...
+
+    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
+        """The action (sender, receiver, offset, sticky) of one place in the values of a scene with these slots `available` (7,)."""
+        ...
+
+    def weights(self) -> dict[str, Floats32]:
+        """A copy of the parameters, by their names."""
+        ...
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+        ...
+
+
+class ActingObjects(ActingKinds):
+    """The network `objects`."""
+
+    def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_attention(layout, mask)
+        check_offsets(layout)
+        super().__init__(layout, mask, net, stops)
+
+    @staticmethod
+    def shapes(net: NetConfig, outputs: int) -> Shapes:
+        own = {"node": (net.width, NODE_FEATURES), "pair": (net.pair, PAIR_FEATURES)}
+        own |= {"clock": (net.width, CLOCK_FEATURES)} if net.clock else {}
+        own |= {"kind": (net.decoder, KINDS + 2), "fit": (net.decoder, 2)}
+        own |= {"seen": (net.message, COLUMNS), "object": (net.message, net.decoder), "edge": (net.decoder, net.decoder)}
+        own |= {"base": (outputs, net.decoder), "to_token": (net.token, net.decoder), "gather": (net.token, 2 * net.message)}
+        own |= {"hidden": (net.token, net.token), "out": (2 * FIGURES, net.token)}
+        return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
+
+    def _encode(self, scenes: Arrays) -> Floats32:
+        """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
+        objects, lengths, links = describe(scenes)
+        near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
+        relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
+        pairs = self._linear("pair", relations, rectify=True)
+        tokens = self._linear("node", objects)
+        if "clock" in self._linears:
+            assert scenes.steps_left is not None, "the layout does not store how many steps are left"
+            tokens += self._linear("clock", clock(scenes.steps_left)).repeat(np.diff(scenes.first), axis=0)
+        references, whole = self._attention(tokens, pairs, scenes)
+        return references + whole.repeat(np.diff(scenes.first), axis=0)
+
+    def _edges(self, scenes: Arrays, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
+        """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
+        kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
+        kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
+        of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))
+        more = (_WIDTHS[kind] - np.minimum(scenes.size[scene, ref, 0], np.float32(MAX_WIDTH))) / np.float32(SCALE)
+        pairs = references[scenes.first[scene] + ref] + of_kind[scene * KINDS + kind]
+        pairs += self._linear("fit", np.stack([more, np.abs(more)], axis=-1))
+        return self._linear("edge", np.maximum(pairs, 0), rectify=True)
+
+    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+        allowed = mask[..., ::2]
+        scene, kind, ref = np.nonzero(allowed.any(axis=-1))
+        edge, offset = np.nonzero(allowed[scene, kind, ref])
+        placed = locate(scenes, self.layout.offsets, _WIDTHS, scene[edge], kind[edge], ref[edge], offset.astype(np.float32))
+        first = np.searchsorted(scene[edge], np.arange(len(scenes) + 1))
+        objects = self._linear("object", references) + self._weights["seen.bias"]
+        seen = np.empty((len(edge), 2 * len(self._weights["seen.bias"])), np.float32)
+        look_forward(first, *placed, scenes.first, boxes(scenes), objects, self._weights["seen.weight"], seen)
+        edges = self._edges(scenes, references, scene, kind, ref)
+        tokens = self._linear("gather", seen) + self._linear("to_token", edges)[edge]
+        figures = self._linear("out", self._linear("hidden", np.maximum(tokens, 0), rectify=True)).reshape(-1, FIGURES, 2)
+        base = self._linear("base", edges).reshape(len(edges), -1, 2)[edge, offset]
+        values.reshape(-1, 2)[np.flatnonzero(allowed)] = base + figures[:, 0] + figures[:, 1]
+
+
+ACTING: dict[str, type[ActingKinds]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
+"""Networks that act without torch, by their names."""
+
+_WIDTHS = np.array(KIND_WIDTHS, np.float32)

@@ -1,0 +1,128 @@
+"""Attention over segmented images in the form that acts: arrays and compiled loops, no torch.
+
+`ActingPixels` is the function of `pixel_attention.PixelAttentionNet`, whose weights it takes; a test compares the two. The features of an
+object depend on nothing but the weights and its window, and from state to state most windows are the same to the byte: those that were
+seen before are looked up. Of a new one each layer is computed only where it sees the window; elsewhere it is that of an empty picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
+from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Arrays, Floats32, Layout, windows_of
+from trilith.networks.kernels.inference import convolve, convolve_windows, link_pairs, mean_rows, pool
+from trilith.world.observations.image import COORDINATES, PIXELS
+from trilith.world.observations.segments import CHANNELS
+from trilith.world.scene import SLOTS, Bools, Ints
+
+LAYERS = (8, 16, 8)
+"""Channels of each convolution's output."""
+HIDDEN = 64
+"""Units of the layer after them."""
+PIXEL_FEATURES = 32
+"""Features of an object by the CNN."""
+SEEN = PIXEL_FEATURES + MOMENTS
+"""All that is seen of an object."""
+MOST = 20_000
+"""Windows that are remembered, about 15 MB: many times those of the states that a search looks at before a placement."""
+_SIDE = PIXELS >> len(LAYERS)
+"""Of the last map."""
+
+
+class ActingPixels(ActingKinds):
+    """See the module."""
+
+    def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_attention(layout, mask)
+        self._blank = net.blank
+        super().__init__(layout, mask, net, stops)
+
+    @staticmethod
+    def shapes(net: NetConfig, outputs: int) -> Shapes:
+        own = {"node": (net.width, SEEN), "link": (net.pair, 2)}
+        own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN), "relation": (net.pair, RELATIONS)}
+        own |= {"block": (net.decoder, SEEN), "supply": (net.decoder, SEEN)}
+        own |= {"cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]), "cnn.out": (PIXEL_FEATURES, HIDDEN)}
+        own |= {"hidden": (net.decoder, net.decoder), "out": (outputs, net.decoder)}
+        shapes = attention_shapes(net, own, without_bias=("link", "looked_at", "relation", "block", "supply"))
+        for i, (given, channels) in enumerate(pairwise((CHANNELS, *LAYERS))):
+            shapes |= {f"cnn.layers.{i}.weight": (channels, given, 3, 3), f"cnn.layers.{i}.bias": (channels,)}
+        return shapes
+
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        super().load(weights)
+        own = [self._weights[f"cnn.layers.{i}.weight"] for i in range(len(LAYERS))]
+        self._kernels = tuple(np.ascontiguousarray(each).reshape(*each.shape[:2], -1) for each in own)
+        self._biases = tuple(self._weights[f"cnn.layers.{i}.bias"] for i in range(len(LAYERS)))
+        self._maps = self._empty_maps()
+        self._known: dict[bytes, bytes] = {}
+        """Features by window."""
+
+    def _empty_maps(self) -> tuple[tuple[Floats32, ...], tuple[Floats32, ...], Floats32]:
+        """What `convolve_windows` needs of an empty picture: each layer's input, its convolution, and the pool of the last."""
+        x = np.concatenate([np.zeros((CHANNELS - 2, PIXELS, PIXELS), np.float32), COORDINATES.transpose(2, 0, 1)])
+        inputs, convolved = [], []
+        for kernel, bias in zip(self._kernels, self._biases, strict=True):
+            inputs.append(np.pad(x, ((0, 0), (1, 1), (1, 1))))
+            x, _, _ = convolve(x, 0, 0, inputs[-1], kernel, bias)
+            convolved.append(np.pad(x, ((0, 0), (0, 1), (0, 1)), constant_values=-np.inf))
+            x, _, _ = pool(x, 0, 0, convolved[-1])
+        return tuple(inputs), tuple(convolved), x
+
+    def _features(self, scenes: Arrays) -> Floats32:
+        """(V, 45): of each scene the available blocks, then the other objects."""
+        if self._blank:
+            empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
+            return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
+        boxes, first, pixels = windows_of(scenes, tight=True)
+        names = _names(boxes, first, pixels)
+        if len(self._known) > MOST:
+            self._known = {}
+        known = self._known
+        new = {name: v for v, name in enumerate(names) if name not in known}
+        if new:
+            which = np.array(list(new.values()))
+            last = convolve_windows(boxes, first, pixels, which, self._kernels, self._biases, *self._maps)
+            found = self._seen(last, moments(boxes[which], first[which], pixels))
+            known.update(zip(new, map(bytes, found), strict=True))
+        return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, SEEN)
+
+    def _seen(self, last: Floats32, where: Floats32) -> Floats32:
+        """(n, 45): features from the last maps (n, 8, 8, 8), and the moments (n, 13)."""
+        hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
+        return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
+
+    def _encode(self, scenes: Arrays) -> Floats32:
+        """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
+        features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
+        objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
+        blocks[scenes.available] = features[slot]
+        looks, looked_at = self._linear("looks", objects), self._linear("looked_at", objects)
+        pairs = self._linear("relation", relations(objects[:, PIXEL_FEATURES:], scenes.first, scenes.first_pair))
+        link_pairs(pairs, looks, looked_at, self._linears["link"][0], scenes.touch, scenes.glue, scenes.first, scenes.first_pair)
+        references, whole = self._attention(self._linear("node", objects), pairs, scenes)
+        supply = mean_rows(blocks.reshape(-1, SEEN), SLOTS * np.arange(len(scenes) + 1))
+        references += (whole + self._linear("supply", supply)).repeat(np.diff(scenes.first), axis=0)
+        kinds = blocks[np.arange(len(scenes))[:, None], (scenes.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)]
+        return np.concatenate([references, self._linear("block", kinds.reshape(-1, SEEN))])
+
+    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+        scene, kind, ref = np.nonzero(mask.any(axis=-1))
+        kinds = references[scenes.first[-1] + KINDS * scene + kind]
+        pairs = references[scenes.first[scene] + ref] + kinds
+        values[scene, kind, ref] = self._linear("out", self._linear("hidden", np.maximum(pairs, 0), rectify=True))
+
+
+def _names(boxes: Ints, first: Ints, pixels: Floats32) -> list[bytes]:
+    """A name for each window: all of it, where it is and what is seen there."""
+    corners, colours = boxes.astype(np.uint8).tobytes(), pixels.tobytes()
+    ends = (np.append(first, len(pixels)) * pixels[:1].nbytes).tolist()
+    return [corners[4 * v : 4 * v + 4] + colours[begin:end] for v, (begin, end) in enumerate(pairwise(ends))]

@@ -1,0 +1,58 @@
+"""The objects of each scene as a list of one length, for networks that read lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.q.graph import node_features
+from trilith.world.observations.objects import FEATURES
+from trilith.world.scene import FLOOR, SLOTS, Ints
+from trilith.world.tasks import Task
+
+ROW_FEATURES = FEATURES + 1
+"""The numbers of `observe.objects`, then whether the row is padding."""
+
+
+def longest(task: Task) -> int:
+    """Rows of a list: as many objects as a scene of the task's curriculum can have."""
+    return max(task.max_objects(level) for level in task.levels)
+
+
+def rows(batch: Batch, length: int) -> Tensor:
+    """(B, length, 16): the rows of `observe.objects` in order of appearance, then padding, which is 0 but for its last number, 1.
+
+    Of a scene with more objects, as there are in generalisation levels, the available blocks and the floor stay, and of the rest
+    those that appeared last: what is left out are the first targets, then the first obstacles, then the first blocks.
+    Computed once a batch, in main memory: the learning and the target network both ask for it.
+    """
+    name = f"{length} rows"
+    if name not in batch.memo:
+        host = batch.host
+        scene, node, row = _places(host, length)
+        listed = torch.zeros(len(batch), length, ROW_FEATURES)
+        listed[..., -1] = 1.0
+        listed[scene, row, :FEATURES] = node_features(host)[scene, node]
+        listed[scene, row, FEATURES] = 0.0
+        batch.memo[name] = batch.send(listed)
+    listed_: Tensor = batch.memo[name]
+    return listed_
+
+
+def _places(batch: Batch, length: int) -> tuple[Ints, Ints, Ints]:
+    """Scene, node and row of everything that is in the lists. Nodes are the slots, then the objects of the scene as stored."""
+    available, present = batch.available.numpy(), batch.present.numpy()
+    used = SLOTS - available.sum(axis=1, keepdims=True)
+    stored = np.arange(present.shape[1])[None]
+    # A block that was taken from its slot has the slot's row, and is stored before what has rows of its own.
+    slot = np.argsort(available, axis=1, kind="stable")[:, np.minimum(stored[0], SLOTS - 1)]
+    row = np.where(stored < used, slot, SLOTS + stored - used)
+    row = np.concatenate([np.broadcast_to(np.arange(SLOTS), available.shape), row], axis=1)
+    there = np.concatenate([available, present], axis=1)
+    excess = np.maximum(there.sum(axis=1, keepdims=True) - length, 0)
+    beyond = row > FLOOR
+    there &= ~beyond | (row > FLOOR + excess)
+    scene, node = np.nonzero(there)
+    return scene, node, np.where(beyond, row - excess, row)[scene, node]

@@ -1,0 +1,91 @@
+"""Objects of a batch of scenes, and how each two of a scene lie to each other, as features of about 1 for the attention network."""
+
+from __future__ import annotations
+
+from math import cos, sin
+
+import numpy as np
+
+from trilith.networks.inputs.scene_batch import KINDS, Arrays
+from trilith.networks.inputs.scene_batch import Floats32 as Array
+from trilith.utils.compiled import compiled
+from trilith.world.scene import Ints, Role
+
+SCALE = 4.0
+"""Lengths are divided by this, so that features are about 1."""
+SHARP = 4.0
+"""Relative lengths also come as tanh(4 · length), which tells touching from nearly touching."""
+MAX_WIDTH = 7.0
+"""The floor is 28 wide; a feature of 7 says as much."""
+_LENGTHS = 8
+_ROLE, _ROLES = 11, len(Role)
+PAIR_FEATURES = 2 * _LENGTHS + 2
+NODE_FEATURES = _ROLE + _ROLES + KINDS
+CLOCK_FEATURES = 3
+MOST_STEPS = 21
+"""More steps left than this say nothing more."""
+
+
+def describe(scenes: Arrays) -> tuple[Array, Array, Array]:
+    """(n, 19), (p, 8) and (p, 2): all objects one scene after another, then all pairs of objects of a scene, both orders and each
+    with itself: lengths between them, and whether they touch and are glued. Of the lengths a network is shown two forms, so that
+    a pair has 18 features: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length)."""
+    nodes, p = np.zeros((scenes.first[-1], NODE_FEATURES), np.float32), scenes.first_pair[-1]
+    lengths, links = np.empty((p, _LENGTHS), np.float32), np.empty((p, PAIR_FEATURES - 2 * _LENGTHS), np.float32)
+    given = (scenes.pose, scenes.size, scenes.velocity, scenes.role, scenes.sticky, scenes.touch, scenes.glue, scenes.left)
+    _describe(*given, nodes, lengths, links, scenes.first, scenes.first_pair)
+    return nodes, lengths, links
+
+
+def clock(steps_left: Ints) -> Array:
+    """(B, 3): how many steps are left (B,) as features of about 1, the last two for when there are few."""
+    left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
+    return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
+
+
+@compiled
+def _describe(
+    pose: Array,
+    size: Array,
+    velocity: Array,
+    role: Ints,
+    sticky: Array,
+    touch: Array,
+    glue: Array,
+    left: Array,
+    nodes: Array,
+    lengths: Array,
+    links: Array,
+    first: Ints,
+    first_pair: Ints,
+) -> None:
+    """Fills `nodes` (n, 19): each object by itself, and how many blocks of each kind are left; `lengths` (p, 8): distances between
+    centres, between edges of the same side and of opposite sides; and `links` (p, 2): whether two objects touch and are glued."""
+    sides = np.empty((pose.shape[1], 6), np.float32)  # centre x and y, then left, right, bottom and top of the box around an object
+    for b in range(len(pose)):
+        start, count = first[b], first[b + 1] - first[b]
+        for i in range(count):
+            x, y, angle = pose[b, i]
+            w, h = size[b, i]
+            c, s, short = cos(angle), sin(angle), min(w, np.float32(MAX_WIDTH))
+            node = nodes[start + i]
+            node[0], node[1], node[2], node[3] = x / 7, y / SCALE, c - 1, s
+            node[4], node[5], node[6], node[7] = short / SCALE, h, (x - short / 2) / 7, (x + short / 2) / 7
+            node[8] = sticky[b, i]
+            node[9] = min(velocity[b, i, 0] ** 2 + velocity[b, i, 1] ** 2, 1.0)
+            node[10] = min(max(velocity[b, i, 2], -1.0), 1.0)
+            node[_ROLE + role[b, i]] = 1
+            node[_ROLE + _ROLES :] = left[b] / 3
+            across, up = (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2
+            sides[i, 0], sides[i, 1] = x, y
+            sides[i, 2], sides[i, 3], sides[i, 4], sides[i, 5] = x - across, x + across, y - up, y + up
+        for i in range(count):
+            mine = sides[i]
+            for j in range(count):
+                other, at = sides[j], first_pair[b] + i * count + j
+                pair = lengths[at]
+                pair[0], pair[1] = mine[0] - other[0], mine[1] - other[1]
+                pair[2], pair[3] = mine[2] - other[2], mine[3] - other[3]
+                pair[4], pair[5] = mine[2] - other[3], mine[3] - other[2]
+                pair[6], pair[7] = mine[4] - other[5], mine[5] - other[4]
+                links[at, 0], links[at, 1] = touch[b, i, j], glue[b, i, j]

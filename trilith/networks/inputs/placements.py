@@ -1,0 +1,239 @@
+"""What a placement sees of the objects of its scene, and the first layer over placements × objects: the costly part of `objects`.
+
+A placement is a block before it falls. Of each object it sees only differences of coordinates, clipped one by one:
+
+| columns | what | unit | clipped to |
+|---|---|---|---|
+| 0 to 9 | the ten `LENGTHS` | 4 m | ±3.5 |
+| 10 to 19 | the same | 1/3 m | ±1 |
+| 20 to 29 | the same | 1/15 m | ±1 |
+| 30 to 39 | the same | 1/75 m | ±1 |
+
+Nothing here is computed across objects: what a placement makes of all it sees is learned.
+
+On the CPU compiled loops take sixteen placements at a time, so that a processor computes them side by side. On other devices
+`look_plain` computes the same function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from trilith.networks.inputs.scene_batch import Arrays, Layout
+from trilith.networks.inputs.scene_batch import Floats32 as Array
+from trilith.utils.compiled import compiled
+from trilith.world.actions import height_on, offset
+from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, Ints, Role
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LENGTHS = (
+    "centre x less centre x",
+    "centre y less centre y",
+    "left edge less left edge",
+    "right edge less right edge",
+    "left edge less right edge",
+    "right edge less left edge",
+    "centre x less left edge",
+    "centre x less right edge",
+    "bottom less top",
+    "top less bottom",
+)
+"""Of the placement, less of the object's bounding box, in metres."""
+SCALES = (0.25, 3.0, 15.0, 75.0)
+"""Lengths are multiplied by these before they are clipped: how far, and, as contact has to be seen sharply, how near."""
+CLIPS = (3.5, 1.0, 1.0, 1.0)
+"""What they are clipped to then."""
+COLUMNS = len(LENGTHS) * len(SCALES)
+"""What a placement sees of an object."""
+FIGURES = 3
+"""Learned of a placement, without and with glue each: what comes later, its reward, and whether the episode ends with it."""
+SUM_SCALE = 1 / 8
+"""What sums over objects are multiplied by, so that they are about 1."""
+_LANES = 16
+_LENGTHS = len(LENGTHS)
+_SCALES: tuple[Any, ...] = tuple(np.float32(scale) for scale in SCALES)
+_CLIPS: tuple[Any, ...] = tuple(np.float32(clip) for clip in CLIPS)
+_HALF = np.float32(BLOCK_HEIGHT / 2)
+_SUM = np.float32(SUM_SCALE)
+
+
+class Placements(NamedTuple):
+    """Blocks before they fall: where their centres are, in metres, as arrays (m,) or tensors."""
+
+    x: Any
+    y: Any
+    half: Any
+    """Half their widths."""
+
+
+def check_offsets(layout: Layout) -> None:
+    """Raises ValueError, saying what to choose, if offsets of actions are not along x alone."""
+    if len(layout.codec.tail) > 1:
+        raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
+
+
+def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, reference: Any, which: Any) -> Placements:
+    """Where actions put blocks of a kind (m,), of widths (3,): at an offset (m,) of a reference object (m,) of a scene (m,).
+
+    All are arrays, with `scenes` an `Arrays`, or tensors, with a `Batch`. Offsets are given as float32, as the result is.
+    """
+    width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
+    target = (scenes.role[scene, reference] == int(Role.TARGET)) * 1
+    x = (pose[:, 0] + offset(which, offsets, size[:, 0], width)).clip(*PLACE_X)
+    return Placements(x, height_on(target, pose[:, 1], size[:, 1]).clip(*PLACE_Y), width / 2)
+
+
+def boxes(scenes: Arrays) -> Array:
+    """(n, 6): of all objects one scene after another, centre x and y, then left, right, bottom and top of the box around them."""
+    (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
+    cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
+    across, up = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
+    return np.stack([x, y, x - across, x + across, y - up, y + up], axis=1)
+
+
+def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, weight: Tensor) -> Tensor:
+    """(m, 2P): `look_forward` in tensor operations, for any device: `rows` (m, R) are the rows of the objects of each placement's scene
+    in `box` and `objects`, -1 for none."""
+    import torch
+    from torch.nn import functional as F
+
+    x, y, half = (each[:, None] for each in placed)
+    ox, oy, left, right, bottom, top = box[rows.clamp(min=0)].unbind(-1)
+    ends = [(x, ox), (y, oy), (x - half, left), (x + half, right), (x - half, right), (x + half, left), (x, left), (x, right)]
+    ends += [(y - BLOCK_HEIGHT / 2, top), (y + BLOCK_HEIGHT / 2, bottom)]
+    lengths = torch.stack([mine - other for mine, other in ends], dim=-1)
+    seen = torch.cat([(lengths * scale).clamp(-clip, clip) for scale, clip in zip(SCALES, CLIPS, strict=True)], dim=-1)
+    messages = F.relu(seen @ weight.t() + objects[rows.clamp(min=0)]) * (rows >= 0)[..., None]
+    return torch.cat([messages.sum(dim=1) * SUM_SCALE, messages.amax(dim=1)], dim=-1)
+
+
+@compiled(reorder=True)
+def _see(x: Array, y: Array, half: Array, box: Array, lengths: Array, seen: Array) -> None:
+    """Fills `seen` (40 · 16): what sixteen placements see of an object, one column of all of them after another."""
+    ox, oy, left, right, bottom, top = box[0], box[1], box[2], box[3], box[4] - _HALF, box[5] + _HALF
+    for i in range(_LANES):
+        at_left, at_right = x[i] - half[i], x[i] + half[i]
+        lengths[i], lengths[_LANES + i] = x[i] - ox, y[i] - oy
+        lengths[2 * _LANES + i], lengths[3 * _LANES + i] = at_left - left, at_right - right
+        lengths[4 * _LANES + i], lengths[5 * _LANES + i] = at_left - right, at_right - left
+        lengths[6 * _LANES + i], lengths[7 * _LANES + i] = x[i] - left, x[i] - right
+        lengths[8 * _LANES + i], lengths[9 * _LANES + i] = y[i] - top, y[i] - bottom
+    _clip(lengths, _SCALES[0], _CLIPS[0], seen, 0)
+    _clip(lengths, _SCALES[1], _CLIPS[1], seen, _LENGTHS * _LANES)
+    _clip(lengths, _SCALES[2], _CLIPS[2], seen, 2 * _LENGTHS * _LANES)
+    _clip(lengths, _SCALES[3], _CLIPS[3], seen, 3 * _LENGTHS * _LANES)
+
+
+@compiled(reorder=True)
+def _clip(lengths: Array, scale: float, clip: float, seen: Array, first: int) -> None:
+    for i in range(_LENGTHS * _LANES):
+        seen[first + i] = min(max(lengths[i] * scale, -clip), clip)
+
+
+@compiled(reorder=True)
+def _sixteen(values: Array, first: int, end: int, some: Array) -> None:
+    """Copies rows `first` to `end`, at most sixteen, the last repeated where there are less: what comes of those is not used."""
+    for i in range(_LANES):
+        some[i] = values[min(first + i, end - 1)]
+
+
+@compiled(reorder=True)
+def look_forward(
+    first: Ints, x: Array, y: Array, half: Array, first_object: Ints, box: Array, objects: Array, weight: Array, out: Array
+) -> None:
+    """Fills `out` (m, 2P): what placements (m,) see of the objects of their scenes.
+
+    A message is the rectified sum of `weight` (P, 40) times what a placement sees of an object and `objects` (n, P), what that says of
+    itself. The first half of a row of `out` is the sum of the messages of all objects, scaled, the second the highest of each. Scene b
+    has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
+    """
+    units = len(weight)
+    lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
+    sums, most = np.empty((units, _LANES), np.float32), np.empty((units, _LANES), np.float32)
+    xs, ys, halves = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    for b in range(len(first) - 1):
+        for begin in range(first[b], first[b + 1], _LANES):
+            end = min(begin + _LANES, first[b + 1])
+            _sixteen(x, begin, end, xs)
+            _sixteen(y, begin, end, ys)
+            _sixteen(half, begin, end, halves)
+            sums[:], most[:] = 0, 0
+            for j in range(first_object[b], first_object[b + 1]):
+                _see(xs, ys, halves, box[j], lengths, seen)
+                for p in range(units):
+                    own, base, total, high = weight[p], objects[j, p], sums[p], most[p]
+                    for i in range(_LANES):
+                        message = base
+                        for k in range(COLUMNS):
+                            message += own[k] * seen[k * _LANES + i]
+                        message = max(message, np.float32(0))
+                        total[i] += message
+                        high[i] = max(high[i], message)
+            for i in range(end - begin):
+                for p in range(units):
+                    out[begin + i, p], out[begin + i, units + p] = sums[p, i] * _SUM, most[p, i]
+
+
+@compiled(reorder=True)
+def look_backward(
+    grad: Array,
+    first: Ints,
+    x: Array,
+    y: Array,
+    half: Array,
+    first_object: Ints,
+    box: Array,
+    objects: Array,
+    weight: Array,
+    objects_grad: Array,
+    weight_grad: Array,
+) -> None:
+    """Adds to the gradients of `objects` and `weight` of `look_forward`, from that of its `out`. Messages are computed again.
+
+    The gradient of the highest message goes to the first object that has it.
+    """
+    units = len(weight)
+    lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
+    most, pull = np.empty((units, _LANES), np.float32), np.empty(_LANES, np.float32)
+    highest = np.empty((units, _LANES), np.int64)
+    xs, ys, halves = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    message = np.empty(_LANES, np.float32)
+    for b in range(len(first) - 1):
+        for begin in range(first[b], first[b + 1], _LANES):
+            end = min(begin + _LANES, first[b + 1])
+            _sixteen(x, begin, end, xs)
+            _sixteen(y, begin, end, ys)
+            _sixteen(half, begin, end, halves)
+            most[:], highest[:] = 0, -1
+            for again in range(2):  # first to find who is highest
+                for j in range(first_object[b], first_object[b + 1]):
+                    _see(xs, ys, halves, box[j], lengths, seen)
+                    for p in range(units):
+                        own, base = weight[p], objects[j, p]
+                        for i in range(_LANES):
+                            total = base
+                            for k in range(COLUMNS):
+                                total += own[k] * seen[k * _LANES + i]
+                            message[i] = total
+                        if not again:
+                            for i in range(_LANES):
+                                if message[i] > most[p, i]:
+                                    most[p, i], highest[p, i] = message[i], j
+                            continue
+                        whole = np.float32(0)
+                        for i in range(_LANES):
+                            pull[i] = np.float32(0)
+                            if i < end - begin and message[i] > 0:
+                                pull[i] = grad[begin + i, p] * _SUM + (grad[begin + i, units + p] if highest[p, i] == j else np.float32(0))
+                            whole += pull[i]
+                        objects_grad[j, p] += whole
+                        own_grad = weight_grad[p]
+                        for k in range(COLUMNS):
+                            total = np.float32(0)
+                            for i in range(_LANES):
+                                total += pull[i] * seen[k * _LANES + i]
+                            own_grad[k] += total

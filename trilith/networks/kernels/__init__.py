@@ -1,0 +1,1 @@
+"""Compiled loops on the CPU, each beside its form in tensors."""

@@ -1,0 +1,212 @@
+"""The function of a graph's edges, and their sums into nodes: a few thousand edges at a time on the CPU, tensors elsewhere.
+
+A batch has tens of thousands of edges, whose rows are too many for a processor's caches. So on the CPU edges are taken in
+chunks that fit, and what happens to a row between two matrix products is one compiled loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from trilith.utils.compiled import compiled
+from trilith.world.scene import Ints
+
+Array = NDArray[np.float32]
+CHUNK = 2048
+"""Edges at a time: with 64 units their rows, some tensors of them, fit into 2 MB."""
+
+
+def edge_function(
+    given: Tensor,
+    of_edge: Tensor | None,
+    code: Tensor,
+    send: Tensor,
+    receive: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ends: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    """(E, width) and (V, width): edges after two rectified layers, and the sum of those that end at each node.
+
+    The first layer is a sum of parts: of the edge itself, which is `given` (E, e) times `of_edge` (width, e) or, without that, the row
+    `code` (E,) of `given` (4, width); of its sender, `send` (V, width), and of its receiver, `receive` (V, width), with the bias in one
+    of them. `weight` and `bias` are those of the second layer, `ends` (E,) each the rows of sender and receiver.
+    """
+    form = edges_compiled if given.device.type == "cpu" else edges_plain
+    return form(given, of_edge, code, send, receive, weight, bias, ends)
+
+
+def edges_plain(
+    given: Tensor,
+    of_edge: Tensor | None,
+    code: Tensor,
+    send: Tensor,
+    receive: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ends: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    """`edge_function` in tensor operations, for any device."""
+    sender, receiver = ends
+    own = given.index_select(0, code) if of_edge is None else F.linear(given, of_edge)
+    hidden = F.relu(own + send.index_select(0, sender) + receive.index_select(0, receiver))
+    edges = F.relu(F.linear(hidden, weight, bias))
+    return edges, torch.zeros_like(send).index_add(0, receiver, edges)
+
+
+def edges_compiled(
+    given: Tensor,
+    of_edge: Tensor | None,
+    code: Tensor,
+    send: Tensor,
+    receive: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ends: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    """`edge_function` in chunks, for the CPU."""
+    edges, arrived = _Edges.apply(given, of_edge, send, receive, weight, bias, code, *ends, torch.is_grad_enabled())
+    return edges, arrived
+
+
+class _Edges(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        given: Tensor,
+        of_edge: Tensor | None,
+        send: Tensor,
+        receive: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        code: Tensor,
+        sender: Tensor,
+        receiver: Tensor,
+        learning: bool,
+    ) -> tuple[Tensor, Tensor]:
+        given, send, receive = (each.contiguous() for each in (given, send, receive))
+        n, width, kept = len(sender), weight.shape[0], learning and any(ctx.needs_input_grad)
+        hidden, edges, arrived = send.new_empty(n if kept else CHUNK, width), send.new_empty(n, width), torch.zeros_like(send)
+        for start in range(0, n, CHUNK):
+            part = slice(start, start + CHUNK)
+            first, second = hidden[part] if kept else hidden[: n - start], edges[part]
+            if of_edge is None:
+                _look_up(first.numpy(), given.numpy(), code[part].numpy())
+            else:
+                torch.mm(given[part], of_edge.t(), out=first)
+            _gather(first.numpy(), send.numpy(), receive.numpy(), sender[part].numpy(), receiver[part].numpy())
+            torch.addmm(bias, first, weight.t(), out=second)
+            _collect(second.numpy(), arrived.numpy(), receiver[part].numpy())
+        if kept:
+            ctx.save_for_backward(given, of_edge, weight, code, sender, receiver, hidden, edges)
+            ctx.set_materialize_grads(False)
+            ctx.nodes = len(send)
+        return edges, arrived
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        given, of_edge, weight, code, sender, receiver, hidden, edges = ctx.saved_tensors
+        n, width = hidden.shape
+        of_edges, of_arrived = grads
+        of_arrived = hidden.new_zeros(ctx.nodes, width) if of_arrived is None else of_arrived.contiguous()
+        send_grad, receive_grad = torch.zeros_like(of_arrived), torch.zeros_like(of_arrived)
+        # Where only the slope along actions is asked for, weights need none: that is a third of the work.
+        wanted = [None if each is None or not need else torch.zeros_like(each) for each, need in _pairs(ctx, given, of_edge, weight)]
+        given_grad, of_edge_grad, weight_grad = wanted
+        bias_grad = hidden.new_zeros(width) if ctx.needs_input_grad[5] else None
+        above_, below_ = hidden.new_empty(CHUNK, width), hidden.new_empty(CHUNK, width)
+        for start in range(0, n, CHUNK):
+            part = slice(start, start + CHUNK)
+            above, below = above_[: n - start], below_[: n - start]
+            if of_edges is None:
+                above.zero_()
+            else:
+                above.copy_(of_edges[part])
+            _collect_back(above.numpy(), edges[part].numpy(), of_arrived.numpy(), receiver[part].numpy())
+            if bias_grad is not None:
+                bias_grad += above.sum(dim=0)
+            if weight_grad is not None:
+                weight_grad.addmm_(above.t(), hidden[part])
+            torch.mm(above, weight, out=below)
+            ends = sender[part].numpy(), receiver[part].numpy()
+            _gather_back(below.numpy(), hidden[part].numpy(), send_grad.numpy(), receive_grad.numpy(), *ends)
+            if of_edge_grad is not None:
+                of_edge_grad.addmm_(below.t(), given[part])
+            if given_grad is not None and of_edge is not None:
+                torch.mm(below, of_edge, out=given_grad[part])
+            elif given_grad is not None:
+                _sum_rows(given_grad.numpy(), below.numpy(), code[part].numpy())
+        return given_grad, of_edge_grad, send_grad, receive_grad, weight_grad, bias_grad, None, None, None, None
+
+
+def _pairs(ctx: Any, given: Tensor, of_edge: Tensor | None, weight: Tensor) -> list[tuple[Tensor | None, bool]]:
+    """Inputs whose gradients cost a matrix product, and whether they are wanted."""
+    need = ctx.needs_input_grad
+    return [(given, need[0]), (of_edge, need[1]), (weight, need[4])]
+
+
+@compiled
+def _look_up(rows: Array, table: Array, code: Ints) -> None:
+    """Copies the row of `table` (4, width) that `code` (E,) names to each of `rows` (E, width)."""
+    for e in range(len(code)):
+        row, at = rows[e], table[code[e]]
+        for k in range(rows.shape[1]):
+            row[k] = at[k]
+
+
+@compiled
+def _gather(hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
+    """Adds the parts of both ends to `hidden` (E, width), and rectifies it."""
+    for e in range(len(sender)):
+        row, one, other = hidden[e], send[sender[e]], receive[receiver[e]]
+        for k in range(hidden.shape[1]):
+            row[k] = max(row[k] + one[k] + other[k], np.float32(0))
+
+
+@compiled
+def _collect(edges: Array, arrived: Array, receiver: Ints) -> None:
+    """Rectifies `edges` (E, width), and adds them to the rows (V, width) of their receivers."""
+    for e in range(len(receiver)):
+        row, at = edges[e], arrived[receiver[e]]
+        for k in range(edges.shape[1]):
+            row[k] = max(row[k], np.float32(0))
+            at[k] += row[k]
+
+
+@compiled
+def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> None:
+    """Makes `grad` (E, width) of `edges` that of what they were before they were rectified."""
+    for e in range(len(receiver)):
+        row, value, at = grad[e], edges[e], arrived[receiver[e]]
+        for k in range(grad.shape[1]):
+            row[k] = row[k] + at[k] if value[k] > 0 else np.float32(0)
+
+
+@compiled
+def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
+    """The same for the first layer, whose gradient goes to both ends. One loop each: of more arrays at once a compiler makes slow code."""
+    for e in range(len(sender)):
+        row, value, one, other = grad[e], hidden[e], send[sender[e]], receive[receiver[e]]
+        for k in range(grad.shape[1]):
+            row[k] = row[k] if value[k] > 0 else np.float32(0)
+        for k in range(grad.shape[1]):
+            one[k] += row[k]
+        for k in range(grad.shape[1]):
+            other[k] += row[k]
+
+
+@compiled
+def _sum_rows(table: Array, rows: Array, code: Ints) -> None:
+    """Adds each of `rows` (E, width) to the one of `table` (4, width) that it was copied from."""
+    for e in range(len(code)):
+        at, row = table[code[e]], rows[e]
+        for k in range(rows.shape[1]):
+            at[k] += row[k]

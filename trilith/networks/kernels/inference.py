@@ -1,0 +1,260 @@
+"""The compiled loops of the networks: attention forward and backward, and what acting without torch needs besides.
+
+Rows and windows are computed one by one, in an order of their own: what they come out as depends neither on those beside them nor
+on how many threads there are, to the last bit.
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+import numpy as np
+
+from trilith.networks.inputs.scene_batch import Floats32 as Array
+from trilith.utils.compiled import compiled
+from trilith.world.scene import Ints
+
+
+@compiled(reorder=True)
+def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
+    """(n, outputs): x (n, inputs) · weight (inputs, outputs) + bias (outputs,), `rectify`: not below 0."""
+    inputs, outputs = weight.shape
+    y = np.empty((len(x), outputs), np.float32)
+    for i in range(len(x)):
+        given, row = x[i], y[i]
+        for j in range(outputs):
+            row[j] = bias[j]
+        for k in range(0, inputs - 3, 4):  # four at a time: a row that is being summed up is read and written a quarter as often
+            a, b, c, d = given[k], given[k + 1], given[k + 2], given[k + 3]
+            of_a, of_b, of_c, of_d = weight[k], weight[k + 1], weight[k + 2], weight[k + 3]
+            for j in range(outputs):
+                row[j] += a * of_a[j] + b * of_b[j] + c * of_c[j] + d * of_d[j]
+        for k in range(inputs - inputs % 4, inputs):
+            of_k = weight[k]
+            for j in range(outputs):
+                row[j] += given[k] * of_k[j]
+        if rectify:
+            for j in range(outputs):
+                row[j] = max(row[j], np.float32(0))
+    return y
+
+
+@compiled(reorder=True)
+def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
+    """(n, width): rows x (n, width) with mean 0 and variance 1, then times weight (width,) plus bias (width,)."""
+    y, width = np.empty_like(x), np.float32(x.shape[1])
+    for i in range(len(x)):
+        row, mean, spread = x[i], np.float32(0), np.float32(0)
+        for j in range(len(row)):
+            mean += row[j]
+        mean /= width
+        for j in range(len(row)):
+            spread += (row[j] - mean) ** 2
+        scale = np.float32(1 / sqrt(spread / width + 1e-5))  # the same small number that torch adds
+        for j in range(len(row)):
+            y[i, j] = (row[j] - mean) * scale * weight[j] + bias[j]
+    return y
+
+
+@compiled(reorder=True)
+def mean_rows(x: Array, first: Ints) -> Array:
+    """(B, width): the mean of the rows of x (n, width) from `first[b]` to `first[b + 1]`; 0 where there are none."""
+    y = np.zeros((len(first) - 1, x.shape[1]), np.float32)
+    for b in range(len(y)):
+        mean = y[b]
+        for i in range(first[b], first[b + 1]):
+            for j in range(len(mean)):
+                mean[j] += x[i, j]
+        mean /= np.float32(max(first[b + 1] - first[b], 1))
+    return y
+
+
+@compiled(reorder=True)
+def attend_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
+    """Fills `out` (n, heads · (d + P)), which is 0, and `shares` (p, heads): how much of each pair is looked at."""
+    heads, d = qkv.shape[2:]
+    wide = pairs.shape[1]
+    scale = np.float32(d**-0.5)
+    for b in range(len(first) - 1):
+        start, count = first[b], first[b + 1] - first[b]
+        for i in range(count):
+            at = first_pair[b] + i * count
+            for h in range(heads):
+                query, own = qkv[start + i, 0, h], weight[h]
+                most = np.float32(-np.inf)
+                for j in range(count):
+                    key, pair = qkv[start + j, 1, h], pairs[at + j]
+                    match, bias = np.float32(0), np.float32(0)
+                    for e in range(d):
+                        match += query[e] * key[e]
+                    for e in range(wide):
+                        bias += own[e] * pair[e]
+                    score = match * scale + bias
+                    shares[at + j, h] = score
+                    most = max(most, score)
+                total = np.float32(0)
+                for j in range(count):
+                    part = np.float32(exp(shares[at + j, h] - most))
+                    shares[at + j, h] = part
+                    total += part
+                seen = out[start + i, h * d : (h + 1) * d]
+                beside = out[start + i, heads * d + h * wide : heads * d + (h + 1) * wide]
+                for j in range(count):
+                    part = shares[at + j, h] / total
+                    shares[at + j, h] = part
+                    value, pair = qkv[start + j, 2, h], pairs[at + j]
+                    for e in range(d):
+                        seen[e] += part * value[e]
+                    for e in range(wide):
+                        beside[e] += part * pair[e]
+
+
+@compiled(reorder=True)
+def attend_backward(
+    grad: Array,
+    qkv: Array,
+    pairs: Array,
+    weight: Array,
+    shares: Array,
+    qkv_grad: Array,
+    pairs_grad: Array,
+    weight_grad: Array,
+    first: Ints,
+    first_pair: Ints,
+) -> None:
+    """Adds to the gradients of what `attend_forward` was given, from that of its `out`."""
+    heads, d = qkv.shape[2:]
+    wide = pairs.shape[1]
+    scale = np.float32(d**-0.5)
+    of_share = np.empty(len(pairs), np.float32)
+    for b in range(len(first) - 1):
+        start, count = first[b], first[b + 1] - first[b]
+        for i in range(count):
+            at = first_pair[b] + i * count
+            for h in range(heads):
+                seen = grad[start + i, h * d : (h + 1) * d]
+                beside = grad[start + i, heads * d + h * wide : heads * d + (h + 1) * wide]
+                mean = np.float32(0)
+                for j in range(count):
+                    value, value_grad, pair = qkv[start + j, 2, h], qkv_grad[start + j, 2, h], pairs[at + j]
+                    part, both, more = shares[at + j, h], np.float32(0), np.float32(0)
+                    for e in range(d):
+                        both += seen[e] * value[e]
+                        value_grad[e] += part * seen[e]
+                    for e in range(wide):
+                        more += beside[e] * pair[e]
+                    of_share[j] = both + more
+                    mean += part * of_share[j]
+                query, query_grad, own, own_grad = qkv[start + i, 0, h], qkv_grad[start + i, 0, h], weight[h], weight_grad[h]
+                for j in range(count):
+                    key, key_grad, pair, pair_grad = qkv[start + j, 1, h], qkv_grad[start + j, 1, h], pairs[at + j], pairs_grad[at + j]
+                    part = shares[at + j, h]
+                    of_score = part * (of_share[j] - mean)
+                    for e in range(wide):
+                        own_grad[e] += of_score * pair[e]
+                        pair_grad[e] += part * beside[e] + of_score * own[e]
+                    of_score *= scale
+                    for e in range(d):
+                        query_grad[e] += of_score * key[e]
+                        key_grad[e] += of_score * query[e]
+
+
+@compiled(reorder=True)
+def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
+    """Adds to `y` (p, P), in place and not below 0: of each pair of objects of a scene `looks` (n, P) of the one, `looked_at` (n, P) of the
+    other, and the rows of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
+    for b in range(len(first) - 1):
+        start, count = first[b], first[b + 1] - first[b]
+        for i in range(count):
+            one = looks[start + i]
+            for j in range(count):
+                other, pair = looked_at[start + j], y[first_pair[b] + i * count + j]
+                touching, glued = touch[b, i, j], glue[b, i, j]
+                for e in range(len(pair)):
+                    pair[e] = max(pair[e] + one[e] + other[e] + touching * link[0, e] + glued * link[1, e], np.float32(0))
+
+
+@compiled
+def _paste(whole: Array, part: Array, top: int, left: int) -> None:
+    """Lays a part (C, h, w) over a map from row `top` and column `left` on. In loops, which take seconds less to compile than a slice."""
+    channels, tall, wide = part.shape
+    for c in range(channels):
+        for i in range(tall):
+            for j in range(wide):
+                whole[c, top + i, left + j] = part[c, i, j]
+
+
+@compiled(reorder=True)
+def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
+    """The convolution (3 × 3, "same") of a map that is `whole` but for a part (C, h, w) from row `top` and column `left` on: what of it
+    sees that part, and where that begins. `whole` (C, s + 2, s + 2) is in a frame of zeros, `weight` (O, C, 9), `bias` (O,)."""
+    side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
+    first, last = max(top - 1, 0), min(top + tall + 1, side)
+    along, end = max(left - 1, 0), min(left + wide + 1, side)
+    seen = whole[:, first : last + 2, along : end + 2].copy()
+    _paste(seen, part, top + 1 - first, left + 1 - along)
+    # Over all rows as one, so that loops are long: what comes out for the last two places of a row means nothing.
+    w = end + 2 - along
+    rows = seen.reshape(channels, -1)
+    y = np.empty((len(weight), (last - first) * w), np.float32)
+    for o in range(len(weight)):
+        row = y[o]
+        row[:] = bias[o]
+        for c in range(channels):
+            k, upper, middle, lower = weight[o, c], rows[c], rows[c, w:], rows[c, 2 * w :]
+            k0, k1, k2, k3, k4, k5, k6, k7, k8 = k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7], k[8]
+            for n in range(len(row) - 2):
+                row[n] += (
+                    (k0 * upper[n] + k1 * upper[n + 1] + k2 * upper[n + 2])
+                    + (k3 * middle[n] + k4 * middle[n + 1] + k5 * middle[n + 2])
+                    + (k6 * lower[n] + k7 * lower[n + 1] + k8 * lower[n + 2])
+                )
+    return y.reshape(-1, last - first, w)[:, :, : w - 2].copy(), first, along
+
+
+@compiled(reorder=True)
+def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
+    """The max pool (3, stride 2) of a map that is `whole` but for a part (C, h, w) from row `top` and column `left` on: what of it sees
+    that part, and where that begins. `whole` (C, s + 1, s + 1) has -inf after its last row and column."""
+    channels, tall, wide = part.shape
+    first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
+    along, end = max((left - 1) // 2, 0), (left + wide + 1) // 2
+    seen = whole[:, 2 * first : 2 * last + 1, 2 * along : 2 * end + 1].copy()
+    _paste(seen, part, top - 2 * first, left - 2 * along)
+    y = np.empty((channels, last - first, end - along), np.float32)
+    most = np.empty(seen.shape[2], np.float32)
+    for c in range(channels):
+        for i in range(last - first):
+            for j in range(len(most)):
+                most[j] = max(seen[c, 2 * i, j], seen[c, 2 * i + 1, j], seen[c, 2 * i + 2, j])
+            for j in range(end - along):
+                y[c, i, j] = max(most[2 * j], most[2 * j + 1], most[2 * j + 2])
+    return y, first, along
+
+
+Maps = tuple[Array, ...]
+"""One for each layer."""
+
+
+@compiled(reorder=True)
+def convolve_windows(
+    boxes: Ints, first: Ints, pixels: Array, which: Ints, weights: Maps, biases: Maps, inputs: Maps, convolved: Maps, last: Array
+) -> Array:
+    """(n, C, s, s): what convolutions, each with a pool, give for pictures with nothing in them but a window, those of `which` (n,) in
+    `boxes`, `first` and `pixels` of `raster.windows`. `inputs`, `convolved` and `last` (C, s, s) are the maps of an empty picture."""
+    y = np.empty((len(which), *last.shape), np.float32)
+    for n in range(len(which)):
+        top, bottom, left, right = boxes[which[n]]
+        part = inputs[0][:, top + 1 : bottom + 1, left + 1 : right + 1].copy()
+        at = first[which[n]]
+        for i in range(bottom - top):
+            for j in range(right - left):
+                for c in range(pixels.shape[1]):
+                    part[c, i, j] = pixels[at, c]
+                at += 1
+        for k in range(len(weights)):
+            part, top, left = convolve(part, top, left, inputs[k], weights[k], biases[k])
+            part, top, left = pool(part, top, left, convolved[k])
+        _paste(y[n], last, 0, 0)
+        _paste(y[n], part, top, left)
+    return y

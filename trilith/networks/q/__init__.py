@@ -1,0 +1,1 @@
+"""Networks that give every action of a scene a value."""

@@ -1,0 +1,326 @@
+"""Q-values by the paper's graph network (§C.2): encode, process n_rec times with a GRU each, decode on the edges.
+
+The same function as the plain form in `tests/networks/plain_graph.py`, to rounding, made fast:
+- graphs of different sizes are packed, one row a node or edge, so that nothing is computed for padding;
+- the first layer of the edge function is a sum of an edge's, its sender's, its receiver's and the globals' part: the last
+  three are computed a node, not an edge;
+- an edge's input is two bits, so that everything that depends on it alone, the encoded edge and what the first step does
+  with it, is computed for four rows and looked up; the global input is a constant, so its code is one row;
+- in the last step edges go through the GRU only where a value is asked for, and nodes not at all;
+- values are decoded only where an action can exist.
+
+What the paper leaves open: both hidden layers are rectified, edges are summed into nodes, and edges and nodes averaged into
+globals, where sums over all edges would saturate the GRU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trilith.networks.config import Mask
+from trilith.networks.inputs.scene_batch import Batch, Layout
+from trilith.networks.q.base import QNet, split_output
+from trilith.world.observations.graph import EDGE_FEATURES, Connectivity
+from trilith.world.observations.objects import FEATURES
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Role
+
+GLOBAL_FEATURES = 1
+"""The paper's global input is one zero."""
+
+
+class MLP(nn.Module):
+    """Two layers, both rectified."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(inputs, width)
+        self.second = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) from (..., inputs)."""
+        return self.after(self.first(x))
+
+    def after(self, first: Tensor) -> Tensor:
+        """The rest of the way from what the first layer gives, before it is rectified."""
+        return F.relu(self.second(F.relu(first)))
+
+
+class Decoder(nn.Module):
+    """Values from [edge, globals], or from globals alone: two hidden layers and an output."""
+
+    def __init__(self, inputs: int, width: int, outputs: int) -> None:
+        super().__init__()
+        self.hidden = MLP(inputs, width)
+        self.out = nn.Linear(width, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., outputs) from (..., inputs)."""
+        return self.out(self.hidden(x))
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A batch of graphs, one row a node and one row an edge. V nodes, E edges in all."""
+
+    nodes: Tensor
+    """(V, 15): the rows of `observe.objects`."""
+    graph: Tensor
+    """(V,): the scene of each node."""
+    sender: Tensor
+    """(E,): row of the node where each edge starts."""
+    receiver: Tensor
+    """(E,): row of the node where it ends."""
+    code: Tensor
+    """(E,): touching + 2 · glued."""
+    where: Tensor
+    """(E,): place of each edge in a padded (B, 7 + R, 7 + R). In main memory, where it is told which edges to decode."""
+    place: Tensor
+    """(B · (7 + R) · (7 + R),): row of the edge at each place; only meaningful where there is one."""
+    per_graph: Tensor
+    """(B, 2): how many edges and nodes each scene has."""
+
+
+class GraphNet(QNet):
+    """See the module. With absolute actions the values come from the globals instead of the edges."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        mask: Mask = "legal",
+        width: int = 64,
+        recurrent: int = 3,
+        connectivity: Connectivity = "full",
+        features: int = FEATURES,
+    ) -> None:
+        super().__init__(layout, mask)
+        if recurrent < 1:
+            raise ValueError(f"{recurrent} recurrent steps: there must be at least 1")
+        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
+        self.codes: Tensor
+        self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, layout.codec.relative
+        self.features = features
+        edge, node, glob = EDGE_FEATURES + 2 * width, features + 2 * width, GLOBAL_FEATURES + 2 * width
+        self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, features, GLOBAL_FEATURES))
+        self.core_edge = MLP(edge + 2 * node + glob, width)
+        self.core_node = MLP(width + node + glob, width)
+        self.core_global = MLP(2 * width + glob, width)
+        self.gru_edge, self.gru_node, self.gru_global = (nn.GRUCell(width, width) for _ in range(3))
+        self.decode_global = MLP(width, width)
+        if self.relative:
+            self.decode_edge = MLP(width, width)
+            self.value = Decoder(2 * width, width, self.outputs)
+        else:
+            self.value = Decoder(width, width, SLOTS * self.outputs)
+
+    # ---- the network
+
+    def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What is decoded: the edges `chosen` (C,), or none, as (C, width), and the globals as (B, width)."""
+        width = self.width
+        split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
+        of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
+        of_nodes = torch.cat([of_sender, of_receiver])
+
+        bits = self.codes  # (4, 2): all inputs an edge can have
+        encoded = self.encode_edge(bits)
+        first = F.linear(bits, of_input)  # (4, width)
+        table = first + F.linear(encoded, of_edge + of_hidden)
+        edge = edge_hidden = encoded  # in the first step a table of four rows, later a row for each edge
+        node = node_hidden = self.encode_node(packed.nodes)
+        zero = packed.nodes.new_zeros(len(packed.per_graph), GLOBAL_FEATURES)
+        glob = glob_hidden = self.encode_global(zero[:1]).expand(len(zero), -1)
+
+        for n in range(1, self.recurrent + 1):
+            glob_in = torch.cat([zero, glob, glob_hidden], dim=1)
+            node_in = torch.cat([packed.nodes, node, node_hidden], dim=1)
+            send, receive = F.linear(node_in, of_nodes).chunk(2, dim=1)
+            send = send + F.linear(glob_in, of_global, self.core_edge.first.bias).index_select(0, packed.graph)
+            layer = send.index_select(0, packed.sender) + receive.index_select(0, packed.receiver)
+            layer = layer + (table if n == 1 else first).index_select(0, packed.code)
+            if n > 1:
+                layer = torch.addmm(torch.addmm(layer, edge, of_edge.t()), edge_hidden, of_hidden.t())
+            new_edge = self.core_edge.after(layer)
+
+            arrived = torch.zeros_like(node).index_add(0, packed.receiver, new_edge)
+            node = self.core_node(torch.cat([arrived, node_in, glob_in.index_select(0, packed.graph)], dim=1))
+            sums = zero.new_zeros(len(zero), 2 * width).index_add(0, packed.graph, torch.cat([arrived, node], dim=1))
+            means = sums / packed.per_graph.repeat_interleave(width, dim=1).clamp(min=1)
+            glob = self.core_global(torch.cat([means, glob_in], dim=1))
+            glob_hidden = _gru(self.gru_global, glob, glob_hidden)
+
+            last = n == self.recurrent
+            if last and chosen is None:
+                break
+            code = packed.code if not last or chosen is None else packed.code.index_select(0, chosen)
+            edge = new_edge if not last or chosen is None else new_edge.index_select(0, chosen)
+            if n == 1:
+                edge_hidden = _gru(self.gru_edge, edge, edge_hidden, code)
+            elif last and chosen is not None:
+                edge_hidden = _gru(self.gru_edge, edge, edge_hidden.index_select(0, chosen))
+            else:
+                edge_hidden = _gru(self.gru_edge, edge, edge_hidden)
+            if not last:
+                node_hidden = _gru(self.gru_node, node, node_hidden)
+        return edge_hidden, glob_hidden
+
+    def _decode(self, edges: Tensor, globals_: Tensor, graph: Tensor) -> Tensor:
+        """(C, outputs): values on edges (C, width) of the scenes `graph` (C,), with the globals (B, width)."""
+        layer = self.value.hidden.first
+        of_edge, of_global = layer.weight.chunk(2, dim=1)
+        whole = F.linear(self.decode_global(globals_), of_global, layer.bias).index_select(0, graph)
+        return self.value.out(self.value.hidden.after(torch.addmm(whole, self.decode_edge(edges), of_edge.t())))
+
+    def packed(self, batch: Batch) -> Packed:
+        """The graphs of a batch."""
+        return pack(batch, self.connectivity)
+
+    def q(self, batch: Batch) -> Tensor:
+        packed = self.packed(batch)
+        b, n = len(batch), SLOTS + batch.present.shape[1]
+        if not self.relative:
+            return self.value(self.decode_global(self.process(packed, None)[1])).view(b, SLOTS, 1, self.outputs)
+        sender, receiver = packed.where // n % n, packed.where % n
+        chosen = torch.arange(len(sender)) if self.mask_rule == "none" else ((sender < SLOTS) & (receiver >= SLOTS)).nonzero()[:, 0]
+        chosen, where = batch.send(chosen), batch.send(packed.where[chosen])
+        edges, globals_ = self.process(packed, chosen)
+        values = self._decode(edges, globals_, where // (n * n))
+        dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, where, values).view(b, n, n, self.outputs)
+        return dense if self.mask_rule == "none" else dense[:, :SLOTS, SLOTS:]
+
+    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+        packed, n = self.packed(batch), SLOTS + batch.present.shape[1]
+        each = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
+        output = (2 * actions[:, 2] + actions[:, 3])[:, None]
+        if not self.relative:
+            values = self.value(self.decode_global(self.process(packed, None)[1])).view(len(batch), SLOTS, self.outputs)
+            return values[each, actions[:, 0]].gather(1, output)[:, 0]
+        chosen = packed.place[(each * n + actions[:, 0]) * n + actions[:, 1]]
+        edges, globals_ = self.process(packed, chosen)
+        return self._decode(edges, globals_, each).gather(1, output)[:, 0]
+
+    def mask(self, batch: Batch) -> Tensor:
+        if not self.relative:
+            slots = torch.ones_like(batch.available) if self.mask_rule == "none" else batch.available
+            return slots[:, :, None, None].expand(-1, -1, 1, self.outputs)
+        if self.mask_rule == "none":
+            return links(batch, self.connectivity)[..., None].expand(-1, -1, -1, self.outputs)
+        edges = (batch.available[:, :, None] & batch.present[:, None])[..., None]
+        if self.mask_rule == "legal":
+            assert batch.legal is not None
+            return (edges & batch.legal[:, self.kind_of_slot]).repeat_interleave(2, dim=-1)
+        return edges.expand(-1, -1, -1, self.outputs)
+
+    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
+        n = batch.present.shape[1]
+        if not self.relative:
+            slot, none, output = torch.unravel_index(flat, (SLOTS, 1, self.outputs))
+            return torch.stack([slot, none, *split_output(output)], dim=1)
+        if self.mask_rule == "none":
+            sender, receiver, output = torch.unravel_index(flat, (SLOTS + n, SLOTS + n, self.outputs))
+        else:
+            sender, receiver, output = torch.unravel_index(flat, (SLOTS, n, self.outputs))
+            receiver = receiver + SLOTS
+        return torch.stack([sender, receiver, *split_output(output)], dim=1)
+
+    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
+        past = self.relative and self.mask_rule != "none"  # then receivers are the objects of the scene alone
+        return sender, receiver + SLOTS * past, output // 2, output % 2
+
+    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
+        n, (sender, receiver, offset, sticky) = batch.present.shape[1], actions.unbind(1)
+        if not self.relative:
+            pair = sender
+        elif self.mask_rule == "none":
+            pair = sender * (SLOTS + n) + receiver
+        else:
+            pair = sender * n + receiver - SLOTS
+        return pair * self.outputs + 2 * offset + sticky
+
+
+# ---- graphs from batches
+
+
+def pack(batch: Batch, connectivity: Connectivity) -> Packed:
+    """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene.
+
+    Computed once a batch, in main memory: the learning and the target network both ask for it.
+    """
+    name = f"{connectivity} graph"
+    if name not in batch.memo:
+        batch.memo[name] = _pack(batch, connectivity)
+    packed: Packed = batch.memo[name]
+    return packed
+
+
+def _pack(given: Batch, connectivity: Connectivity) -> Packed:
+    batch, send = given.host, given.send
+    linked = links(batch, connectivity)
+    present = torch.cat([batch.available, batch.present], dim=1)
+    b, n = present.shape
+    row = present.flatten().cumsum(0).view(b, n) - 1
+    scene, sender, receiver = linked.nonzero().unbind(1)
+    code = F.pad(batch.touch + 2 * batch.glue, (SLOTS, 0, SLOTS, 0)).long()[scene, sender, receiver]
+    where = (scene * n + sender) * n + receiver
+    return Packed(
+        nodes=send(node_features(batch)[present]),
+        graph=send(torch.arange(b)[:, None].expand(-1, n)[present]),
+        sender=send(row[scene, sender]),
+        receiver=send(row[scene, receiver]),
+        code=send(code),
+        where=where,
+        place=send(torch.zeros(b * n * n, dtype=torch.int64).index_copy_(0, where, torch.arange(len(where)))),
+        per_graph=send(torch.stack([linked.sum(dim=(1, 2)), present.sum(dim=1)], dim=1).float()),
+    )
+
+
+def node_features(batch: Batch) -> Tensor:
+    """(B, 7 + R, 15): the rows of `observe.objects`, the seven slots first, used or not."""
+    x, y, angle = batch.pose.unbind(-1)
+    role = F.one_hot(batch.role, len(Role)).to(x.dtype)
+    rows = torch.stack([x, y, angle.cos(), angle.sin()], dim=-1)
+    rows = torch.cat([rows, batch.size, batch.velocity, batch.sticky[..., None], role], dim=-1)
+    return torch.cat([_SLOT_ROWS.expand(len(batch), -1, -1), rows], dim=1)
+
+
+def links(batch: Batch, connectivity: Connectivity) -> Tensor:
+    """(B, 7 + R, 7 + R) bool: where there is an edge, as `observe.graph` has them."""
+    present = torch.cat([batch.available, batch.present], dim=1)
+    both = present[:, :, None] & present[:, None]
+    if connectivity == "full":
+        return both & ~torch.eye(present.shape[1], dtype=torch.bool, device=present.device)
+    role = F.pad(batch.role, (SLOTS, 0), value=int(Role.AVAILABLE))
+    available, block = role == Role.AVAILABLE, (role == Role.BLOCK) | (role == Role.FLOOR)
+    available = available & (torch.arange(present.shape[1], device=present.device) < SLOTS)
+    marker = ~available & ~block
+    one_way = (available[:, :, None] & ~available[:, None]) | (marker[:, :, None] & block[:, None])
+    touching = F.pad(batch.touch, (SLOTS, 0, SLOTS, 0)).bool() & block[:, :, None] & block[:, None]
+    return (one_way | one_way.transpose(1, 2) | touching) & both
+
+
+def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
+    """(E, width): the new hidden state for inputs x (E, width); `hidden` is (E, width), or a table that `code` (E,) looks up in."""
+    given = F.linear(hidden, cell.weight_hh, cell.bias_hh)
+    if code is not None:
+        given, hidden = given.index_select(0, code), hidden.index_select(0, code)
+    new = F.linear(x, cell.weight_ih, cell.bias_ih)
+    # Split, not sliced: the gradient of a split is one copy, that of a slice a padded tensor each.
+    sizes = [2 * hidden.shape[1], hidden.shape[1]]
+    (new_gates, new_part), (given_gates, given_part) = new.split(sizes, dim=1), given.split(sizes, dim=1)
+    reset, keep = (new_gates + given_gates).sigmoid().chunk(2, dim=1)
+    candidate = torch.addcmul(new_part, reset, given_part).tanh()
+    return torch.lerp(candidate, hidden, keep)
+
+
+def _slot_rows() -> Tensor:
+    rows = np.zeros((SLOTS, FEATURES), dtype=np.float32)
+    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 4], rows[:, 5] = SLOT_X, SLOT_Y, 1.0, SLOT_WIDTHS, BLOCK_HEIGHT
+    rows[:, FEATURES - len(Role) + int(Role.AVAILABLE)] = 1.0
+    return torch.from_numpy(rows)
+
+
+_SLOT_ROWS = _slot_rows()

@@ -1,0 +1,31 @@
+"""Networks of Q-values by their names: a new one is a file in this room and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inputs.scene_batch import Layout
+from trilith.networks.q.base import QNet
+from trilith.networks.q.graph import GraphNet
+from trilith.networks.q.objects import ObjectsNet
+from trilith.networks.q.pixel_attention import PixelAttentionNet
+from trilith.networks.q.pixel_graph import PixelGraphNet
+
+NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
+    "objects": lambda layout, mask, net: ObjectsNet(
+        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.message, net.token, net.clock
+    ),
+    "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
+    "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),
+    "pixel-attention": lambda layout, mask, net: PixelAttentionNet(
+        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.blank
+    ),
+}
+
+
+def make_qnet(config: NetConfig, layout: Layout, mask: Mask) -> QNet:
+    """The network of a config, with fresh weights from torch's generator. Raises ValueError naming those there are."""
+    if config.network not in NETWORKS:
+        raise ValueError(f"there is no network {config.network!r}: choose {', '.join(NETWORKS)}")
+    return NETWORKS[config.network](layout, mask, config)

@@ -1,0 +1,14 @@
+"""Builders that learn nothing: `ScriptedBuilder` follows rules of thumb, `Planner` searches with the simulator.
+
+Each task has functions of its own for both, which register by its name; importing this room brings those of the paper's tasks.
+"""
+
+import trilith.planners.connecting
+import trilith.planners.covering
+import trilith.planners.covering_hard
+import trilith.planners.silhouette  # noqa: F401
+from trilith.planners.planner import Planner
+from trilith.planners.registry import plans, scripts
+from trilith.planners.scripted import ScriptedBuilder
+
+__all__ = ["Planner", "ScriptedBuilder", "plans", "scripts"]

@@ -1,0 +1,19 @@
+"""The agent `scripted`: rules of thumb, one set a task, no simulation and nothing random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trilith.planners.registry import script_for
+from trilith.world.episode import State
+from trilith.world.scene import Placement
+
+
+class ScriptedBuilder:
+    """Builds by its task's script, through the discrete relative interface."""
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """The script's placement in each state; None, which stops, where the script sees nothing more to gain."""
+        return [script_for(state.task)(state.scene) for state in states]

@@ -1,0 +1,93 @@
+"""Where the curves of a run are drawn: TensorBoard, and Weights & Biases where that is asked for."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol, TypedDict
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from trilith.utils.files import read_json, write_json
+
+WANDB = "wandb.json"
+"""What a run's folder keeps the id of its wandb run in."""
+
+
+class Board(Protocol):
+    """Takes the figures of a run as it goes."""
+
+    def write(self, step: int, scalars: dict[str, float]) -> None:
+        """Figures by name, as "train/loss", at a learner step."""
+
+    def close(self) -> None:
+        """There will be no more."""
+
+
+class TensorBoard:
+    """Event files in `tensorboard/`. Written here and now, not by TensorBoard's own thread, whose errors could only be printed."""
+
+    def __init__(self, out: Path) -> None:
+        folder = out / "tensorboard"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writer = RecordWriter((folder / f"events.out.tfevents.{int(time.time())}.{os.getpid()}").open("ab"))
+        self._writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+
+    def write(self, step: int, scalars: dict[str, float]) -> None:
+        summary = Summary(value=[Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()])
+        self._writer.write(Event(wall_time=time.time(), step=step, summary=summary).SerializeToString())
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WandbId(TypedDict):
+    """What is in `wandb.json`."""
+
+    id: str
+
+
+def wandb_missing() -> str | None:
+    """What to say where wandb is not installed."""
+    return None if find_spec("wandb") else '--track wandb needs wandb: pip install "trilith[wandb]", or -e ".[wandb]" in a clone'
+
+
+class Wandb:
+    """A run of Weights & Biases, with its own files in `wandb/`; resumed, the same one goes on. Its environment variables
+    (WANDB_MODE=offline, WANDB_PROJECT, …) hold. Raises ValueError in one line if it cannot be had.
+
+    Curves are drawn over learner steps as a figure of their own, since wandb's steps cannot go back, as those of a run that was killed do.
+    """
+
+    def __init__(self, out: Path, config: dict[str, Any], screen: bool) -> None:
+        import wandb
+
+        path = out / WANDB
+        if not path.exists():
+            write_json(path, {"id": secrets.token_hex(4)})
+        known: WandbId = read_json(path, WandbId)
+        try:
+            self._run = wandb.init(
+                id=known["id"],
+                resume="allow",
+                project=os.environ.get("WANDB_PROJECT", "trilith"),
+                name=os.environ.get("WANDB_NAME", out.resolve().name),
+                dir=out,
+                config=config,
+                settings=wandb.Settings(console="off", silent=not screen),
+            )
+        except wandb.Error as error:
+            raise ValueError(f"--track wandb: {' '.join(str(error).split())}") from None
+        self._run.define_metric("*", step_metric="learner_step")
+
+    def write(self, step: int, scalars: dict[str, float]) -> None:
+        self._run.log({"learner_step": step, **scalars})
+
+    def close(self) -> None:
+        self._run.finish()

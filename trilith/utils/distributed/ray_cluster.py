@@ -1,0 +1,258 @@
+"""The connection to a Ray cluster, whose nodes all have this version of the package; workers on it are in `cluster_pool`.
+
+Ray is an extra, and loaded only here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from trilith import __version__
+
+CONNECT_SECONDS = 5.0
+"""A cluster that does not answer within this is not there."""
+PROBE_SECONDS = 60.0
+"""A node that has not started a first process within this is not used."""
+STORE_BYTES = 200 * 2**20
+"""Object store of a local cluster: a few versions of weights, and results on their way."""
+
+
+@cache
+def package_version() -> str:
+    """The version of the package and a checksum of its source: what has to be the same on all nodes for results to be the same."""
+    folder = Path(__file__).parents[2]
+    code = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        code.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{__version__} (source {code.hexdigest()[:8]})"
+
+
+def missing() -> str | None:
+    """What to say where Ray is not installed."""
+    return None if find_spec("ray") else '--cluster needs Ray: pip install "trilith[ray]", or -e ".[ray]" in a clone'
+
+
+class Cluster:
+    """A connection to a Ray cluster: one that is made for it on this machine, one that runs here, or one at an address.
+
+    Raises ValueError in one line if there is none, or one that cannot be used. Where the caller has a connection already, that is
+    used, and left open.
+    """
+
+    def __init__(self, address: str) -> None:
+        """`address` is local, auto or host:port."""
+        if problem := missing():
+            raise ValueError(problem)
+        _check_address(address)
+        self.address = address
+        self._folder: str | None = None
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(int(CONNECT_SECONDS)))  # a second each
+        if address == "local":
+            _keep_to_loopback()
+        import ray
+
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        self.ray = ray
+        self.ours = not ray.is_initialized()
+        """Whether the connection is to be closed by this."""
+        try:
+            if self.ours:
+                self._connect()
+            self.nodes = self._probe()
+            """Names of the nodes that there were at first, by their ids."""
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> None:
+        options: dict[str, Any] = {"address": self.address, "log_to_driver": False, "configure_logging": False}
+        if self.address == "local":
+            self._folder = tempfile.mkdtemp(prefix="trilith-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)  # socket names are short
+            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_temp_dir": self._folder}
+            options |= {"num_cpus": os.cpu_count(), "object_store_memory": STORE_BYTES}
+        # It prints long accounts of every death between our lines, even with log_to_driver=False; ours are in the notes of a pool.
+        self.ray._private.worker.print_to_stdstream = lambda *_, **__: None
+        try:
+            with _own_signals(), _quiet():
+                self.ray.init(**options)
+        except (self.ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+            raise ValueError(f"cannot use the cluster {self.address}: {_first_sentence(error)}") from None
+
+    def _probe(self) -> dict[str, str]:
+        """Asks every node for its version of the package. Raises ValueError for the first that has another."""
+        ray = self.ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        probe = ray.remote(num_cpus=0, max_retries=0)(_version_task())
+        nodes = {node["NodeID"]: node_name(node) for node in ray.nodes() if node["Alive"]}
+        asked = {}
+        for node in nodes:
+            asked[probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()] = node
+        until = time.monotonic() + PROBE_SECONDS
+        for ref, node in asked.items():
+            try:
+                found = ray.get(ref, timeout=max(until - time.monotonic(), 0.1))
+            except ray.exceptions.GetTimeoutError:
+                raise ValueError(f"node {nodes[node]} of the cluster starts no process within {PROBE_SECONDS:.0f} s") from None
+            except ray.exceptions.RayError:  # it has vanished meanwhile, or did before, and that is not known yet
+                del nodes[node]
+                continue
+            if found != package_version():
+                raise ValueError(other_version(nodes[node], found))
+        if not nodes:
+            raise ValueError(f"no node of the cluster {self.address} can be used")
+        return nodes
+
+    def check_room(self, count: int, cpus: float) -> None:
+        """Raises ValueError if so many workers of so many CPUs do not fit on the nodes, however little else they do."""
+        sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["NodeID"] in self.nodes]
+        room = sum(int(size / cpus + 1e-9) for size in sizes)
+        if room < count:
+            there = f"{sum(sizes):g} CPUs on {len(sizes)} node{'s' if len(sizes) > 1 else ''}"
+            raise ValueError(
+                f"the cluster has room for {room} workers of {cpus:g} CPUs ({there}), not for {count}: choose fewer, or smaller ones"
+            )
+
+    def reserve_gpus(self, count: float) -> str:
+        """Keeps GPUs of this machine's node from others on the cluster, and this process to them. Returns their ids."""
+        ray = self.ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = ray.get_runtime_context().get_node_id()
+        there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)
+        strategy = NodeAffinitySchedulingStrategy(here, soft=False)
+        holder = ray.remote(_holder_class()).options(num_cpus=0, num_gpus=count, scheduling_strategy=strategy)
+        if there < count:
+            raise ValueError(f"this machine has {there:g} GPUs in the cluster, not {count:g}")
+        self._holder = holder.remote()
+        try:
+            ids = ray.get(self._holder.ids.remote(), timeout=PROBE_SECONDS)
+        except ray.exceptions.GetTimeoutError:
+            raise ValueError(f"others on the cluster use this machine's GPUs: {count:g} of {there:g} are not free") from None
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
+        return str(os.environ["CUDA_VISIBLE_DEVICES"])
+
+    def close(self) -> None:
+        """Ends the connection, and a local cluster with it."""
+        if self.ours and self.ray.is_initialized():
+            with _own_signals():
+                self.ray.shutdown()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def node_name(node: dict[str, Any]) -> str:
+    """What a node is called: by the name it was started with, or that of its machine."""
+    return str(node["NodeName"] if node["NodeName"] != node["NodeManagerAddress"] else node["NodeManagerHostname"])
+
+
+# ---- what runs on the nodes. Sent there as code, not by name: they may have another version of the package, or none, and are to say so.
+
+
+def _version_task() -> Callable[[], str]:
+    def version() -> str:
+        try:
+            from trilith.utils.distributed.ray_cluster import package_version
+        except ImportError:
+            return "none"
+        return package_version()
+
+    return version
+
+
+def _holder_class() -> type:
+    class Holder:
+        """Holds GPUs while it lives."""
+
+        def ids(self) -> list[str]:
+            import ray
+
+            return [str(each) for each in ray.get_gpu_ids()]
+
+    return Holder
+
+
+# ---- the rough edges of the engine
+
+
+def _check_address(address: str) -> None:
+    """Raises ValueError if nothing answers at an address, within seconds."""
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if "/" in address or not host or not port.isdecimal():
+        raise ValueError(
+            f"cluster {address!r}: must be local, auto, or the address of a cluster that this machine belongs to, as 10.0.0.1:6379"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        why = "nothing answers" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or error
+        raise ValueError(f"cannot reach the cluster {address}: {why}") from None
+
+
+def _keep_to_loopback() -> None:
+    """Ray listens on all interfaces of a Linux machine unless it is told, as elsewhere by default, that it has no others to serve."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    if "RAY_AUTH_MODE" not in os.environ:  # other users of this machine stay out; by default Ray writes a token to the home folder
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
+    if "ray" in sys.modules:  # too late for the variable
+        sys.modules["ray"]._private.ray_constants.ENABLE_RAY_CLUSTER = False
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray sets a handler of its own for SIGTERM: what to do then is the caller's business."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops what Ray prints while it connects, from Python or below: what is wrong is in its errors too."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def other_version(node: str, found: str) -> str:
+    """What to say of a node that has another version of the package, or none."""
+    there = "does not have trilith installed" if found == "none" else f"runs trilith {found}"
+    return f"node {node} of the cluster {there}, this is {package_version()}: install the same on all nodes"
+
+
+def _first_sentence(error: BaseException) -> str:
+    """What an error of Ray says, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines)[:300] or type(error).__name__

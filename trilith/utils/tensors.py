@@ -1,0 +1,98 @@
+"""Safetensors files: arrays by name and texts, nothing that could run code, and a checksum over all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from trilith.utils.files import atomic_write
+
+CHECKSUM = "sha256"
+"""Name of the text that holds it."""
+
+
+class Header(NamedTuple):
+    """What a file says of itself, before any array is read."""
+
+    shapes: dict[str, tuple[int, ...]]
+    """Of the arrays by name."""
+    checksum: str
+
+
+def save_tensors(
+    path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
+) -> None:
+    """Writes arrays, and texts by name, whole or not at all; the file before is kept as `previous`, if that is given.
+
+    Raises OSError in one line if that cannot be done.
+    """
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    texts = dict(facts or {})
+    with atomic_write(path, previous=previous) as aside:
+        # Not by the library's own `save_file`: killed, that leaves a file behind under a name that nobody knows.
+        aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: checksum(whole, texts)})))
+
+
+def _in_order(file: bytes) -> bytes:
+    """The same file with its texts by name: the library writes them in any order, and the same content shall be the same bytes."""
+    length = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at multiples of 8
+    return len(text).to_bytes(8, "little") + text + file[8 + length :]
+
+
+def read_header(path: Path) -> Header:
+    """Names and shapes of what `save_tensors` wrote. Raises ValueError in one line if it is missing or cannot be read."""
+    with _opened(path) as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        return Header(shapes, _stated(path, dict(file.metadata() or {})))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """What `save_tensors` wrote. Raises ValueError in one line if it is missing or damaged, a single bit included."""
+    with _opened(path) as file:
+        texts = dict(file.metadata() or {})
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    stated = _stated(path, texts)
+    del texts[CHECKSUM]
+    if stated != checksum(arrays, texts):
+        raise ValueError(f"{path} is damaged: its checksum is not that of what it holds")
+    return arrays, texts
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: of a type that numpy does not have
+        raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _stated(path: Path, texts: dict[str, str]) -> str:
+    if CHECKSUM not in texts:
+        raise ValueError(f"{path} has no checksum: it was not written by this version of trilith")
+    return texts[CHECKSUM]
+
+
+def checksum(arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) -> str:
+    """Of names, types, shapes, bytes and texts, in an order of their own."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    for name in sorted(texts):
+        digest.update(f"{name} {texts[name]}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,122 @@
+"""The agents on offer: what the page calls each, in which tasks it can build, and one sentence about how it came to know what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trilith.agents.recipes import get_algorithm
+from trilith.agents.registry import AGENTS, available, check_builds, shipped
+from trilith.agents.weights import read_card, weights_file
+from trilith.search.config import SearchConfig
+from trilith.utils.modules import names_a_class
+
+
+class Spec(NamedTuple):
+    """An agent, and how it searches."""
+
+    name: str
+    """What `load` calls it."""
+    budget: int = 0
+    """Simulations before a decision."""
+    world: str = SearchConfig.world
+    """What they are made in."""
+
+
+UNTRAINED = {
+    "random": "Takes any action by chance, most of which are not possible. It has learned nothing.",
+    "legal": "Puts blocks by chance wherever they fit. It has learned nothing.",
+    "scripted": "Follows rules of thumb that a person wrote. It has learned nothing.",
+    "planner": "Tries placements in the simulator and follows the best plan it finds. It has learned nothing.",
+}
+"""One sentence or two about each agent that was not trained."""
+METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
+"""Algorithms in words; others go by their name."""
+
+
+class Roster:
+    """The agents on offer. An agent goes by its name, a run by the last part of its path, or by all of it where two would be alike."""
+
+    def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
+        """Those that search do so in a `world`. Raises ValueError in one line for an agent that there is not, or a run without weights."""
+        known = available()
+        for name in agents:
+            if name not in known and not names_a_class(name) and not Path(name).exists():
+                raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
+        further = [name for name in agents if name not in known]
+        labels = [short_name(name) for name in further]
+        short = len({*known, *labels}) == len(known) + len(further)
+        found = {name: name for name in known} | dict(zip(labels if short else further, further, strict=True))
+        self.specs: dict[str, Spec] = {label: Spec(name) for label, name in found.items()}
+        if budget:
+            self.specs |= {f"{label} + search": Spec(name, budget, world) for label, name in found.items() if _is_searchable(name)}
+        tasks = list(tasks)
+        self.about = {
+            task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec.name, task)} for task in tasks
+        }
+        """By task: a sentence about each agent that can build in it."""
+
+    def find(self, label: Any, task: str) -> Spec:
+        """The agent of a label, for a task. Only labels on offer are looked up, so a client can name no path. Raises ValueError."""
+        if not isinstance(label, str) or label not in self.specs:
+            raise ValueError(f"there is no agent of that name: choose {', '.join(self.specs)}")
+        if label not in self.about.get(task, {}):
+            check_builds(self.specs[label].name, task)  # which says why not
+        return self.specs[label]
+
+    def trained(self) -> tuple[tuple[Spec, str], ...]:
+        """The trained agents, each with the first task it can build in."""
+        tasks = {label: next((task for task, labels in self.about.items() if label in labels), None) for label in self.specs}
+        return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec.name) and (task := tasks[label]) is not None)
+
+
+def short_name(name: str) -> str:
+    """What the page calls something from a folder: the last part of its path. A class goes by its whole name."""
+    return name if names_a_class(name) else Path(name).resolve().name
+
+
+def _is_trained(name: str) -> bool:
+    return name not in AGENTS and not names_a_class(name)
+
+
+def _is_searchable(name: str) -> bool:
+    """Whether a trained agent has actions of which there is a list; those that come with the package all have."""
+    return _is_trained(name) and (bool(shipped(name)) or get_algorithm(read_card(weights_file(Path(name)))["algorithm"]).searchable)
+
+
+def _builds(name: str, task: str) -> bool:
+    if _is_trained(name):
+        _card(name, task)  # a run that cannot be read is refused here, before anybody chooses it
+    try:
+        check_builds(name, task)
+    except ValueError:
+        return False
+    return True
+
+
+def _card(name: str, task: str) -> Mapping[str, Any] | None:
+    """The card of a trained agent; None if it comes with the package, but not for this task."""
+    path = shipped(name).get(task) if shipped(name) else weights_file(Path(name))
+    return None if path is None else read_card(path)
+
+
+def _sentence(spec: Spec, task: str) -> str:
+    name, budget, world = spec
+    if name in UNTRAINED:
+        return UNTRAINED[name]
+    card = _card(name, task) if _is_trained(name) else None
+    if card is None:
+        return "A class of your own."
+    learning = card.get("learning")
+    learning = learning if isinstance(learning, Mapping) else {}
+    teachers = "its own play"
+    if learning.get("first_demonstrations") or (learning.get("corrections") and not learning.get("correction_simulations")):
+        teachers += " and from what the planner showed it"
+    method = METHODS.get(str(card.get("algorithm")), str(card.get("algorithm")))
+    cost = card.get("cost")
+    minutes = cost.get("minutes") if isinstance(cost, Mapping) else None
+    took = f", in {minutes:.0f} minutes" if isinstance(minutes, int | float) else ""
+    text = f"A neural network that learned this task by {method} from {teachers}{took}."
+    where = f"the {world}" if world == SearchConfig.world else f"the world that {short_name(world)} predicts"
+    return f"{text} Before each decision it tries {budget} placements in {where}." if budget else text

@@ -1,0 +1,222 @@
+"""What the worker processes do. Arguments have been checked; each job returns the bytes of an answer."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+import trilith.web.request_schema as wire
+from trilith.agents.base import Agent, View
+from trilith.agents.dynamics.registry import make_world
+from trilith.agents.dynamics.transitions import SIMULATED
+from trilith.agents.random_agents import LegalAgent
+from trilith.agents.registry import load
+from trilith.search.config import SearchConfig
+from trilith.search.tree import World
+from trilith.web.catalog import Spec
+from trilith.web.ideas import think, value_map, views
+from trilith.world.episode import Recording, State, start, step
+from trilith.world.scene import Placement, Role
+from trilith.world.tasks import Level
+
+if TYPE_CHECKING:
+    from trilith.agents.dynamics.world import Outcome
+
+FILM_PIXELS = 400
+
+_agents: dict[tuple[Spec, bool], Agent] = {}
+"""Agents that this process has loaded: a network is read once, not at every step."""
+_worlds: dict[tuple[str, bool], World[State, Placement | None]] = {}
+"""And worlds, by name and by the rule `forfeit`."""
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """A world that says more than a search asks of it, as a learned model does."""
+
+    def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
+        """What placements, none of which overlaps anything, lead to."""
+        ...
+
+
+def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
+    """Has all that is compiled compiled before the first visitor asks, when no time limit runs.
+
+    That is one placement and one look around in each of the tasks on offer, one prediction of a `world`, and one decision of each
+    of the agents, in the task that is named with it.
+    """
+    agent = LegalAgent()
+    for name in tasks:
+        rng = np.random.default_rng(0)
+        state = start(name, "hardest", rng)
+        for _ in range(2):
+            [placed] = agent.act([state], [rng])
+            place(state, placed, False)
+        if world is not None:
+            with suppress(ValueError):  # as below
+                predict(world, state, placed, False)
+    for spec, name in agents:
+        state = start(name, 0, np.random.default_rng(0))
+        with suppress(ValueError):  # one that cannot be loaded here says so when it is asked
+            _agent(spec).act([state], [_generator(0, state)])
+
+
+def _agent(spec: Spec, forfeit: bool = False) -> Agent:
+    if (spec, forfeit) not in _agents:
+        name, budget, world = spec
+        try:
+            _agents[spec, forfeit] = load(name, SearchConfig(budget, world=world), forfeit)
+        except ImportError as error:
+            raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
+    return _agents[spec, forfeit]
+
+
+def _generator(seed: int, state: State) -> np.random.Generator:
+    """An agent draws from a generator of its own at every step, so that the same page shows the same decisions again."""
+    return np.random.default_rng([seed, state.steps])
+
+
+def _encode(data: Any) -> bytes:
+    return wire.dumps(data).encode()
+
+
+def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
+    """A new scene, and the steps of a link that led on from it."""
+    return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
+
+
+def replay(recording: Recording) -> bytes:
+    """All moments of an episode, with the frames of every fall."""
+    return _replayed(recording, frames=True)
+
+
+def _replayed(recording: Recording, frames: bool) -> bytes:
+    state = recording.start
+    moments = [wire.moment(state)]
+    for number, placed in enumerate(recording.placements, start=1):
+        if state.ended:
+            raise ValueError(f"placement {number} comes after the end of the episode ({state.ended})")
+        after = step(state, placed, recording.forfeit, record=frames)
+        moments.append(wire.stepped(state, after, placed, frames))
+        state = after.state
+    return _encode({"moments": moments})
+
+
+def open_file(body: bytes) -> bytes:
+    """The episodes of a file, each as its text and a note; from the request that brought it, which may be large."""
+    text = wire.fields(wire.parse(body), ("text",))["text"]
+    if not isinstance(text, str):
+        raise ValueError("text must be the text of a file")
+    return _encode({"recordings": wire.open_text(text)})
+
+
+def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
+    """One placement."""
+    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
+
+
+def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
+    """One placement of an agent's choosing."""
+    [placed] = _agent(spec, forfeit).act([state], [_generator(seed, state)])
+    if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
+        placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
+    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
+
+
+def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
+    """What an agent thinks of a state."""
+    thoughts = think(_agent(spec), state, _generator(seed, state), k)
+    return _encode(
+        {
+            "source": thoughts.source,
+            "ideas": [
+                {
+                    "chosen": thoughts.chosen and number == 0,
+                    "placement": _listed(idea.placement),
+                    "value": round(float(idea.value), 4) if np.isfinite(idea.value) else None,
+                    "visits": idea.visits,
+                    "line": [_listed(each) for each in idea.line],
+                }
+                for number, idea in enumerate(thoughts.ideas)
+            ],
+            "seen": [_view(view) for view in views(_agent(spec), state)],
+        }
+    )
+
+
+def _view(view: View) -> dict[str, Any]:
+    """What an agent sees of an object: its window as red, green, blue and alpha, a byte each, row by row."""
+    colours, alpha = view.pixels[..., :3], view.pixels[..., 3:]
+    plain = np.divide(colours, alpha, out=np.zeros_like(colours), where=alpha > 0)
+    pixels = (np.concatenate([plain, alpha], axis=-1).clip(0, 1) * 255 + 0.5).astype(np.uint8)
+    value = None if view.value is None else round(view.value, 4)
+    return {"row": view.row, "width": pixels.shape[1], "pixels": b64encode(pixels.tobytes()).decode(), "value": value}
+
+
+def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
+    """What an agent expects of a block in every place it considers, as x, y, value; none of an agent that keeps no values."""
+    places = value_map(_agent(spec), state, _generator(seed, state), slot)
+    return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
+
+
+def predict(world: str, state: State, placed: Placement | None, forfeit: bool) -> bytes:
+    """What a world that is not the simulator says of a placement.
+
+    `poses` has the row, x, y and angle of each block as it would come to rest; none where the rules alone decide. `end` and `hit`
+    are how likely it is that the episode ends and that an obstacle is touched; the latter is null where that is not said.
+    """
+    if (world, forfeit) not in _worlds:
+        _worlds[world, forfeit] = make_world(world, forfeit)
+    predictor = _worlds[world, forfeit]
+    [(after, reward, end)] = predictor.steps([state], [placed])
+    hit, rows = None, after.scene.rows(Role.BLOCK) if after.ended in SIMULATED else np.array([], int)
+    if placed is not None and after.ended in SIMULATED and isinstance(predictor, Predicts):
+        [outcome] = predictor.predict([(state, placed)])
+        hit = outcome.hit
+    pose = after.scene.pose
+    if not np.isfinite([reward, end, hit or 0.0, *pose[rows].ravel()]).all():
+        raise ValueError("nothing can be predicted for a scene like this")
+    return _encode(
+        {
+            "poses": [[row, *(round(number, 4) for number in pose[row].tolist())] for row in rows.tolist()],
+            "hit": None if hit is None else round(float(hit), 4),
+            "end": round(float(end), 4),
+            "reward": round(float(reward), 4),
+        }
+    )
+
+
+def film(recording: Recording, folder: str) -> bytes:
+    """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is.
+
+    `folder` is the server's to remove, since this process may be stopped at any time.
+    """
+    from trilith.render.pictures import episode_frames
+    from trilith.render.pictures import film as write_film
+
+    path = Path(folder, "episode.gif")
+    write_film(episode_frames(recording.start, recording.replay(record=True), FILM_PIXELS), path)
+    return path.read_bytes()
+
+
+def _listed(placed: Placement | None) -> list[Any] | None:
+    return None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)]
+
+
+JOBS: dict[str, Callable[..., bytes]] = {
+    "begin": begin,
+    "replay": replay,
+    "open": open_file,
+    "film": film,
+    "place": place,
+    "act": act,
+    "ideas": ideas,
+    "values": values,
+    "predict": predict,
+}
+"""Every job by its name."""

@@ -1,0 +1,1 @@
+"""Geometry of rectangles on arrays, one implementation of each function."""

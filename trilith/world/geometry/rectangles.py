@@ -1,0 +1,107 @@
+"""Rectangles: extents, overlap, gap, point inside. A rectangle is a pose (x, y, angle) and a size (width, height)."""
+
+from __future__ import annotations
+
+from math import cos, hypot, sin
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.utils.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+TOUCH = 0.005
+"""Two rectangles touch when the gap between them is at most this (metres)."""
+
+
+def extents(pose: Floats, size: Floats) -> Floats:
+    """(M, 2): half width and half height of the upright box around each rectangle."""
+    half = size.T * 0.5
+    return (half * np.abs(np.cos(pose[:, 2])) + half[::-1] * np.abs(np.sin(pose[:, 2]))).T
+
+
+@compiled
+def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float) -> bool:
+    """Whether an upright rectangle (centre x, y, size w, h) shares area with another (px, py, cos and sin of its angle, pw, ph).
+
+    Exact, by separating axes: two rectangles are apart just when they are apart along an axis of one of them.
+    """
+    dx, dy, ac, as_ = x - px, y - py, abs(c), abs(s)
+    return (
+        abs(dy) < (h + ph * ac + pw * as_) / 2
+        and abs(dx) < (w + pw * ac + ph * as_) / 2
+        and abs(dx * c + dy * s) < (pw + w * ac + h * as_) / 2
+        and abs(dy * c - dx * s) < (ph + w * as_ + h * ac) / 2
+    )
+
+
+@compiled
+def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
+    """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
+    for row in range(len(which)):
+        if which[row]:
+            angle = pose[row, 2]
+            if overlaps(x, y, w, h, pose[row, 0], pose[row, 1], cos(angle), sin(angle), size[row, 0], size[row, 1]):
+                return True
+    return False
+
+
+@compiled
+def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: float, bt: float, bw: float, bh: float) -> float:
+    """Distance between two rectangles (x, y, angle, width, height), 0 where they overlap.
+
+    Outside an overlap the closest points always include a corner of one of the two, so eight corners decide.
+    """
+    aw, ah, bw, bh = aw / 2, ah / 2, bw / 2, bh / 2
+    dx, dy = bx - ax, by - ay
+    ca, sa, cb, sb = cos(at), sin(at), cos(bt), sin(bt)
+    px, py = ca * dx + sa * dy, ca * dy - sa * dx  # b's centre seen from a
+    qx, qy = -(cb * dx + sb * dy), sb * dx - cb * dy  # a's centre seen from b
+    c, s = ca * cb + sa * sb, ca * sb - sa * cb  # b's angle seen from a
+    ac, as_ = abs(c), abs(s)
+    if (
+        abs(px) <= aw + bw * ac + bh * as_
+        and abs(py) <= ah + bw * as_ + bh * ac
+        and abs(qx) <= bw + aw * ac + ah * as_
+        and abs(qy) <= bh + aw * as_ + ah * ac
+    ):
+        return 0.0
+    best = np.inf
+    for i in (-1.0, 1.0):
+        for j in (-1.0, 1.0):
+            x, y = px + i * bw * c - j * bh * s, py + i * bw * s + j * bh * c  # a corner of b seen from a
+            best = min(best, hypot(max(abs(x) - aw, 0.0), max(abs(y) - ah, 0.0)))
+            x, y = qx + i * aw * c + j * ah * s, qy - i * aw * s + j * ah * c  # a corner of a seen from b
+            best = min(best, hypot(max(abs(x) - bw, 0.0), max(abs(y) - bh, 0.0)))
+    return best
+
+
+@compiled
+def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools) -> Ints:
+    """(C, 2): pairs (i, j), i < j, sorted, of touching rows of `solid` (N,), at least one of them `wanted` (N,)."""
+    n = len(solid)
+    pairs = np.empty((n * (n - 1) // 2, 2), dtype=np.int64)
+    count = 0
+    reach = (size[:, 0] + size[:, 1]) / 2  # never less than from the centre to a corner
+    for i in range(n):
+        if not solid[i]:
+            continue
+        for j in range(i + 1, n):
+            near = TOUCH + reach[i] + reach[j]
+            (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
+            if not solid[j] or not (wanted[i] or wanted[j]) or abs(ax - bx) > near or abs(ay - by) > near:
+                continue
+            if gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= TOUCH:
+                pairs[count] = i, j
+                count += 1
+    return pairs[:count].copy()
+
+
+@compiled
+def contains(px: float, py: float, angle: float, w: float, h: float, x: float, y: float) -> bool:
+    """Whether the point (x, y) lies inside a rectangle, edges included."""
+    dx, dy, c, s = x - px, y - py, cos(angle), sin(angle)
+    return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2

@@ -1,0 +1,78 @@
+"""The scene as a graph: objects are nodes, and what lies between two of them is an edge."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.utils.compiled import compiled
+from trilith.world.observations.objects import objects
+from trilith.world.scene import Bools, Ints, Role, Scene
+
+Connectivity = Literal["full", "sparse"]
+EDGE_FEATURES = 2
+"""Touching, glued."""
+
+
+class Graph(NamedTuple):
+    """A directed graph. The global input of the paper's networks is one zero, so it is not stored."""
+
+    nodes: NDArray[np.float32]
+    """(N, 15): the rows of `objects`."""
+    edges: NDArray[np.float32]
+    """(E, 2): whether sender and receiver touch, and whether they are glued."""
+    senders: NDArray[np.int64]
+    """(E,): row where each edge starts, rising."""
+    receivers: NDArray[np.int64]
+    """(E,): row where each edge ends, rising within a sender."""
+
+
+def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
+    """The graph of a scene: all ordered pairs of different objects, or the sparse set of them (see `sparse_links`)."""
+    n, features = len(scene), edge_features(scene)
+    if connectivity == "full":
+        senders, receivers, flat = _full_links(n)
+    elif connectivity == "sparse":
+        senders, receivers = np.nonzero(sparse_links(scene))
+        flat = senders * n + receivers
+    else:
+        raise ValueError(f"connectivity {connectivity!r}: must be full or sparse")
+    return Graph(objects(scene), features.reshape(n * n, EDGE_FEATURES).take(flat, axis=0), senders, receivers)
+
+
+def edge_features(scene: Scene) -> NDArray[np.float32]:
+    """(N, N, 2): whether each two objects touch, and whether they are glued; symmetric."""
+    return _edge_features(len(scene), scene.contact, scene.glue)
+
+
+@compiled
+def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
+    features = np.zeros((n, n, EDGE_FEATURES), dtype=np.float32)
+    for feature, pairs in enumerate((contact, glue)):
+        for i, j in pairs:
+            features[i, j, feature] = features[j, i, feature] = 1
+    return features
+
+
+def sparse_links(scene: Scene) -> Bools:
+    """(N, N): available ↔ everything in the scene, targets and obstacles ↔ blocks, blocks in contact; the floor counts as a block."""
+    available = scene.role == Role.AVAILABLE
+    block = (scene.role == Role.BLOCK) | (scene.role == Role.FLOOR)
+    marker = ~available & ~block
+    links = (available[:, None] & ~available) | (marker[:, None] & block)
+    touching = scene.contact[block[scene.contact].all(axis=1)]
+    links[touching[:, 0], touching[:, 1]] = True
+    return links | links.T
+
+
+@lru_cache(maxsize=128)
+def _full_links(n: int) -> tuple[Ints, Ints, Ints]:
+    """Senders, receivers, and their places in a flattened (N, N) matrix."""
+    senders, receivers = np.nonzero(~np.eye(n, dtype=bool))
+    flat = senders * n + receivers
+    for array in (senders, receivers, flat):
+        array.flags.writeable = False
+    return senders, receivers, flat

@@ -1,0 +1,207 @@
+"""The scene as a picture for a network, and the one rasteriser that every picture of the package is made with.
+
+Pictures are square and show `scene.VIEW`; row 0 is the top. A pixel belongs to a shape just when the pixel's centre lies
+inside it. Each shape is looked at only within the window of pixels around it, which is what makes this fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trilith.world.geometry.rectangles import extents
+from trilith.world.scene import BLOCK_HEIGHT, VIEW, Floats, Role, Scene
+
+Float32 = NDArray[np.float32]
+
+RENDER_PIXELS = 128
+"""Side of the picture that is drawn, and of the masks."""
+PIXELS = 64
+"""Side of what a network gets: means of 2 × 2 pixels of what is drawn."""
+CHANNELS = 5
+"""Red, green, blue, x, y."""
+
+BACKGROUND = (1.0, 1.0, 1.0)
+FLOOR_COLOUR = (0.0, 0.0, 0.0, 1.0)
+OBSTACLE_COLOUR = (1.0, 0.0, 0.0, 1.0)
+BLOCK_COLOUR = (0.0, 0.0, 1.0, 1.0)
+STICKY_COLOUR = (0.0, 0.8, 1.0, 1.0)
+SILHOUETTE_COLOUR = (0.0, 1.0, 0.0, 0.3)
+CONNECTING_COLOUR = (0.0, 0.0, 1.0, 0.5)
+GLUE_COLOUR = (0.5, 0.5, 0.5, 1.0)
+GLUE_RADIUS = 0.14
+"""Of the disc that marks a glue point, in metres: about four pixels of the render, so that averaging leaves a trace of it."""
+
+_LAYER = np.zeros(len(Role), dtype=np.int64)
+_LAYER[[Role.FLOOR, Role.OBSTACLE, Role.AVAILABLE, Role.BLOCK, Role.TARGET]] = (0, 1, 2, 2, 3)
+
+
+class Window(NamedTuple):
+    """Where a shape is in a picture: rows `top` to `bottom`, columns `left` to `right` (ends excluded), and how much of each pixel."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+    cover: NDArray[np.bool_] | Float32
+    """(bottom - top, right - left): whether each pixel belongs to the shape, or the share of it that does."""
+
+
+def render(scene: Scene, size: int = RENDER_PIXELS) -> Float32:
+    """(size, size, 3): the scene in the paper's colours, each in [0, 1], without antialiasing."""
+    return draw(scene, rectangles(scene.pose, scene.size, size), size)
+
+
+def image(scene: Scene) -> Float32:
+    """(64, 64, 5): means of 2 × 2 pixels of the 128 × 128 render in [0, 1], then x and y in [-1, 1].
+
+    x rises to the right, y upwards; both are linear in the pixel's centre and exactly -1 or 1 at the outermost pixels.
+    """
+    out = np.empty((PIXELS, PIXELS, CHANNELS), dtype=np.float32)
+    out[..., :3] = halve(render(scene))
+    out[..., 3:] = COORDINATES
+    return out
+
+
+def target_colour(height: float) -> tuple[float, float, float, float]:
+    """Red, green, blue and alpha of a target, whose height (metres) tells its kind: Silhouette's are as high as a block."""
+    return SILHOUETTE_COLOUR if height > 0.75 * BLOCK_HEIGHT else CONNECTING_COLOUR
+
+
+def colours(scene: Scene) -> Float32:
+    """(N, 4): red, green, blue and alpha of each object."""
+    table = np.array([BLOCK_COLOUR, BLOCK_COLOUR, SILHOUETTE_COLOUR, OBSTACLE_COLOUR, FLOOR_COLOUR], dtype=np.float32)[scene.role]
+    table[scene.sticky] = STICKY_COLOUR
+    for row in scene.rows(Role.TARGET):
+        table[row] = target_colour(scene.size[row, 1])
+    return table
+
+
+def draw_order(scene: Scene) -> tuple[list[int], list[int]]:
+    """Rows to draw before the glue points and rows to draw after: floor, obstacles, blocks; then targets, through which one sees."""
+    layer = _LAYER[scene.role]
+    order = np.argsort(layer, kind="stable")
+    solid = int(np.count_nonzero(layer < _LAYER[Role.TARGET]))
+    return order[:solid].tolist(), order[solid:].tolist()
+
+
+def glue_points(scene: Scene) -> Floats:
+    """(G, 2): where in the world each weld holds, as its first object has it."""
+    x, y, angle = scene.pose[scene.glue[:, 0]].T
+    u, v = scene.glue_frame[:, 0], scene.glue_frame[:, 1]
+    c, s = np.cos(angle), np.sin(angle)
+    return np.stack([x + c * u - s * v, y + s * u + c * v], axis=1)
+
+
+def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[Window]:
+    """A window for each of N rectangles (pose (N, 3), size (N, 2)) in a picture of `pixels` a side.
+
+    Edges of a window are multiples of `align`, so that it can be averaged over blocks of that many pixels.
+    """
+    xs, ys = _centres(pixels)
+    boxes = _boxes(pose[:, :2], extents(pose, size), pixels, align)
+    cosines, sines = np.cos(pose[:, 2]).tolist(), np.sin(pose[:, 2]).tolist()
+    windows = []
+    for (top, bottom, left, right), (x, y, _), (w, h), c, s in zip(boxes, pose.tolist(), size.tolist(), cosines, sines, strict=True):
+        dx, dy = xs[left:right] - x, ys[top:bottom, None] - y
+        if s:
+            inside = (np.abs(dx * c + dy * s) <= w / 2) & (np.abs(dy * c - dx * s) <= h / 2)
+        else:  # upright, as all but placed blocks are: the same with half the work
+            inside = (np.abs(dx) <= w / 2) & (np.abs(dy) <= h / 2)
+        windows.append(Window(top, bottom, left, right, inside))
+    return windows
+
+
+def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Window]:
+    """A window for each of G discs (centre (G, 2), radius in metres); the rest as in `rectangles`."""
+    xs, ys = _centres(pixels)
+    boxes = _boxes(centre, np.full_like(centre, radius), pixels, align)
+    windows = []
+    for (top, bottom, left, right), (x, y) in zip(boxes, centre.tolist(), strict=True):
+        dx, dy = xs[left:right] - x, ys[top:bottom, None] - y
+        windows.append(Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius))
+    return windows
+
+
+def shrink(window: Window, factor: int) -> Window:
+    """The same window in a picture with `factor` times fewer pixels a side: each holds the share of its pixels that was covered."""
+    top, bottom, left, right, cover = window
+    top, bottom, left, right = top // factor, bottom // factor, left // factor, right // factor
+    # Adding whole slices is several times faster than numpy's sum over axes this short.
+    mask = cover.view(np.uint8)
+    rows = sum((mask[i::factor] for i in range(1, factor)), start=mask[::factor])
+    counts = sum((rows[:, i::factor] for i in range(1, factor)), start=rows[:, ::factor])
+    share = counts * np.float32(1 / factor**2)
+    return Window(top, bottom, left, right, share)
+
+
+def blend(canvas: Float32, window: Window, colour: Float32) -> None:
+    """Lays a shape of one colour (4,), the last its alpha, over a picture (P, P, 3), in place."""
+    top, bottom, left, right, cover = window
+    part = canvas[top:bottom, left:right]
+    part += (cover * colour[3])[..., None] * (colour[:3] - part)
+
+
+def halve(picture: Float32) -> Float32:
+    """(P/2, P/2, 3): means over 2 × 2 pixels of a picture (P, P, 3)."""
+    rows = picture[::2] + picture[1::2]
+    return (rows[:, ::2] + rows[:, 1::2]) * np.float32(0.25)
+
+
+def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
+    """(pixels, pixels, 3): the render, from the windows of all rows; `segments` has them already, and so passes them."""
+    table = colours(scene)
+    below, above = draw_order(scene)
+    # What hides everything behind it is drawn as a number of its colour, which is many times faster than blending.
+    palette = np.concatenate([table[:, :3], np.array([GLUE_COLOUR[:3], BACKGROUND], dtype=np.float32)])
+    drawn = np.full((pixels, pixels), len(palette) - 1)
+    shapes = [(row, windows[row]) for row in below]
+    shapes += [(len(scene), disc) for disc in discs(glue_points(scene), GLUE_RADIUS, pixels)]
+    for colour, (top, bottom, left, right, inside) in shapes:
+        drawn[top:bottom, left:right][inside] = colour
+    canvas: Float32 = palette.take(drawn, axis=0)
+    for row in above:
+        blend(canvas, windows[row], table[row])
+    return canvas
+
+
+def _centres(pixels: int) -> tuple[Floats, Floats]:
+    """(pixels,) each: x of the pixels' centres from left to right, y from top to bottom."""
+    left, right, bottom, top = VIEW
+    middle = (np.arange(pixels) + 0.5) / pixels
+    return left + (right - left) * middle, top - (top - bottom) * middle
+
+
+def _boxes(centre: Floats, half: Floats, pixels: int, align: int) -> list[list[int]]:
+    """For each of N shapes with the half width and half height `half` (N, 2): top, bottom, left, right of its window.
+
+    A hair wider than the shape, so that rounding loses no pixel on its edge: whether that one is inside is for the shape to say.
+    """
+    left, right, _, top = VIEW
+    hair = 1e-9
+    scale = pixels / (right - left)
+    down = (top - centre[:, 1]) * scale - 0.5
+    along = (centre[:, 0] - left) * scale - 0.5
+    middle, reach = np.stack([down, along]), half.T[::-1] * scale + hair
+    first = np.clip(np.ceil(middle - reach), 0, pixels).astype(np.int64)
+    last = np.clip(np.floor(middle + reach) + 1, 0, pixels).astype(np.int64)
+    first -= first % align
+    last += -last % align
+    np.maximum(last, first, out=last)
+    boxes: list[list[int]] = np.stack([first[0], last[0], first[1], last[1]], axis=1).tolist()
+    return boxes
+
+
+def _coordinates() -> Float32:
+    """(64, 64, 2): x and y of each pixel."""
+    line = np.linspace(-1, 1, PIXELS, dtype=np.float32)
+    grid = np.stack(np.meshgrid(line, line[::-1]), axis=-1)
+    grid.flags.writeable = False
+    return grid
+
+
+COORDINATES = _coordinates()
+"""(64, 64, 2): x rising to the right and y rising upwards, from -1 to 1."""

@@ -1,0 +1,35 @@
+"""The scene as an image per object."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trilith.world.observations.image import COORDINATES, PIXELS, RENDER_PIXELS, Float32, draw, halve, rectangles, shrink
+from trilith.world.scene import Scene
+
+CHANNELS = 6
+"""Red, green, blue, alpha, x, y."""
+
+
+def segments(scene: Scene) -> Float32:
+    """(N, 64, 64, 6): an image for each object, in order of appearance.
+
+    Its alpha is the object's own 128 × 128 mask averaged over 2 × 2 pixels; a pixel may belong to several objects, so what
+    lies behind something else still has its whole mask. Red, green and blue are those of `image` times that alpha, so they
+    show what one sees there. x and y are those of `image`, everywhere.
+    """
+    factor = RENDER_PIXELS // PIXELS
+    windows = rectangles(scene.pose, scene.size, RENDER_PIXELS, align=factor)
+    seen = np.ones((PIXELS, PIXELS, 4), dtype=np.float32)
+    seen[..., :3] = halve(draw(scene, windows, RENDER_PIXELS))
+    out = np.empty((len(scene), PIXELS, PIXELS, CHANNELS), dtype=np.float32)
+    out[:] = _EMPTY
+    for row, window in enumerate(windows):
+        top, bottom, left, right, alpha = shrink(window, factor)
+        out[row, top:bottom, left:right, :4] = seen[top:bottom, left:right] * alpha[..., None]
+    return out
+
+
+_EMPTY = np.zeros((PIXELS, PIXELS, CHANNELS), dtype=np.float32)
+_EMPTY[..., 4:] = COORDINATES
+_EMPTY.flags.writeable = False
