@@ -97,8 +97,11 @@ class Policy(Protocol):
 class Foresees(Protocol):
     """A policy that is shown the outcomes of placements before one of them is made."""
 
-    def foresee(self, decision: Decision, outcomes: Sequence[Step], rng: np.random.Generator) -> int:
-        """Which is made of a decision's placement, 0, and those `beside` it, 1 on, given the outcomes of all, which it keeps."""
+    def foresee(
+        self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
+    ) -> list[int]:
+        """For each decision the number of the placement that is made: 0 for its own, 1 on for those `beside` it. `outcomes` are those of
+        all of them, in this order; the policy keeps of them what the learner wants."""
         ...
 
 

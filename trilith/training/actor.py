@@ -150,23 +150,20 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
     kept: list[list[tuple[Decision, Step]]] = [[] for _ in states]
     running, beside = list(range(len(states))), 0
     while running:
-        decisions = policy.act([states[i] for i in running], [rngs[i] for i in running], request.exploration)
-        going_on = []
-        for i, decision in zip(running, decisions, strict=True):
-            if decision.step is None:  # nothing can be placed: the episode is over, and what led here was its last step
-                continue
-            outcomes = [step(states[i], placement, request.forfeit) for placement in (decision.placement, *decision.beside)]
-            made = 0
-            if decision.beside:
-                assert isinstance(policy, Foresees)
-                made = policy.foresee(decision, outcomes, rngs[i])
-                beside += len(decision.beside)
-            placement = (decision.placement, *decision.beside)[made]
-            kept[i].append((decision._replace(placement=placement), outcomes[made]))
-            states[i] = outcomes[made].state
-            if not states[i].ended:
-                going_on.append(i)
-        running = going_on
+        decided = policy.act([states[i] for i in running], [rngs[i] for i in running], request.exploration)
+        # Where nothing can be placed the episode is over, and what led there was its last step.
+        going_on = [(i, decision) for i, decision in zip(running, decided, strict=True) if decision.step is not None]
+        running, decisions = [i for i, _ in going_on], [decision for _, decision in going_on]
+        options = [(decision.placement, *decision.beside) for decision in decisions]
+        outcomes = [[step(states[i], each, request.forfeit) for each in some] for i, some in zip(running, options, strict=True)]
+        made = [0] * len(running)
+        if isinstance(policy, Foresees):
+            made = policy.foresee(decisions, outcomes, [rngs[i] for i in running], request.exploration)
+        for i, decision, k, placements, after in zip(running, decisions, made, options, outcomes, strict=True):
+            kept[i].append((decision._replace(placement=placements[k]), after[k]))
+            states[i] = after[k].state
+            beside += len(decision.beside)
+        running = [i for i in running if not states[i].ended]
     episodes = [_episode(policy, first, steps, request.exploration, False) for first, steps in zip(starts, kept, strict=True)]
     return episodes, Simulated(sum(len(steps) for steps in kept), beside)
 

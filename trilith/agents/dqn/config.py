@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import arg
 
@@ -64,18 +64,20 @@ class DQNConfig:
     epsilon: float = 0.3
     """How much is explored: at step n an action is random with probability ε / max(L - n, 1), where L is a running
     mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
-    replay_mb: float = 200.0
+    replay_mb: float = 600.0
     """Size of the replay in megabytes."""
     counterfactual_actions: int = 8
     """Actions that actors who do not search simulate beside the one they choose: half of them of the 16 of the highest values, the others
-    any that the mask allows. Their rewards are learned, and whether they end the episode; one of each state as a whole transition."""
-    foresight: float = 0.5
-    """Probability that an actor, whose choice turns out to touch an obstacle, makes the best of the other simulated actions instead."""
+    any that the mask allows. They are learned from as the one that is made; by networks without values of states only those that end
+    the episode."""
+    lookahead: float = 0.5
+    """Network objects: probability that an actor makes, of its choice and the actions simulated beside it, the one of the highest
+    r + γ V(s') instead of its choice."""
     lower_bounds: bool = True
     """Whether a value is never learned to be less than the return that followed: the world is deterministic, so it can be had again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends beside those of values."""
-    corrections: float = 0.1
+    corrections: float = 0.0
     """Corrections for each learner step: the agent plays an episode, an expert takes over in one of its states, and what that does is
     learned from if it earns more."""
     correction_simulations: int = 16
@@ -90,9 +92,10 @@ class DQNConfig:
     """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
     """With the world `online`: the model that is learned beside the agent, and that actors search in."""
-    min_replay: int = 2000
+    min_replay: int = 6000
     """Steps in the replay before learning starts, by chance: placements that overlap nothing, and about one action an episode of all
-    that the mask allows."""
+    that the mask allows. With counterfactual actions, those that would touch an obstacle are replaced by others: so much is built, and
+    by chance some of it earns something."""
 
     def check(self) -> None:
         """Raises ValueError naming options that do not go together."""
@@ -107,7 +110,7 @@ class DQNConfig:
         check_most(self, offsets=1000)
         if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
             raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")
-        for name in ("discount", "target_rate", "correction_share", "foresight"):
+        for name in ("discount", "target_rate", "correction_share", "lookahead"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
         for name in ("ratio", "replay_mb", "learning_rate", "huber"):
@@ -118,10 +121,12 @@ class DQNConfig:
 OBJECTS = DQNConfig(net=NetConfig(clock=True))
 """Ours: learns from objects and its own play alone, see docs/learning.md."""
 
-_OBJECTS_TASKS = {
-    # Where episodes are short, corrections cost little, and glue has to be paid long before it pays.
-    "silhouette": {"discount": 0.97, "corrections": 0.2},
-    "covering_hard": {"discount": 0.97, "corrections": 0.2},
+_OBJECTS_TASKS: dict[str, dict[str, Any]] = {
+    # About half an hour of one core each. Where episodes are short the discount factor can be higher: glue pays long after it is paid for.
+    "silhouette": {"discount": 0.97, "decay_steps": 36_000},
+    "connecting": {"decay_steps": 24_000},
+    "covering": {"decay_steps": 16_000},
+    "covering_hard": {"discount": 0.97, "decay_steps": 40_000},
 }
 """What tasks need differently."""
 
@@ -173,6 +178,8 @@ FAST_PIXELS = replace(
     corrections=0.1,
     correction_simulations=0,
     correction_share=0.5,
+    replay_mb=200.0,
+    min_replay=2000,
 )
 """All it sees of an object is its segmented image, and the planner corrects it."""
 
@@ -187,6 +194,7 @@ ALGORITHM = Algorithm(
             "objects",
             OBJECTS,
             "ours: placements that see all objects, learned from its own play alone; the mask of legal actions",
+            run={"checkpoint_seconds": 180.0},  # the replay is large
             tasks=_OBJECTS_TASKS,
         ),
         Recipe("paper", PAPER, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),

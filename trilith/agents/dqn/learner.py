@@ -81,25 +81,21 @@ class Counterfactuals(NamedTuple):
     """(m,)"""
     ended: Bools
     """(m,): whether the episode would have ended."""
-    followed: Ints
-    """(f,): those that are whole transitions."""
-    after: Records
-    """(f,): the states after these."""
+    after: Records | None
+    """(f,): the states after those that did not end it, without masks of legal actions, if they were kept."""
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
         """Of steps (B,) of a replay."""
         there = steps["beside"][..., 0] >= 0
         scenes, column = there.nonzero()
-        number = there.cumsum().reshape(there.shape) - 1
-        some = np.flatnonzero(steps["followed"] >= 0)
+        ended = steps["beside_ended"][scenes, column]
         return Counterfactuals(
             scenes,
             steps["beside"][scenes, column].astype(np.int64),
             steps["beside_reward"][scenes, column].astype(np.float64),
-            steps["beside_ended"][scenes, column],
-            number[some, steps["followed"][some]],
-            steps["after"][some],
+            ended,
+            steps["after"][scenes, column][~ended] if "after" in (steps.dtype.names or ()) else None,
         )
 
 
@@ -245,10 +241,12 @@ class DQNLearner:
     def learn(self, sample: Sample, rng: np.random.Generator, shown: int = 0) -> dict[str, float]:
         """One learner step on a sample whose first `shown` transitions are of corrections; returns figures for the log.
 
-        With y the target of a value, G the return that followed, and V(s') = max_a Q(s', a) of the state that follows, by double Q:
+        G is the return that followed, V(s') the value of the state that follows: by the target network's head for it or, for a network
+        that has none, max_a Q(s', a) by double Q-learning.
 
-            made:            (Q(s, a) - max(r + γ V(s'), G))²
-            counterfactual:  (Q(s, a) - r)² if it ends the episode, (Q(s, a) - r - γ V(s'))² for one of those that do not
+            made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
+            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s'), or r if it ends the episode
+            state:           (V(s) - max_a y)²,  over the actions above and 0
             correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a))
             all:             errors of the predicted reward (squared) and end (cross-entropy), times `outcome_weight`
         """
@@ -262,11 +260,14 @@ class DQNLearner:
             scenes = torch.cat([scenes, torch.from_numpy(beside.scenes)])
         rivals, rivalled = self._rivals(batch, actions, shown if config.margin_weight else 0)
         asked = torch.cat([actions, rivals]), torch.cat([scenes, torch.arange(len(rivals))]).to(self.device)
-        q, reward, end = self.net.outcomes(batch, *asked)
+        q, reward, end, state = self.net.outcomes(batch, *asked)
 
         wanted, which = self._targets(sample)
         errors = F.huber_loss(q[which], wanted, reduction="none", delta=config.huber)
         loss = errors.sum() / size
+        if state is not None:
+            best = torch.zeros_like(state).scatter_reduce(0, asked[1][which], wanted, "amax")
+            loss = loss + F.huber_loss(state, best, reduction="sum", delta=config.huber) / size
         if len(rivals):
             short = F.relu(q[len(actions) :] + config.margin - q[: len(rivals)])
             loss = loss + config.margin_weight * (short * rivalled).sum() / size
@@ -310,17 +311,19 @@ class DQNLearner:
 
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
         """(t,), and (t,) the numbers of the actions of the sample whose values they are targets of: all that were made, then of those
-        that were only simulated the ones that ended the episode and the ones whose following state is known."""
+        that were only simulated the ones that ended the episode and, if the states after them were kept, the others."""
         rewards, discounts, which = sample.returns, sample.discounts, np.arange(len(sample.returns))
-        following, least = sample.following[discounts > 0], np.full(len(rewards), -np.inf)
-        if self.config.lower_bounds:
-            least = sample.earned
+        following, least = sample.following[discounts > 0], sample.earned if self.config.lower_bounds else np.full(len(rewards), -np.inf)
+        if self.net.values_states:
+            scenes = self.layout.scenes.dtype
+            following = following[list(scenes.names or ())].astype(scenes)
         if (beside := sample.beside) is not None:
-            known = np.concatenate([np.flatnonzero(beside.ended), beside.followed])
-            goes_on = np.where(beside.ended[known], 0.0, self.config.discount)
-            rewards, discounts = np.concatenate([rewards, beside.rewards[known]]), np.concatenate([discounts, goes_on])
+            known = np.flatnonzero(beside.ended) if beside.after is None else np.arange(len(beside.ended))
+            rewards = np.concatenate([rewards, beside.rewards[known]])
+            discounts = np.concatenate([discounts, np.where(beside.ended[known], 0.0, self.config.discount)])
             which = np.concatenate([which, len(which) + known])
-            following = np.concatenate([following, beside.after]) if self.config.discount else following
+            if beside.after is not None and self.config.discount:
+                following = np.concatenate([following, beside.after])
             least = np.concatenate([least, np.full(len(known), -np.inf)])
         wanted, bound = self._sent(rewards), self._sent(least)
         if len(following):
@@ -335,6 +338,8 @@ class DQNLearner:
     @torch.no_grad()
     def _state_values(self, records: Records) -> Tensor:
         """(k,): the values of states."""
+        if self.net.values_states:
+            return self.target.v(self.layout.scenes.unpack(records, device=self.device)).clamp(min=0)
         batch = self.layout.unpack(records, device=self.device)
         best, value = (self.net if self.config.double else self.target).best(batch)
         some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring

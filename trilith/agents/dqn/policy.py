@@ -170,12 +170,12 @@ class DQNPolicy:
     @property
     def dtype(self) -> np.dtype[Any]:
         """A record of the state and the action (sender, receiver, offset, sticky). With counterfactual actions these too, `beside` (K, 4),
-        -1 where there are less; the rewards of them and whether they ended the episode; and the state `after` one of them, number
-        `followed`, -1 if all ended it."""
+        -1 where there are less; the rewards of them and whether they ended the episode; and for a network that values states those
+        `after` each."""
         columns: list[Any] = [("state", self.layout.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
             columns += [("beside", "i4", (k, 4)), ("beside_reward", "f4", (k,)), ("beside_ended", "?", (k,))]
-            columns += [("after", self.layout.dtype), ("followed", "i4")]
+            columns += [("after", self.layout.scenes.dtype, (k,))] if self.net.values_states else []
         return np.dtype(columns)
 
     @property
@@ -234,7 +234,7 @@ class DQNPolicy:
         [kept] = np.zeros(1, self.dtype)
         kept["state"], kept["action"] = record, action
         if self.config.counterfactual_actions:
-            kept["beside"], kept["followed"] = -1, -1
+            kept["beside"] = -1
         return Decision(self.layout.decode(state.scene, action.tolist()), kept)
 
     def _with_counterfactuals(
@@ -253,22 +253,56 @@ class DQNPolicy:
         decision.step["beside"][: len(actions)] = actions
         return decision._replace(beside=tuple(self.layout.decode(state.scene, action.tolist()) for action in actions))
 
-    def foresee(self, decision: Decision, outcomes: Sequence[Step], rng: np.random.Generator) -> int:
-        """Sometimes avoids an obstacle that the chosen action would have touched, and notes what came of the others."""
-        kept, ended = decision.step, [each.state.ended is not None for each in outcomes]
-        assert kept is not None
-        beside, made = kept["beside"], 0
-        if outcomes[0].state.ended == "obstacle_hit" and not all(ended) and rng.random() < self.config.foresight:
-            made = ended.index(False)
-            beside[made - 1], kept["action"] = kept["action"].copy(), beside[made - 1].copy()
-        others = [0 if k == made else k for k in range(1, len(outcomes))]  # the chosen action takes the place of the one that is made
-        kept["beside_reward"][: len(others)] = [outcomes[k].reward for k in others]
-        kept["beside_ended"][: len(others)] = [ended[k] for k in others]
-        goes_on = [place for place, k in enumerate(others) if not ended[k]]
-        if goes_on:
-            kept["followed"] = goes_on[0] if rng.random() < 0.5 else goes_on[rng.integers(len(goes_on))]
-            [kept["after"]] = observe(self.layout, [outcomes[others[kept["followed"]]].state])
+    def foresee(
+        self,
+        decisions: Sequence[Decision],
+        outcomes: Sequence[Sequence[Step]],
+        rngs: Sequence[np.random.Generator],
+        exploration: Exploration,
+    ) -> list[int]:
+        """Sometimes the action of the highest r + γ V(s'); in the warm-up always one that touches no obstacle. Notes what came of the
+        others."""
+        if not self.config.counterfactual_actions:
+            return [0] * len(decisions)
+        worth = [np.array([step.reward for step in each]) for each in outcomes]
+        after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
+        records: Records | None = None
+        if self.net.values_states and after:
+            records = self._scenes([outcomes[i][k].state for i, k in after])
+        if records is not None and not exploration.warm_up:
+            for (i, k), value in zip(after, self.net.state_values(records).tolist(), strict=True):
+                worth[i][k] += self.config.discount * max(value, 0.0)
+        made = []
+        for i, (decision, steps, rng) in enumerate(zip(decisions, outcomes, rngs, strict=True)):
+            choice, goes_on = 0, [k for k, step in enumerate(steps) if not step.state.ended]
+            if exploration.warm_up:
+                choice = goes_on[0] if goes_on and steps[0].state.ended == "obstacle_hit" else 0
+            elif self.net.values_states and rng.random() < self.config.lookahead:
+                choice = int(worth[i].argmax())
+            self._keep(decision, steps, choice)
+            made.append(choice)
+        for number, (i, k) in enumerate(after):
+            kept = decisions[i].step
+            assert kept is not None
+            if records is not None and k != made[i]:
+                kept["after"][(k or made[i]) - 1] = records[number]
         return made
+
+    @staticmethod
+    def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
+        """Notes which action was made and what came of the others; the one that was chosen takes the place of the one that was made."""
+        kept = decision.step
+        assert kept is not None
+        if made:
+            kept["beside"][made - 1], kept["action"] = kept["action"].copy(), kept["beside"][made - 1].copy()
+        others = [outcomes[0 if k == made else k] for k in range(1, len(outcomes))]
+        kept["beside_reward"][: len(others)] = [step.reward for step in others]
+        kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
+
+    def _scenes(self, states: Sequence[State]) -> Records:
+        """(B,): records of states without masks of legal actions."""
+        left = [state.max_steps - state.steps for state in states]
+        return self.layout.scenes.pack([state.scene for state in states], steps_left=left)
 
     def _by_chance(
         self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]

@@ -24,6 +24,8 @@ Shapes = dict[str, tuple[int, ...]]
 class ActingKinds(ABC):
     """A network whose actions are to place a kind of block by an object. Its parameters are 0 until some are loaded."""
 
+    values_states = False
+
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         self.layout, self.stops, self.outputs = layout, stops, 2 * layout.offsets
         self.mask_rule: Mask = mask
@@ -65,6 +67,10 @@ class ActingKinds(ABC):
         values = np.zeros(mask.shape, np.float32)
         self._fill(values, mask, scenes, self._encode(scenes))
         return values, mask
+
+    def state_values(self, records: Records) -> Floats32:
+        """(B,): the values of states, if it `values_states`; their records need no mask of legal actions."""
+        raise NotImplementedError
 
     def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
         """The action of one place in the values of a scene with these slots `available` (7,)."""

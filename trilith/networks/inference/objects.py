@@ -16,7 +16,7 @@ from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
-from trilith.networks.inputs.placements import COLUMNS, FIGURES, boxes, check_offsets, locate, look_forward
+from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
 from trilith.world.scene import Bools, Ints
 
@@ -44,6 +44,15 @@ class Valuing(Protocol):
         """Whether its agent ends the episode where all values are below 0."""
         ...
 
+    @property
+    def values_states(self) -> bool:
+        """Whether it has a head for the values of states."""
+        ...
+
+    def state_values(self, records: Records) -> Floats32:
+        """(B,): the values of states, if it has such a head; their records, of `layout.scenes`, need no mask of legal actions."""
+        ...
+
     def values(self, records: Records) -> tuple[Floats32, Bools]:
         """(B, S, M, outputs), twice: the values of all actions of senders and receivers, and which of them may be chosen."""
         ...
@@ -64,6 +73,8 @@ class Valuing(Protocol):
 class ActingObjects(ActingKinds):
     """The network `objects`."""
 
+    values_states = True
+
     def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         check_attention(layout, mask)
         check_offsets(layout)
@@ -77,6 +88,7 @@ class ActingObjects(ActingKinds):
         own |= {"seen": (net.message, COLUMNS), "object": (net.message, net.decoder), "edge": (net.decoder, net.decoder)}
         own |= {"base": (outputs, net.decoder), "to_token": (net.token, net.decoder), "gather": (net.token, 2 * net.message)}
         own |= {"hidden": (net.token, net.token), "out": (2 * FIGURES, net.token)}
+        own |= {"state_hidden": (net.token, 2 * net.decoder), "state_out": (1, net.token)}
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: Arrays) -> Floats32:
@@ -91,6 +103,13 @@ class ActingObjects(ActingKinds):
             tokens += self._linear("clock", clock(scenes.steps_left)).repeat(np.diff(scenes.first), axis=0)
         references, whole = self._attention(tokens, pairs, scenes)
         return references + whole.repeat(np.diff(scenes.first), axis=0)
+
+    def state_values(self, records: Records) -> Floats32:
+        scenes = self.layout.scenes.arrays(records)
+        seen = np.maximum(self._encode(scenes), 0)
+        sums, most = (each.reduceat(seen, scenes.first[:-1], axis=0) for each in (np.add, np.maximum))
+        hidden = self._linear("state_hidden", np.concatenate([sums * np.float32(SUM_SCALE), most], axis=1), rectify=True)
+        return self._linear("state_out", hidden)[:, 0]
 
     def _edges(self, scenes: Arrays, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
         """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""

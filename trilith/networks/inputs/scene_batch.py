@@ -181,6 +181,11 @@ class Layout(SceneLayout):
         """Placements that an edge offers, sticky not counted; cells of the grid for absolute actions."""
         return prod(self.codec.tail)
 
+    @cached_property
+    def scenes(self) -> Layout:
+        """The same without masks of legal actions: all that the value of a state depends on."""
+        return replace(self, stores_legal=False)
+
     def _columns(self) -> list[tuple[Any, ...]]:
         legal = [("legal", "u1", ((KINDS * self.rows * self.offsets + 7) // 8,))] if self.stores_legal else []
         return [*super()._columns(), *legal]

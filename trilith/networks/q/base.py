@@ -26,10 +26,15 @@ class Outcomes(NamedTuple):
     """(m,): the reward of each alone, if it has a head for it."""
     end: Tensor | None = None
     """(m,): the log-odds that the episode ends with it, if it has a head for that."""
+    state: Tensor | None = None
+    """(B,): the values of the scenes themselves, if it has a head for these."""
 
 
 class QNet(nn.Module, ABC):
     """Q-values of a batch of scenes as one dense tensor (B, S, M, 2 · offsets): senders, receivers, and (offset, sticky)."""
+
+    values_states = False
+    """Whether it has a head for the values of states."""
 
     def __init__(self, layout: Layout, mask: Mask) -> None:
         super().__init__()
@@ -61,6 +66,11 @@ class QNet(nn.Module, ABC):
             batch = self.layout.unpack(records, device=self.device)
             return self.q(batch).cpu().numpy(), self.mask(batch).cpu().numpy()
 
+    def state_values(self, records: Records) -> Floats32:
+        """`v` of states as an array, for acting."""
+        with torch.no_grad():
+            return self.v(self.layout.scenes.unpack(records, device=self.device)).cpu().numpy()
+
     @abstractmethod
     def q(self, batch: Batch) -> Tensor:
         """(B, S, M, 2 · offsets): the value of every action; what stands where `mask` is False means nothing."""
@@ -76,6 +86,10 @@ class QNet(nn.Module, ABC):
     def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
         """`q_at`, and what else the network says of these actions."""
         return Outcomes(self.q_at(batch, actions, scenes))
+
+    def v(self, batch: Batch) -> Tensor:
+        """(B,): the values of the scenes themselves, if it `values_states`. These need no mask of legal actions."""
+        raise NotImplementedError
 
     @abstractmethod
     def mask(self, batch: Batch) -> Tensor:

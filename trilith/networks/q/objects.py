@@ -6,7 +6,8 @@ its scene by differences of coordinates (`placements.py`), and what the transfor
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
 `reward` is that of the placement alone and `end` whether the episode ends with it, both learned also from placements that were only
-simulated; `later` is what the episode goes on to earn.
+simulated; `later` is what the episode goes on to earn. A fourth figure is of the scene as a whole: V(s), the value of the state, which
+needs no placement and so costs little. It is what values are learned from.
 
 This form learns. `acting.ActingObjects` is the same function for agents that only act, without torch: what changes here changes there.
 """
@@ -27,6 +28,7 @@ from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEAT
 from trilith.networks.inputs.placements import (
     COLUMNS,
     FIGURES,
+    SUM_SCALE,
     Placements,
     boxes,
     check_offsets,
@@ -43,6 +45,8 @@ from trilith.world.scene import SLOTS
 
 class ObjectsNet(KindQNet):
     """See the module."""
+
+    values_states = True
 
     def __init__(
         self,
@@ -79,8 +83,11 @@ class ObjectsNet(KindQNet):
         self.gather = nn.Linear(2 * message, token)
         self.hidden = nn.Linear(token, token)
         self.out = nn.Linear(token, 2 * FIGURES)
+        self.state_hidden = nn.Linear(2 * decoder, token)
+        self.state_out = nn.Linear(token, 1)
         nn.init.zeros_(self.base.bias)
         nn.init.zeros_(self.out.bias)
+        nn.init.zeros_(self.state_out.bias)
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
         self.kind_widths: Tensor
 
@@ -89,6 +96,17 @@ class ObjectsNet(KindQNet):
         tokens = tokens_of(self, batch, None if self.clock is None else self.clock(clock_of(batch)))
         pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
         return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
+
+    def _states(self, batch: Batch, references: Tensor) -> Tensor:
+        """(B,): the value of each scene, given its objects after the transformer."""
+        seen = F.relu(references)
+        sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, batch.scene, seen)
+        most = torch.zeros_like(sums).scatter_reduce(0, batch.scene[:, None].expand_as(seen), seen, "amax")
+        values: Tensor = self.state_out(F.relu(self.state_hidden(torch.cat([sums * SUM_SCALE, most], dim=1))))
+        return values[:, 0]
+
+    def v(self, batch: Batch) -> Tensor:
+        return self._states(batch, self.encode(batch))
 
     def _edges(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
@@ -138,7 +156,8 @@ class ObjectsNet(KindQNet):
         return self._outcomes(batch, references, actions, scenes).q
 
     def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
-        return self._outcomes(batch, self.encode(batch), actions, scenes)
+        references = self.encode(batch)
+        return self._outcomes(batch, references, actions, scenes)._replace(state=self._states(batch, references))
 
 
 def look(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
