@@ -49,7 +49,7 @@ class Options:
     scenes: int = 100
     """Test scenes that are played, up to 1,000."""
     budget: int = 10
-    """Simulations a decision of the search; 0: without search only."""
+    """Simulations per decision of the search; 0: without search only."""
 
 
 def fastest(call: Callable[[], object]) -> float:

@@ -26,8 +26,9 @@ import simulated
 import tyro
 from tyro.conf import Positional
 
-from trilith.agents.dqn.config import OBJECTS, DQNConfig
+from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import Exploration
+from trilith.agents.dqn.recipes import OBJECTS
 from trilith.search.config import SearchConfig
 from trilith.training.actor import PlayRequest, Request, Result, collect
 from trilith.training.config import TrainConfig
@@ -60,7 +61,7 @@ class Options:
 
 PLAIN: DQNConfig = replace(OBJECTS, corrections=0.0, replay_mb=20.0)
 """As `objects`, but all comes from play, so that requests are alike, and the replay is soon full, so that memory has no reason to grow."""
-SEARCHING: DQNConfig = replace(PLAIN, search=SearchConfig(budget=10, root="halving"), counterfactual_actions=0, ratio=0.2)
+SEARCHING: DQNConfig = replace(PLAIN, search=SearchConfig(budget=10, algorithm="halving"), counterfactual_actions=0, ratio=0.2)
 """The same, but actors search. Their steps take longer, so there are fewer of them for each of the learner's."""
 
 

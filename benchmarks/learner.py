@@ -32,10 +32,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from networks.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
 from networks.scenes import states  # type: ignore[import-not-found]
 
-from trilith.agents.base import Correction, Episode
-from trilith.agents.dqn.config import OBJECTS, PAPER, DQNConfig
+from trilith.agents.base import Episode
+from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, make_layout, make_net, observe
+from trilith.agents.dqn.recipes import OBJECTS, PAPER
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
@@ -212,12 +213,12 @@ def q_learner(options: Options) -> None:
 def hardest_episodes(config: DQNConfig, task: str) -> list[Episode]:
     """Episodes of the hardest level: played by chance, and corrected by the planner, whose scenes are as full as those of trained agents.
 
-    Those by chance avoid obstacles wherever one of the simulated actions does (`foresight`), or they would end with the first blocks.
+    Those by chance avoid obstacles wherever one of the simulated actions does, or they would end with the first blocks.
     """
-    policy, levels = DQNPolicy(replace(config, foresight=1.0), task, beyond=False), hardest_level(task)
+    policy, levels = DQNPolicy(config, task, beyond=False), hardest_level(task)
     lengths = (float(SLOTS),) * len(levels)
     played = collect(policy, task, PlayRequest((0, 1), 24, levels, False, Exploration(1.0, lengths, warm_up=True))).episodes
-    return played + collect(policy, task, CorrectRequest((0, 2), 24, levels, False, Correction(simulations=0))).episodes
+    return played + collect(policy, task, CorrectRequest((0, 2), 24, levels, False)).episodes
 
 
 def hardest_level(task: str) -> tuple[float, ...]:
@@ -284,7 +285,7 @@ def actor_critics(options: Options) -> None:
         rate = sum(len(episode.steps) for episode in episodes) / (time.process_time() - start)
         for episode in episodes:
             played.add(episode)
-        for episode in collect(full.policy, options.task, CorrectRequest((0, 2), 16, levels, False, Correction(simulations=0))).episodes:
+        for episode in collect(full.policy, options.task, CorrectRequest((0, 2), 16, levels, False)).episodes:
             full.replay.add(episode)
         left = full.replay.ring["left"][: len(full.replay) - config.length]
         left[:] = np.maximum(left, config.length + 1)  # as if none ended but the last

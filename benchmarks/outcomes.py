@@ -41,8 +41,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.agents.base import Agent
-from trilith.agents.dqn.config import OBJECTS
 from trilith.agents.dqn.policy import make_layout, make_net, observe
+from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.registry import load, trained_for
 from trilith.networks.inputs import placements
 from trilith.networks.inputs.placements import LENGTHS, SCALES

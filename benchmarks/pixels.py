@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from networks.plain_cnn import plain_features  # type: ignore[import-not-found]  # with the tests, whose oracle it is
 from networks.scenes import states  # type: ignore[import-not-found]
 
-from trilith.agents.dqn.config import CNN_GN_DQN, FAST_PIXELS, OBJECTS, PAPER, DQNConfig
+from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
+from trilith.agents.dqn.recipes import CNN_GN_DQN, FAST_PIXELS, OBJECTS, PAPER
 from trilith.evaluation.scene_sets import frozen
 from trilith.networks.inference.objects import Valuing
 from trilith.networks.inference.pixels import ActingPixels

@@ -28,8 +28,8 @@ import numpy as np
 import tyro
 
 from trilith.agents.base import Agent
-from trilith.agents.dqn.config import OBJECTS
 from trilith.agents.dqn.policy import make_layout, observe
+from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load, shipped
 from trilith.evaluation.rollout import play, trajectories

@@ -26,8 +26,8 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agents.dqn.config import OBJECTS, PAPER
 from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
+from trilith.agents.dqn.recipes import OBJECTS, PAPER
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.random_agents import LegalAgent
 from trilith.evaluation.scene_sets import frozen
@@ -55,7 +55,7 @@ class Options:
     processes: int = 2
     """Cores of the last column."""
     budget: int = 10
-    """Simulations a decision."""
+    """Simulations per decision."""
     world: str = "simulator"
     """What is searched: the simulator, or the folder of a model."""
 
@@ -70,8 +70,8 @@ class Timed:
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         return self.agent.act(states, rngs)
 
-    def placement(self, state: State, action: int) -> Placement | None:
-        return self.agent.placement(state, action)
+    def decode(self, state: State, action_id: int) -> Placement | None:
+        return self.agent.decode(state, action_id)
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         begin = time.process_time()
@@ -173,7 +173,7 @@ def main() -> None:
                 ratio = f"{gain(network, options):.2f}"
             table.add_row(network, str(count), f"{total / seconds:.0f}", *shares, ratio)
     show(table)
-    print(f"{options.task}, hardest level, {options.budget} simulations a decision in {options.world}")
+    print(f"{options.task}, hardest level, {options.budget} simulations per decision in {options.world}")
 
 
 if __name__ == "__main__":

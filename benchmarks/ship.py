@@ -1,6 +1,6 @@
 """Puts the best weights of a run into the package, with a card: recipe, cost, and the reward on test scenes, measured here.
 
-    python benchmarks/ship.py runs/x --commit 1234abc --command "trilith train …" [--scenes 10000] [--searched first:8:1000]
+    python benchmarks/ship.py runs/x --commit 1234abc --command "trilith train …" [--scenes 10000] [--searched lookahead:8:1000]
     python benchmarks/ship.py trilith/zoo/objects/connecting.safetensors      # only measures again what is shipped
 
 Rewards are on the hardest level and on all levels without search, on the hardest with the searches named, and on the levels beyond
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -26,7 +26,7 @@ from tyro.conf import Positional
 from trilith.agents.registry import ZOO
 from trilith.agents.weights import weights_file
 from trilith.evaluation.runner import Evaluation, Run
-from trilith.search.config import Root, SearchConfig
+from trilith.search.config import SearchConfig
 from trilith.training.actor import Simulated
 from trilith.utils.console import Progress
 from trilith.utils.files import atomic_write, read_json, write_json
@@ -48,8 +48,8 @@ class Options:
     """The command that trained it then."""
     scenes: int = 10_000
     """Test scenes without search, for the hardest level and for all levels each."""
-    searched: tuple[str, ...] = ("first:8:1000", "rollout:10:1000", "rollout:100:1000")
-    """How to search, simulations a decision at most, and test scenes of the hardest level: a figure each."""
+    searched: tuple[str, ...] = ("lookahead:8:1000", "rollout:10:1000", "rollout:100:1000")
+    """Search algorithm, simulations per decision, and test scenes of the hardest level: a figure each."""
     beyond: int = 500
     """Test scenes of each level beyond the curriculum."""
     name: str = "objects"
@@ -59,13 +59,13 @@ class Options:
 
 
 BEYOND_BUDGET = 50
-"""Simulations a decision on levels beyond the curriculum."""
+"""Simulations per decision on levels beyond the curriculum."""
 
 
-def measured(options: Options, task: str, level: Level, root: Root, budget: int, scenes: int) -> dict[str, Any]:
+def measured(options: Options, task: str, level: Level, algorithm: str, budget: int, scenes: int) -> dict[str, Any]:
     """What an evaluation gave, of which a card tells a part."""
-    evaluation = Evaluation(str(options.run), task, level, scenes=scenes, search=SearchConfig(budget, root=root))
-    run = Run(evaluation, options.results / f"{options.run.stem}-{task}-{level}-{scenes}-{root}{budget}.json")
+    evaluation = Evaluation(str(options.run), task, level, scenes=scenes, search=SearchConfig(budget, algorithm=algorithm))
+    run = Run(evaluation, options.results / f"{options.run.stem}-{task}-{level}-{scenes}-{algorithm}{budget}.json")
     with Progress(f"{task}, {level}, budget {budget}", scenes, len(run.episodes())) as progress:
         for episodes in run.run(workers=2):
             progress.add(len(episodes), "")
@@ -73,16 +73,16 @@ def measured(options: Options, task: str, level: Level, root: Root, budget: int,
     known = ("reward", "interval", "solved", "forfeited")
     figures = {key: round(float(result[key]), 4) for key in known if result[key] is not None}
     ends = {reason: count for reason, count in result["reasons"].items() if count}
-    return {"level": level, "budget": budget, **({"root": root} if budget else {}), "scenes": scenes, **figures, "ends": ends}
+    return {"level": level, "budget": budget, **({"algorithm": algorithm} if budget else {}), "scenes": scenes, **figures, "ends": ends}
 
 
-def wanted(options: Options, task: str) -> Iterator[tuple[Level, Root, int, int]]:
-    """What to measure: level, how to search, simulations a decision, scenes."""
+def wanted(options: Options, task: str) -> Iterator[tuple[Level, str, int, int]]:
+    """What to measure: level, search algorithm, simulations per decision, scenes."""
     yield "hardest", "rollout", 0, options.scenes
     yield "all", "rollout", 0, options.scenes
     for each in options.searched:
-        root, budget, scenes = each.split(":")
-        yield "hardest", cast(Root, root), int(budget), int(scenes)
+        algorithm, budget, scenes = each.split(":")
+        yield "hardest", algorithm, int(budget), int(scenes)
     for level in get_task(task).generalisation:
         for budget_ in (0, BEYOND_BUDGET):
             yield level, "rollout", budget_, options.beyond

@@ -38,7 +38,7 @@ AIMS = {
 }
 """What `objects` was to reach: on all levels and on the hardest without search, and on the hardest with at most ten simulations."""
 FEW = 10
-"""Simulations a decision that aims with search are for, at most."""
+"""Simulations per decision that aims with search are for, at most."""
 PAPER = {
     "silhouette": {"all": "4.04", "all searched": "4.15", "hardest searched": "7.18 (best seed)"},
     "connecting": {"all": "2.84", "hardest": "2.17", "hardest searched": "2.72"},
@@ -59,7 +59,7 @@ cards beside the weights, which `python benchmarks/ship.py` measured.
 
 Rewards are means over the first frozen test scenes of a level, with 95 % intervals. *Forfeited*: if touching an obstacle takes back all
 that an episode has earned, as the paper says; of agents that search it is not known, as they would then search otherwise. *Aimed at*:
-what we set out to reach, without search and with at most ten simulations a decision. *Planner*: `trilith evaluate planner --scenes 500`.
+what we set out to reach, without search and with at most ten simulations per decision. *Planner*: `trilith evaluate planner --scenes 500`.
 *Paper*: medians of its GN-DQN with three recurrent steps and, in rows with search, its GN-DQN-MCTS, with budgets of its own. Its agents
 had no mask of legal placements, and its world is another simulator.
 
@@ -157,7 +157,7 @@ def cost(card: Card) -> str:
 def rows(name: str, task: str, card: Card) -> list[str]:
     """A card's figures as lines of a table."""
     lines = [
-        "| level | simulations a decision | scenes | reward | forfeited | solved | aimed at | planner | paper |",
+        "| level | simulations per decision | scenes | reward | forfeited | solved | aimed at | planner | paper |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for each in card["test"]:
@@ -167,7 +167,7 @@ def rows(name: str, task: str, card: Card) -> list[str]:
         planner = f"{PLANNER[task]:.2f}" if level == "hardest" else ""
         forfeited = f"{each['forfeited']:.2f}" if "forfeited" in each else ""
         figures = f"**{each['reward']:.2f}** ± {each['interval']:.2f} | {forfeited} | {each['solved']:.1%}"
-        search = f"{budget}, `{each['root']}`" if "root" in each else str(budget or "none")
+        search = f"{budget}, `{each['algorithm']}`" if "algorithm" in each else str(budget or "none")
         lines.append(f"| {level} | {search} | {each['scenes']:,} | {figures} | {aim or ''} | {planner} | {paper} |")
     return lines
 

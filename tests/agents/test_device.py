@@ -13,9 +13,10 @@ from torch.utils._pytree import tree_leaves
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn import learner as learner_module
-from trilith.agents.dqn.config import OBJECTS, PAPER, DQNConfig
+from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
+from trilith.agents.dqn.recipes import OBJECTS, PAPER
 from trilith.networks.config import NetConfig
 from trilith.networks.inputs.scene_batch import Layout
 from trilith.networks.kernels.relational_attention import attend_plain
@@ -57,7 +58,8 @@ class OneDevice(TorchDispatchMode):
 def filled(config: DQNConfig, device: str = "cpu") -> DQNLearner:
     """A learner that remembers short episodes of any actions that the mask allows, with others that were simulated beside them."""
     learner = DQNLearner(config, "covering_hard", seed=0, device=device)
-    records = observe(learner.layout, states("covering_hard", 24))
+    found = states("covering_hard", 24)
+    records, scenes = observe(learner.layout, found), observe(learner.layout.scenes, found)
     rng = np.random.default_rng(0)
     here = DQNLearner(config, "covering_hard", seed=1).net
     drawn = [choose(here, records, np.ones(len(records), dtype=bool), [rng] * len(records)) for _ in range(3)]
@@ -67,11 +69,12 @@ def filled(config: DQNConfig, device: str = "cpu") -> DQNLearner:
         steps = np.zeros(3, np.dtype([*learner.policy.dtype.descr, ("reward", "f4")]))
         steps["state"], steps["action"], steps["reward"] = records[some[k : k + 3]], actions[k : k + 3], rng.random(3)
         if config.counterfactual_actions:  # of three that there may be two, of which one may have ended the episode
-            steps["beside"], steps["followed"] = -1, -1
+            steps["beside"] = -1
             steps["beside"][:, 0], steps["beside"][:, 1] = (each[k : k + 3] for each in others)
             steps["beside_reward"][:, :2] = rng.random((3, 2))
             steps["beside_ended"][:, 0] = rng.random(3) < 0.5
-            steps["followed"], steps["after"] = 1, records[some[k]]
+            if learner.net.values_states:
+                steps["after"][:, :2] = scenes[rng.integers(len(scenes), size=(3, 2))]
         for correction in (False, True):
             learner.add(Episode(steps, 0, correction, None if correction else Exploration(0.0, (4.0, 4.0))))
     return learner
@@ -132,6 +135,8 @@ def test_actions_values_and_weights_come_back_from_the_device(name: str, monkeyp
     assert len(agent.act(found, [np.random.default_rng(0)] * 4)) == len(agent.priors(found)) == 4
     chosen = choose(agent.net, records, np.arange(4) < 2, [np.random.default_rng(0)] * 4)
     assert all(action is not None for action in chosen)
+    if name == "objects":
+        assert agent.net.state_values(observe(learner.layout.scenes, found)).tolist() == [0.0] * 4
     weights = learner.policy.weights()
     DQNPolicy(config, "covering_hard", beyond=False).load(weights)  # a policy on the CPU takes them
     arrays, facts = learner.state()

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from networks.plain_objects import plain_v
 from networks.scenes import states
 
-from trilith.agents.base import Correction, Episode
+from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
@@ -25,7 +26,7 @@ from trilith.networks.q.objects import ObjectsNet
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.simulator import Simulator
-from trilith.search.tree import decide, plant
+from trilith.search.tree import Node, best_action, make_nodes
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.utils.config import from_json, to_json
 from trilith.world.actions import DiscreteRelative
@@ -39,38 +40,52 @@ RATES: dict[str, Any] = {"batch": 16, "learning_rate": 2e-3, "warmup": 1, "targe
 
 
 def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, beside: Any = (), correction: bool = False) -> Episode:
-    """An episode as an actor yields it; `beside` are the actions that were simulated beside each, with their rewards and whether they
-    ended it, and, for the one that is a whole transition, the state after it."""
+    """An episode as an actor yields it; `beside` are the actions that were simulated beside each, with their rewards and, for those that
+    did not end it, the states after them."""
     dtype = np.dtype([*learner.policy.dtype.descr, ("reward", "f4")])
     steps = np.zeros(len(records), dtype)
     steps["state"], steps["action"], steps["reward"] = records, actions, rewards
     if learner.config.counterfactual_actions:
-        steps["beside"], steps["followed"] = -1, -1
+        steps["beside"] = -1
     for kept, others in zip(steps, beside, strict=False):
-        for k, (action, reward, ended, after) in enumerate(others):
-            kept["beside"][k], kept["beside_reward"][k], kept["beside_ended"][k] = action, reward, ended
-            if after is not None:
-                kept["followed"], kept["after"] = k, after
+        for k, (action, reward, after) in enumerate(others):
+            kept["beside"][k], kept["beside_reward"][k], kept["beside_ended"][k] = action, reward, after is None
+            if after is not None and learner.net.values_states:
+                [kept["after"][k]] = without_masks(learner, after[None])
     return Episode(steps, 0, correction, None if correction else Exploration(0.0, (4.0, 4.0)))
 
 
-def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[int], float]]]:
-    """A task of two states. In the first, one action ends it for 0.5 and the other leads on for nothing; in the second, one
-    earns 1 and the other costs 1. Nothing else is legal, though a network may well think that it would be better.
+def without_masks(learner: DQNLearner, records: Records) -> Records:
+    """States as they are kept where only their values are asked for."""
+    scenes = np.zeros(len(records), learner.layout.scenes.dtype)
+    for name in scenes.dtype.names or ():
+        scenes[name] = records[name]
+    return scenes
 
-    Gives the learner all there is to see; returns both states, and (state, action, value) of each action.
+
+def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[int], float]]]:
+    """A task of two states, which are no mirror images of each other. In the first, one action ends it for 0.5 and the other leads on for
+    nothing; in the second, one earns 1 and the other costs 1. Nothing else is legal, though a network may well think that it would be
+    better.
+
+    Gives the learner all there is to see, all other actions of a state beside each that is made, if it learns from these; returns both
+    states, and (state, action, value) of each action.
     """
     layout = learner.layout
-    scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 3.0)]
+    scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 2.0)]
     actions = {"end": (0, [0, SLOTS, 3, 0]), "on": (0, [3, SLOTS, 8, 0]), "good": (1, [6, SLOTS + 1, 5, 0]), "bad": (1, [0, SLOTS, 2, 0])}
     masks = [np.zeros((SLOTS, len(scenes[0]), layout.offsets), dtype=bool) for _ in scenes]
     for state, (slot, receiver, offset, _) in actions.values():
         masks[state][[k for k in range(SLOTS) if scenes[0].size[k, 0] == scenes[0].size[slot, 0]], receiver, offset] = True
     records = layout.pack(scenes, masks)
-    for names, rewards in ((["end"], [0.5]), (["on", "good"], [0.0, 1.0]), (["on", "bad"], [0.0, -1.0])):
+    outcome = {"end": (0.5, None), "on": (0.0, records[1]), "good": (1.0, None), "bad": (-1.0, None)}
+    every = [(state, ([*action[:3], sticky], *outcome[name])) for name, (state, action) in actions.items() for sticky in (0, 1)]
+    for names in (["end"], ["on", "good"], ["on", "bad"]):
         for sticky in (0, 1):
-            done = np.array([[*actions[name][1][:3], sticky] for name in names], dtype=np.int32)
-            learner.add(episode(learner, records[: len(names)], done, rewards))
+            done = [[*actions[name][1][:3], sticky] for name in names]
+            others = [[each for state, each in every if state == k and each[0] != made] for k, made in enumerate(done)]
+            beside = others if learner.config.counterfactual_actions else ()
+            learner.add(episode(learner, records[: len(names)], done, [outcome[name][0] for name in names], beside))
     value = {"end": 0.5, "on": DISCOUNT, "good": 1.0, "bad": -1.0}
     return records, {name: (*actions[name], value[name]) for name in actions}
 
@@ -79,6 +94,11 @@ def value_of(learner: DQNLearner, record: Records, action: Any) -> float:
     """What the policy's network says of an action."""
     with torch.no_grad():
         return float(learner.policy.net.q_at(learner.layout.unpack(record[None]), torch.tensor([action])))  # type: ignore[attr-defined]
+
+
+def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
+    """What the policy's network says of states."""
+    return [float(value) for value in learner.policy.net.state_values(without_masks(learner, records))]
 
 
 def open_states(learner: DQNLearner, *places: float) -> Records:
@@ -100,39 +120,48 @@ def test_a_task_of_two_steps_is_learnt_to_its_optimum(network: str, double: bool
     for name, (state, action, value) in known.items():
         assert value_of(learner, records[state], action) == pytest.approx(value, abs=0.07), name
     assert greedy(learner, records) == [known["on"][1][1:3], known["good"][1][1:3]]
+    if network == "objects":
+        assert values_of_states(learner, records) == pytest.approx([DISCOUNT, 1.0], abs=0.07)
 
 
 @pytest.mark.parametrize("network", ["objects", "graph"])
 def test_actions_that_were_only_simulated_are_learnt_too(network: str) -> None:
-    """One that would have ended the episode is worth its reward. One that would not, and is a whole transition, is worth its reward
-    and what follows: in the second state one action earns 1, and nothing else is known."""
+    """One that would have ended the episode is worth its reward. One that would not is, to a network that values states, worth its
+    reward and the value of the state after it: in the second state one action earns 1, in the third one costs 1, and nothing else is
+    known. So the second is worth 1, the third, where one may as well stop, nothing, and the first the best of all that can be done."""
     torch.set_num_threads(1)
     config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), discount=DISCOUNT, mirror=False, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
-    [first] = open_states(learner, 3.0)
+    first, third = open_states(learner, 3.0, 0.0)
     mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
     mask[3:6, 7, 4] = True  # a block of the middle width on the floor
     [second] = learner.layout.pack([fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
     done, hit, on, good = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0], [3, SLOTS, 4, 0]
-    learner.add(episode(learner, first[None], [done], [0.5], [[(hit, -0.5, True, None), (on, 0.25, False, second)]]))
+    astray, bad = [0, SLOTS + 1, 9, 1], [0, SLOTS, 12, 1]
+    learner.add(episode(learner, first[None], [done], [0.5], [[(hit, -0.5, None), (on, 0.25, second), (astray, 0.75, third)]]))
     for sticky in (0, 1):
         learner.add(episode(learner, second[None], [[*good[:3], sticky]], [1.0]))
+    learner.add(episode(learner, third[None], [bad], [-1.0]))
     rng = np.random.default_rng(0)
     for _ in range(400):
         learner.step(rng)
-    for record, action, value in ((first, done, 0.5), (first, hit, -0.5), (second, good, 1.0), (first, on, 0.25 + DISCOUNT)):
+    for record, action, value in ((first, done, 0.5), (first, hit, -0.5), (second, good, 1.0), (third, bad, -1.0)):
         assert value_of(learner, record, action) == pytest.approx(value, abs=0.07)
+    if network == "objects":
+        for action, value in ((on, 0.25 + DISCOUNT), (astray, 0.75)):
+            assert value_of(learner, first, action) == pytest.approx(value, abs=0.07)
+        assert values_of_states(learner, np.stack([first, second, third])) == pytest.approx([0.25 + DISCOUNT, 1.0, 0.0], abs=0.07)
 
 
 def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> None:
-    """The two heads of `objects`, also for what was only simulated and is no whole transition."""
+    """The two heads of `objects`, also for what was only simulated."""
     torch.set_num_threads(1)
     config = DQNConfig(net=SMALL, discount=DISCOUNT, mirror=True, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
     records = open_states(learner, 3.0, -1.0)
     made, last = [0, SLOTS, 3, 0], [3, SLOTS + 1, 8, 1]
     hit, on, other = [3, SLOTS + 1, 5, 0], [6, SLOTS, 5, 1], [0, SLOTS + 1, 12, 0]
-    others = [(hit, -0.5, True, None), (on, 0.25, False, records[1]), (other, 0.75, False, None)]
+    others = [(hit, -0.5, None), (on, 0.25, records[1]), (other, 0.75, records[1])]
     learner.add(episode(learner, records, [made, last], [0.0, 1.0], [others]))
     rng = np.random.default_rng(0)
     for _ in range(400):
@@ -142,7 +171,7 @@ def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> 
         batch = learner.layout.unpack(records, mirror)
         asked = torch.from_numpy(learner.layout.mirror_actions(actions.numpy(), mirror[scenes.numpy()]))
         with torch.no_grad():
-            _, reward, end = learner.net.outcomes(batch, asked, scenes)
+            _, reward, end, _ = learner.net.outcomes(batch, asked, scenes)
         assert reward is not None
         assert end is not None
         assert reward.tolist() == pytest.approx([0.0, -0.5, 0.25, 0.75, 1.0], abs=0.1)
@@ -181,7 +210,7 @@ def learning(config: DQNConfig = PLAYED, corrections: bool = False) -> DQNLearne
         for parameter in learner.target.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     asked = [PlayRequest((0, 1), 24, (0.5, 0.5), False, Exploration(1.0, (4.0, 4.0), warm_up=True))]
-    for request in [*asked, CorrectRequest((0, 2), 8, (1.0, 0.0), False, Correction(0))] if corrections else asked:
+    for request in [*asked, CorrectRequest((0, 2), 8, (1.0, 0.0), False)] if corrections else asked:
         for each in collect(learner.policy, "covering_hard", request).episodes:
             learner.add(each)
     return learner
@@ -193,9 +222,12 @@ def sampled(learner: DQNLearner, size: int = 24) -> Sample:
 
 
 def plain_value(learner: DQNLearner, record: Any) -> float:
-    """The value of one state: of the action that one network takes for the best, by the other."""
-    batch = learner.layout.unpack(record[None])
+    """The value of one state: what the target network says of it, if it does, or never less than nothing; else of the action that one
+    network takes for the best, by the other."""
+    batch = (learner.layout if "legal" in record.dtype.names else learner.layout.scenes).unpack(record[None])
     with torch.no_grad():
+        if isinstance(learner.target, ObjectsNet):
+            return max(float(plain_v(learner.target, batch)), 0.0)
         mask = learner.net.mask(batch)
         if not mask.any():
             return 0.0
@@ -213,14 +245,17 @@ def plain_targets(learner: DQNLearner, sample: Sample) -> dict[int, float]:
         if config.lower_bounds:
             found[i] = max(found[i], sample.earned[i])
     if (beside := sample.beside) is not None:
-        after = dict(zip(beside.followed.tolist(), beside.after, strict=True))
-        for k, (reward, ended) in enumerate(zip(beside.rewards.tolist(), beside.ended.tolist(), strict=True)):
-            assert not (ended and k in after)
+        after = iter(() if beside.after is None else beside.after)
+        for k, (reward, ended) in enumerate(zip(beside.rewards.tolist(), beside.ended.tolist(), strict=True), start=len(sample.records)):
             if ended:
-                found[len(sample.records) + k] = reward
-            elif k in after:
-                found[len(sample.records) + k] = reward + config.discount * plain_value(learner, after[k])
+                found[k] = reward
+            elif beside.after is not None:
+                found[k] = reward + config.discount * plain_value(learner, next(after))
+        assert next(after, None) is None
     return found
+
+
+GRAPH = replace(PLAYED, net=replace(PLAYED.net, network="graph", recurrent=1))
 
 
 @pytest.mark.parametrize(
@@ -228,8 +263,9 @@ def plain_targets(learner: DQNLearner, sample: Sample) -> dict[int, float]:
     [{}, {"double": False}, {"lower_bounds": False}, {"n_step": 3}, {"counterfactual_actions": 0}, {"stop": False}, {"discount": 0.0}],
     ids=str,
 )
-def test_targets_are_those_of_a_plain_loop(options: dict[str, Any]) -> None:
-    learner = learning(replace(PLAYED, **options))
+@pytest.mark.parametrize("network", ["objects", "graph"])
+def test_targets_are_those_of_a_plain_loop(network: str, options: dict[str, Any]) -> None:
+    learner = learning(replace(PLAYED if network == "objects" else GRAPH, **options))
     sample = sampled(learner)
     wanted, which = learner._targets(sample)
     assert len(set(which.tolist())) == len(which)
@@ -238,8 +274,9 @@ def test_targets_are_those_of_a_plain_loop(options: dict[str, Any]) -> None:
     assert [found[k] for k in plain] == pytest.approx(list(plain.values()), abs=1e-4)
     if learner.config.counterfactual_actions:
         assert sample.beside is not None
-        assert len(sample.beside.followed) > 0
-        assert 0 < sample.beside.ended.sum() < len(sample.beside.ended)
+        count = len(sample.beside.ended)
+        assert 0 < sample.beside.ended.sum() < count
+        assert len(found) == len(sample.records) + (count if network == "objects" else sample.beside.ended.sum())
 
 
 def test_the_discounted_return_from_each_step_on_is_remembered() -> None:
@@ -254,26 +291,73 @@ def test_the_discounted_return_from_each_step_on_is_remembered() -> None:
 
 def test_a_target_is_never_less_than_the_return_that_followed() -> None:
     """With a network that thinks nothing of anything, what was earned later is all there is to go by."""
-    learner, without = (learning(replace(PLAYED, lower_bounds=bounds)) for bounds in (True, False))
+    learner, without = (learning(replace(PLAYED, lower_bounds=bounds), corrections=True) for bounds in (True, False))
     for each in (learner, without):
         for net in (each.net, each.target):
             net.load({name: np.zeros_like(value) for name, value in net.weights().items()})
-    sample = sampled(learner, 200)
+    windows = [memory.windows(np.random.default_rng(0), 100, 2) for memory in (learner.replay, learner.corrected)]
+    sample = Sample.of(*(np.concatenate(each) for each in zip(*windows, strict=True)), learner.config.discount)
     (bounded, _), (free, _) = learner._targets(sample), without._targets(sample)
     size = len(sample.records)
     assert (bounded[:size].numpy() >= sample.earned - 1e-6).all()
     np.testing.assert_allclose(bounded[:size], np.maximum(sample.rewards, sample.earned), atol=1e-6)
     np.testing.assert_allclose(free[:size], sample.rewards, atol=1e-6)
     assert (bounded[:size] > free[:size] + 0.1).any()
+    assert len(bounded) > size
     assert torch.equal(bounded[size:], free[size:]), "nothing followed what was only simulated"
+
+
+def test_the_target_of_a_state_is_the_highest_of_its_actions_made_or_not_and_never_less_than_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Read off the pull at what the network says of states. What follows is worth 2 to the target network, and 1 to the other."""
+    config = replace(PLAYED, discount=0.5, huber=100.0, correction_share=0.25, batch=40, mirror=False)
+    learner = DQNLearner(config, "covering_hard", seed=0)
+    for net, value in ((learner.net, 1.0), (learner.target, 2.0)):
+        assert isinstance(net, ObjectsNet)
+        with torch.no_grad():
+            net.state_out.weight.zero_()
+            net.state_out.bias.fill_(value)
+    records = open_states(learner, -4.0, -2.0, 0.0, 2.0, 4.0, 5.0, 6.0)
+    made, hit, on, other = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0], [0, SLOTS + 1, 12, 0]
+    wanted = dict[float, float]()
+    for record, reward, others, best in (
+        (records[0], 0.75, [(hit, -0.5, None), (on, -0.5, records[1])], 0.75),  # the one that was made
+        (records[1], 0.25, [(hit, 0.5, None), (on, -0.75, records[0])], 0.5),  # one that ends it
+        (records[2], 0.25, [(hit, 0.5, None), (on, 0.125, records[0]), (other, -0.25, records[0])], 1.125),  # one that does not
+        (records[3], -0.25, [(hit, -0.5, None), (on, -1.5, records[0])], 0.0),  # all lose
+        (records[4], 0.375, [], 0.375),  # nothing was simulated beside it
+    ):
+        learner.add(episode(learner, record[None], [made], [reward], [others]))
+        wanted[float(record["pose"][1, 0])] = best
+    learner.add(episode(learner, records[5:], [made, made], [0.25, 4.0], correction=True))
+    wanted |= {5.0: 0.25 + 0.5 * 4.0, 6.0: 4.0}  # no less than the return that followed
+    said, outcomes = list[tuple[Batch, Outcomes]](), learner.net.outcomes
+
+    def spy(batch: Batch, actions: Any, scenes: Any) -> Outcomes:
+        found = outcomes(batch, actions, scenes)
+        assert found.state is not None
+        found.state.retain_grad()
+        said.append((batch, found))
+        return found
+
+    monkeypatch.setattr(learner.net, "outcomes", spy)
+    learner.step(np.random.default_rng(0))
+    [(batch, found)] = said
+    assert found.state is not None
+    assert found.state.grad is not None
+    assert found.state.shape == (40,)
+    targets, places = (found.state.detach() - 40 * found.state.grad).tolist(), batch.pose[:, 1, 0].tolist()
+    assert set(places) == set(wanted)
+    assert targets == pytest.approx([wanted[place] for place in places], abs=1e-4)
 
 
 @pytest.mark.parametrize("mirror", [False, True])
 @pytest.mark.parametrize("network", ["objects", "graph"])
 def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mirror: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is pulled at every value, reward and end that the network says: those of the margin through the shown action and its best
-    rival alone, all others by their own errors."""
-    config = replace(PLAYED, net=replace(PLAYED.net, network=network, recurrent=1), mirror=mirror, margin=0.3, margin_weight=2.0)
+    rival alone, all others by their own errors; and at the value of every state, by how far it is from the best that is known of it."""
+    config = replace(PLAYED if network == "objects" else GRAPH, mirror=mirror, margin=0.3, margin_weight=2.0)
     learner = learning(replace(config, huber=0.5, outcome_weight=0.25), corrections=True)
     config, said, seen = learner.config, list[Outcomes](), list[tuple[Batch, Any, Any]]()
     outcomes = learner.net.outcomes
@@ -295,7 +379,7 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     sample = Sample.of(*(np.concatenate(each) for each in zip(*windows, strict=True)), config.discount)
     targets = plain_targets(learner, sample)
     learner.learn(sample, np.random.default_rng(3), shown)
-    [(q, reward, end)], [(batch, actions, scenes)] = said, seen
+    [(q, reward, end, state)], [(batch, actions, scenes)] = said, seen
     beside = sample.beside
     assert beside is not None
     count = size + len(beside.scenes)
@@ -331,10 +415,15 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     assert q.grad is not None
     torch.testing.assert_close(q.grad, pulls, rtol=1e-3, atol=1e-5)
 
-    # Rewards and ends, which only some networks tell.
-    assert (reward is None) == (end is None) == (network == "graph")
-    if reward is None or end is None:
+    # Rewards, ends and values of states, which only some networks tell.
+    assert (reward is None) == (end is None) == (state is None) == (network == "graph")
+    if reward is None or end is None or state is None:
         return
+    assert state.grad is not None
+    best = torch.zeros(size)
+    for k, target in targets.items():
+        best[scenes[k]] = max(float(best[scenes[k]]), target)
+    torch.testing.assert_close(state.grad, (state.detach() - best).clamp(-0.5, 0.5) / size, rtol=1e-3, atol=1e-5)
     assert reward.grad is not None
     assert end.grad is not None
     rewards = torch.tensor([*sample.rewards, *beside.rewards])
@@ -380,14 +469,14 @@ def test_corrections_are_a_share_of_a_batch_and_come_first() -> None:
 
 
 def test_as_many_corrections_are_wanted_as_there_are_learner_steps_for() -> None:
-    learner = DQNLearner(replace(PLAYED, corrections=0.5, correction_simulations=7), "covering_hard", seed=0)
-    assert learner.wants_correction(0) is None, "before anything is learnt there is nothing to correct"
+    learner = DQNLearner(replace(PLAYED, corrections=0.5), "covering_hard", seed=0)
+    assert not learner.wants_correction(0), "before anything is learnt there is nothing to correct"
     learner.steps = 20
-    assert learner.wants_correction(9) == Correction(7)
-    assert learner.wants_correction(10) is None
+    assert learner.wants_correction(9)
+    assert not learner.wants_correction(10)
     never = DQNLearner(replace(PLAYED, corrections=0.0), "covering_hard", seed=0)
     never.steps = 20
-    assert never.wants_correction(0) is None
+    assert not never.wants_correction(0)
 
 
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
@@ -428,14 +517,16 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
             with torch.no_grad():
                 if isinstance(net, ObjectsNet):  # what it says of placements is added to what it says of their edges
                     net.out.weight.zero_()
+                    net.state_out.weight.zero_()
+                    net.state_out.bias.fill_(value)
                 last.weight.zero_()
                 last.bias.fill_(value)
             assert all((placement is None) == (value < 0) for placement in DQNAgent(net).act(found, rngs))
             assert None not in DQNAgent(net, stops=False).act(found, rngs)
             agent = DQNAgent(net)
-            for root in plant(agent, found):
-                assert root.best == pytest.approx(max(value, 0.0))
-                [(_, *outcome)] = Simulator().steps([root.state], [agent.placement(root.state, int(root.ids[-1]))])
+            for root in make_nodes(Node, agent, found):
+                assert root.prior_value == pytest.approx(max(value, 0.0))
+                [(_, *outcome)] = Simulator().steps([root.state], [agent.decode(root.state, int(root.ids[-1]))])
                 assert outcome == [0.0, True], "to stop ends it and earns nothing"
         if mask == "legal":
             learner = DQNLearner(config, "covering_hard", seed=0)
@@ -443,7 +534,11 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
             learner.net.load_state_dict(net.state_dict())
             learner.target.load_state_dict(net.state_dict())
             sample = Sample.of(*learner.replay.windows(np.random.default_rng(0), 40, 2), DISCOUNT)
-            assert learner._targets(sample)[0].numpy() == pytest.approx(sample.returns), "what follows is never worth less than 0"
+            assert sample.beside is not None
+            assert (sample.discounts > 0).any()
+            assert not sample.beside.ended.all()
+            returns = [*sample.returns, *sample.beside.rewards]
+            assert learner._targets(sample)[0].numpy() == pytest.approx(returns), "what follows is never worth less than 0"
 
 
 OPTIONS = [
@@ -464,10 +559,10 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
     rngs = [np.random.default_rng(i) for i in range(12)]
     plain = agent.act(found, rngs)
     assert SearchAgent(agent, SearchConfig(0)).act(found, rngs) == plain
-    roots = plant(agent, found)
+    roots = make_nodes(Node, agent, found)
     for root, state, placement, rng in zip(roots, found, plain, rngs, strict=True):
-        action = decide(root, rng, SearchConfig(0))
-        same = None if action is None else agent.placement(state, int(root.ids[action]))
+        action = best_action(root, root.values, rng)
+        same = None if action is None else agent.decode(state, int(root.ids[action]))
         if placement is not None and same is not None and config.mask != "none":  # of blocks of one width a search takes the first
             assert state.scene.size[placement.slot, 0] == state.scene.size[same.slot, 0]
             same = same._replace(slot=placement.slot)
@@ -475,7 +570,7 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
         if action is not None:
             assert len(set(root.ids.tolist())) == len(root.ids)
             assert (np.diff(agent.priors([state])[0].edges) >= 0).all()
-            assert root.values[action] == root.best
+            assert root.values[action] == root.prior_value
 
 
 @pytest.mark.parametrize("config", OPTIONS)
@@ -493,7 +588,7 @@ def test_searching_agents_do_better_by_what_they_try() -> None:
     config = DQNConfig(net=SMALL)
     agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
     first = [start("silhouette", 0, np.random.default_rng(i)) for i in range(4)]
-    ends = play(SearchAgent(agent, SearchConfig(150, root="bound")), first, [np.random.default_rng(i) for i in range(4)])
+    ends = play(SearchAgent(agent, SearchConfig(150, algorithm="mcts")), first, [np.random.default_rng(i) for i in range(4)])
     plain = play(agent, first, [np.random.default_rng(i) for i in range(4)])
     assert sum(end.total for _, end in ends) > sum(end.total for _, end in plain)
 
@@ -583,7 +678,7 @@ def test_a_config_survives_json() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"heads": 3}, {"heads": 0}, {"width": -1}, {"layers": 0}, {"recurrent": 0}, {"discount": float("nan")}, {"epsilon": float("nan")},
-     {"correction_share": 2}, {"foresight": -0.1}, {"counterfactual_actions": -1}, {"corrections": -1}, {"correction_simulations": -1},
+     {"correction_share": 2}, {"lookahead": -0.1}, {"counterfactual_actions": -1}, {"corrections": -1},
      {"outcome_weight": -1}, {"message": 0}, {"token": 0}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
 )  # fmt: skip
 def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) -> None:

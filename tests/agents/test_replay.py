@@ -18,8 +18,7 @@ DTYPE = np.dtype(
         ("beside", "i4", (OTHERS, 4)),
         ("beside_reward", "f4", (OTHERS,)),
         ("beside_ended", "?", (OTHERS,)),
-        ("after", STATE),
-        ("followed", "i4"),
+        ("after", STATE, (OTHERS,)),
         ("earned", "f4"),
         ("ended", "?"),
     ]
@@ -28,19 +27,19 @@ DTYPE = np.dtype(
 
 def episode(number: int, steps: int) -> Episode:
     """An episode whose records, actions and rewards say where they come from. Beside a step there are none to three others, of which
-    every second ended it, and the first that did not is a whole transition."""
+    every second ended it."""
     rows = np.zeros(steps, np.dtype([*DTYPE.descr, ("reward", "f4")]))
     rows["state"]["number"], rows["state"]["at"] = number, np.arange(steps)
     rows["action"] = np.arange(steps)[:, None]
     rows["reward"] = 10.0 ** np.arange(steps)
     rows["earned"] = 7.0 * np.arange(steps) + number
     rows["ended"][-1] = number % 2 == 0
-    rows["beside"], rows["followed"] = -1, -1
+    rows["beside"] = -1
     for at, row in enumerate(rows):
         for k in range((number + at) % (OTHERS + 1)):
             row["beside"][k], row["beside_reward"][k], row["beside_ended"][k] = 100 * at + k, number + at / 10 + k / 100, (at + k) % 2
-        if goes_on := [k for k in range((number + at) % (OTHERS + 1)) if (at + k) % 2 == 0]:
-            row["followed"], row["after"] = goes_on[0], (number, 1000 + at)
+            if not row["beside_ended"][k]:
+                row["after"][k] = number, 1000 + 10 * at + k
     return Episode(rows, 0, False, None)
 
 
@@ -91,27 +90,31 @@ def test_counterfactual_actions_are_those_of_a_plain_loop() -> None:
     found = Sample.of(steps, count, 0.5).beside
     assert found is not None
     expected: list[tuple[int, list[int], float, bool]] = []
-    followed, after = [], []
+    after = []
     for scene, row in enumerate(steps[:, 0]):
         for k in range(OTHERS):
             if row["beside"][k, 0] < 0:
                 continue
-            if row["followed"] == k:
-                followed.append(len(expected))
-                after.append(row["after"].tolist())
+            if not row["beside_ended"][k]:
+                after.append(row["after"][k].tolist())
             expected.append((scene, row["beside"][k].tolist(), float(row["beside_reward"][k]), bool(row["beside_ended"][k])))
     assert len(expected) > 500
     columns = (found.scenes.tolist(), found.actions.tolist(), found.rewards.tolist(), found.ended.tolist())
     assert list(zip(*columns, strict=True)) == expected
-    assert found.followed.tolist() == followed
+    assert found.after is not None
     assert found.after.tolist() == after
-    assert not found.ended[found.followed].any()
+    assert 100 < len(after) == (~found.ended).sum()
+    names = [name for name in DTYPE.names or () if name != "after"]
+    without = Counterfactuals.of(steps[:, 0][names])
+    assert without.after is None, "a network that values no states keeps none"
+    for one, other in zip(without[:4], found[:4], strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_where_nothing_was_simulated_beside_there_is_nothing_to_find() -> None:
     steps = np.zeros(4, DTYPE)
-    steps["beside"], steps["followed"] = -1, -1
-    assert [len(each) for each in Counterfactuals.of(steps)] == [0] * 6
+    steps["beside"] = -1
+    assert [None if each is None else len(each) for each in Counterfactuals.of(steps)] == [0] * 5
     plain = Replay(np.dtype([each for each in DTYPE.descr if each[0] in ("state", "action", "earned", "ended")]), 0)
     whole = episode(3, 5)
     plain.add(whole._replace(steps=whole.steps[["state", "action", "earned", "ended", "reward"]]))

@@ -10,10 +10,11 @@ import torch
 from networks.scenes import states
 
 from trilith.agents.base import Episode
-from trilith.agents.rs0.config import ALGORITHM, RS0Config
+from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner, Sequences, paper_epsilon
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
 from trilith.agents.rs0.policy import Exploration, RS0Policy
+from trilith.agents.rs0.recipes import ALGORITHM
 from trilith.agents.rs0.retrace import retrace
 from trilith.agents.weights import load_policy, save_weights
 from trilith.networks.actor_critic.cnn import pixels

@@ -10,8 +10,9 @@ import pytest
 import shell
 import torch
 
-from trilith.agents.dqn.config import FAST_PIXELS, DQNConfig
+from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
+from trilith.agents.dqn.recipes import FAST_PIXELS
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy, save_weights
 from trilith.evaluation.rollout import play

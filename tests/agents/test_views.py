@@ -11,8 +11,9 @@ import pytest
 from networks.scenes import states
 
 import trilith.web.jobs as work
-from trilith.agents.dqn.config import CNN_GN_DQN, FAST_PIXELS, OBJECTS, DQNConfig
+from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
+from trilith.agents.dqn.recipes import CNN_GN_DQN, FAST_PIXELS, OBJECTS
 from trilith.networks.inputs.scene_batch import reference_rows
 from trilith.render.pictures import views_picture
 from trilith.world.observations.image import PIXELS
@@ -84,7 +85,7 @@ def test_a_picture_frames_each_window_in_its_segmented_image() -> None:
 def test_shapes_are_known_in_a_process_that_has_made_no_network() -> None:
     """Loading an agent asks for them first, on a device without memory: nothing that is made on import may be there."""
     pytest.importorskip("torch", reason="torch is not installed (extra learn)")
-    code = "from trilith.agents.dqn import config, policy; print(len(policy.weight_shapes(config.CNN_GN_DQN, 'covering_hard')))"
+    code = "from trilith.agents.dqn import policy, recipes; print(len(policy.weight_shapes(recipes.CNN_GN_DQN, 'covering_hard')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == len(make_net(CNN_GN_DQN, make_layout(CNN_GN_DQN, "covering_hard")).state_dict())

@@ -14,7 +14,7 @@ import pytest
 from shell import ENVIRONMENT, interrupt, launch, refused, trilith, until
 
 import trilith as trilith_package
-from trilith.agents.dqn.config import PAPER
+from trilith.agents.dqn.recipes import PAPER
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import ZOO, shipped
 from trilith.agents.weights import read_card
@@ -104,10 +104,10 @@ def test_a_recipe_has_other_defaults_in_some_tasks_and_options_win(monkeypatch):
         assert expected.task == task
         for options in (["--recipe", "objects", "--task", task], [f"--task={task}", "--recipe=objects"], ["--task", task]):
             config = trains(monkeypatch, *options)
-            assert (config.task, config.recipe, config.agent) == (task, "objects", expected.agent)
+            assert (config.task, config.recipe, config.agent) == (task, "objects-v1", expected.agent)
     easy, hard = (trains(monkeypatch, "--recipe", "objects", "--task", task).agent for task in ("connecting", "silhouette"))
     assert (easy.discount, hard.discount) == (0.9, 0.97)
-    assert (easy.corrections, hard.corrections) == (0.1, 0.2)
+    assert (easy.decay_steps, hard.decay_steps) == (24_000, 36_000)
     for options in (["--task", "silhouette", "--agent.discount", "0.5"], ["--agent.discount=0.5", "--task=silhouette"]):
         config = trains(monkeypatch, "--recipe", "objects", *options)
         assert config.agent == replace(hard, discount=0.5), "the others are those of the task"
@@ -298,7 +298,9 @@ BAD = {
     "evaluate legal --task covering --budget ten": "budget 'ten': must be a number of simulations, or several as 0,10,50",
     "evaluate legal --task covering --budget 0,5 --out x.json": "--out and --record are for one budget, not for 0,5",
     "evaluate legal --task covering --budget 5 --search.c nan": "c nan: must be a number from 0 on",
-    "evaluate legal --task covering --budget 5 --search.considered 0": "considered 0: must be 1 or more",
+    "evaluate legal --task covering --budget 5 --search.max-candidates 0": "max_candidates 0: must be 1 or more",
+    "evaluate legal --task covering --search.algorithm bound": "there is no search algorithm 'bound': choose rollout, halving, mcts",
+    "evaluate legal --task covering --budget 5 --search.algorithm json:JSONDecoder": "json:JSONDecoder is not a search algorithm",
     f"evaluate {OTHER} --task silhouette": "was not trained for silhouette",
     "scene covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
     f"scene silhouette --agent {OTHER}": "was not trained for silhouette",
@@ -312,7 +314,7 @@ BAD = {
     "train --recipe fast": "there is no recipe 'fast': choose objects",
     "train --core-minutes -1": "core_minutes -1.0: must be 0 or more",
     "train --core-minutes nan": "core_minutes nan: must be 0 or more",
-    "train --agent.foresight 1.5": "foresight 1.5: must be from 0 to 1",
+    "train --agent.lookahead 1.5": "lookahead 1.5: must be from 0 to 1",
     "train --agent.counterfactual-actions -1": "counterfactual_actions -1: must be 0 or more",
     "train --recipe fast-pixels --actions absolute --agent.net.network graph --agent.mask edges": "the planner shows relative actions",
     "train --agent.net.network attention": "there is no network 'attention': choose objects, graph, pixels, pixel-attention",

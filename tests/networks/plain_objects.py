@@ -15,8 +15,16 @@ def plain_q(net: ObjectsNet, batch: Batch) -> Tensor:
     return (later + reward).flatten(3)
 
 
-def plain_figures(net: ObjectsNet, batch: Batch) -> Tensor:
-    """(B, 3, R, offsets, 2, 3): what `net` says of every placement, without and with glue."""
+def plain_v(net: ObjectsNet, batch: Batch) -> Tensor:
+    """(B,): the value of every scene."""
+    seen = F.relu(plain_references(net, batch)) * batch.present[..., None]
+    hidden = F.relu(net.state_hidden(torch.cat([seen.sum(dim=1) / 8, seen.amax(dim=1)], dim=-1)))
+    value: Tensor = net.state_out(hidden).squeeze(-1)
+    return value
+
+
+def plain_references(net: ObjectsNet, batch: Batch) -> Tensor:
+    """(B, R, decoder): every object after the transformer, the whole scene included."""
     b, r = batch.present.shape
     tokens = net.node(node_features(batch))
     if net.clock is not None:
@@ -36,8 +44,13 @@ def plain_figures(net: ObjectsNet, batch: Batch) -> Tensor:
     tokens = net.norm(tokens)
     there = batch.present[..., None].float()
     pooled = (tokens * there).sum(dim=1, keepdim=True) / there.sum(dim=1, keepdim=True)
-    references = net.reference(tokens) + net.pooled(pooled)  # (B, R, decoder)
+    references: Tensor = net.reference(tokens) + net.pooled(pooled)
+    return references
 
+
+def plain_figures(net: ObjectsNet, batch: Batch) -> Tensor:
+    """(B, 3, R, offsets, 2, 3): what `net` says of every placement, without and with glue."""
+    b, references = len(batch), plain_references(net, batch)
     widths = net.kind_widths.expand(b, -1)
     kinds = net.kind(torch.cat([torch.eye(KINDS).expand(b, -1, -1), batch.left[..., None] / 3, widths[..., None] / 4], dim=-1))
     more = (widths[:, :, None] - batch.size[:, None, :, 0].clamp(max=7)) / 4  # (B, 3, R)

@@ -60,6 +60,30 @@ def test_values_do_not_depend_on_the_scenes_beside_them_to_the_last_bit(config: 
         assert (alone[0] == together[i, :, :count]).all()
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ["default", "told of steps", "odd sizes"])
+def test_values_of_states_are_those_of_the_form_that_learns(task: str, name: str) -> None:
+    net, acting, _ = both(task, CONFIGS[name])
+    assert net.values_states
+    assert acting.values_states
+    records = observe(net.layout.scenes, states(task, 20))
+    assert len(set(records["count"].tolist())) > 1
+    values, expected = acting.state_values(records), net.state_values(records)
+    assert values.shape == expected.shape == (20,)
+    assert values.dtype == expected.dtype == np.float32
+    assert expected.std() > 0.01
+    assert np.abs(values - expected).max() < 1e-5
+    for i in range(20):
+        assert acting.state_values(records[i : i + 1])[0] == values[i], "whatever is beside it, to the last bit"
+
+
+def test_networks_without_a_head_for_it_give_states_no_value_in_either_form() -> None:
+    for form in both("covering_hard", NetConfig("pixel-attention"))[:2]:
+        assert not form.values_states
+        with pytest.raises(NotImplementedError):
+            form.state_values(observe(form.layout.scenes, states("covering_hard", 2)))
+
+
 @pytest.mark.parametrize("network", ACTING)
 def test_a_scene_in_which_nothing_is_left_to_choose_leaves_the_others_alone(network: str) -> None:
     _, acting, records = both("connecting", NetConfig(network))

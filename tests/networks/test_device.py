@@ -49,14 +49,16 @@ def test_the_plain_form_of_attention_is_the_compiled_one(task: str, heads: int, 
 def test_the_network_by_the_plain_forms_has_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     layout, batch = mixed("covering_hard")
     net = ObjectsNet(layout)
-    pull = torch.randn_like(net.q(batch))
+    pull, pull_states = torch.randn_like(net.q(batch)), torch.randn_like(net.v(batch))
     values, grads = [], []
     for attend, look in ((attend_compiled, look_compiled), (attend_plain, look_by_tensors)):
         monkeypatch.setattr(attention, "attend", attend)
         monkeypatch.setattr(objects, "look", look)
-        values.append(net.q(batch))
-        grads.append(torch.autograd.grad((values[-1] * pull).sum() / pull.numel(), list(net.parameters())))
-    torch.testing.assert_close(*values, **CLOSE)
+        values.append((net.q(batch), net.v(batch)))
+        pulled = (values[-1][0] * pull).sum() / pull.numel() + (values[-1][1] * pull_states).mean()
+        grads.append(torch.autograd.grad(pulled, list(net.parameters())))
+    for one, other in zip(*values, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
 
@@ -77,6 +79,7 @@ def test_a_copy_of_a_batch_has_the_values_of_the_batch() -> None:
     for name, net in nets(layout).items():
         assert torch.equal(net.mask(copy), net.mask(batch)), name
         assert torch.equal(net.q(copy), net.q(batch)), name
+        assert not net.values_states or torch.equal(net.v(copy), net.v(batch)), name
         actions, value = net.best(copy)
         assert torch.equal(value, net.best(batch)[1]), name
         actions = actions.clamp(min=0)

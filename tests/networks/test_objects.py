@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from networks.plain_objects import plain_figures, plain_q
+from networks.plain_objects import plain_figures, plain_q, plain_v
 from networks.scenes import states
 from torch import Tensor
 
@@ -49,10 +49,22 @@ def shuffled(layout: Layout, records: Records, order: np.ndarray) -> Records:
     return other
 
 
+def of_states(net: ObjectsNet) -> dict[str, Tensor]:
+    """The parameters that the value of a state has for itself."""
+    return {name: value for name, value in net.named_parameters() if name.startswith("state_")}
+
+
+def gradients(net: ObjectsNet, values: Tensor, pull: Tensor) -> dict[str, Tensor]:
+    """Of the parameters that values (m,) depend on, with a pull (m,) at each."""
+    found = torch.autograd.grad(values @ pull, list(net.parameters()), allow_unused=True)
+    return {name: grad for (name, _), grad in zip(net.named_parameters(), found, strict=True) if grad is not None}
+
+
+SIZES = [{"clock": True}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "decoder": 20, "message": 9, "token": 11}]
+
+
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
-@pytest.mark.parametrize(
-    "sizes", [{"clock": True}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "decoder": 20, "message": 9, "token": 11}]
-)
+@pytest.mark.parametrize("sizes", SIZES)
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
     layout = Layout.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
     net = ObjectsNet(layout, "legal", **sizes)
@@ -62,15 +74,92 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict
     values, expected = net.q(batch)[mask], plain_q(net, batch)[mask]
     torch.testing.assert_close(values, expected, **CLOSE)
     pull = torch.randn(len(values))
-    found = torch.autograd.grad(values @ pull, list(net.parameters()))
-    wanted = torch.autograd.grad(expected @ pull, list(net.parameters()))
-    for (name, _), one, other in zip(net.named_parameters(), found, wanted, strict=True):
+    found, wanted = gradients(net, values, pull), gradients(net, expected, pull)
+    assert found.keys() == wanted.keys() == dict(net.named_parameters()).keys() - of_states(net).keys()
+    for name, other in wanted.items():
         # Contact is seen so sharply that rounding may decide whether a unit is above 0, for a placement or two of thousands.
-        assert float((one - other).norm()) < 0.01 * float(other.norm()), name
+        assert float((found[name] - other).norm()) < 0.01 * float(other.norm()), name
+
+
+@pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_values_of_states_and_their_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
+    layout = Layout.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
+    net = ObjectsNet(layout, "legal", **sizes)
+    batch = layout.unpack(observe(layout, states(task, 12)))
+    assert len(set(batch.present.sum(dim=1).tolist())) > 1
+    with torch.no_grad():
+        net.state_out.weight *= 10
+    values, expected = net.v(batch), plain_v(net, batch)
+    assert values.shape == (12,)
+    assert float(values.detach().std()) > 0.02, "or there would be nothing to compare"
+    torch.testing.assert_close(values, expected, **CLOSE)
+    pull = torch.randn(12)
+    found, wanted = gradients(net, values, pull), gradients(net, expected, pull)
+    assert found.keys() == wanted.keys() >= of_states(net).keys()
+    assert not {name.partition(".")[0] for name in found} & {"edge", "base", "seen", "object", "gather", "hidden", "out"}, "no placement"
+    for name, other in wanted.items():
+        assert float((found[name] - other).norm()) < 1e-3 * float(other.norm()), name
+
+
+def test_the_value_of_a_state_depends_on_the_sum_over_its_objects_and_on_the_highest_of_them() -> None:
+    """By weights that let through one of the two, of one unit each."""
+    net, records = setup("silhouette", "objects")
+    assert isinstance(net, ObjectsNet)
+    batch, decoder = net.layout.unpack(records), net.edge.in_features
+    with torch.no_grad():
+        objects = net.encode(batch).clamp(min=0)
+        unit = int(objects.std(dim=0).argmax())
+        for weights in (net.state_hidden.weight, net.state_hidden.bias, net.state_out.weight, net.state_out.bias):
+            weights.zero_()
+        net.state_out.weight[0, 3] = 2.0
+        for column, of in ((unit, lambda each: each.sum() / 8), (decoder + unit, lambda each: each.max())):
+            net.state_hidden.weight[3].zero_()
+            net.state_hidden.weight[3, column] = 1.0
+            wanted = [2.0 * float(of(objects[batch.scene == i, unit])) for i in range(len(batch))]
+            assert net.v(batch).tolist() == pytest.approx(wanted, rel=1e-4)
+            assert len({round(value, 3) for value in wanted}) > 1
+
+
+def test_the_value_of_a_state_needs_no_mask_of_legal_actions() -> None:
+    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, clock=True)
+    net, found = ObjectsNet(layout, clock=True, **SMALL), states("covering_hard", 8)
+    records, scenes = observe(layout, found), observe(layout.scenes, found)
+    assert set(records.dtype.names or ()) - set(scenes.dtype.names or ()) == {"legal"}
+    assert layout.scenes.dtype.itemsize < layout.dtype.itemsize
+    batch = layout.scenes.unpack(scenes)
+    assert batch.legal is None
+    values = net.v(batch)
+    assert torch.equal(values, net.v(layout.unpack(records)))
+    assert net.state_values(scenes).tolist() == values.tolist()
+    scenes["steps_left"] += 3
+    assert (net.v(layout.scenes.unpack(scenes)) != values).all(), "but how many steps are left"
+
+
+@pytest.mark.parametrize("task", ["silhouette", "covering_hard", "covering"])
+def test_neither_the_order_of_objects_nor_padding_changes_the_value_of_a_state(task: str) -> None:
+    net, records = setup(task, "objects", "edges", 20)
+    values = net.v(net.layout.unpack(records))
+    assert len(set(records["count"].tolist())) > 1
+    assert float(values.detach().std()) > 0.01
+    for i, count in enumerate(records["count"].tolist()):
+        record = records[i : i + 1]
+        order = np.random.default_rng(i).permutation(count)
+        for same in (record, shuffled(net.layout, record, order)):
+            torch.testing.assert_close(net.v(net.layout.unpack(same)), values[i : i + 1], rtol=1e-4, atol=1e-5)
+
+
+def test_networks_without_a_head_for_it_give_states_no_value() -> None:
+    net, records = setup("covering_hard", "graph")
+    assert not net.values_states
+    assert net.outcomes(net.layout.unpack(records), torch.tensor([[0, 7, 3, 1]]).expand(len(records), -1)).state is None
+    with pytest.raises(NotImplementedError):
+        net.v(net.layout.unpack(records))
 
 
 def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
     net, records = setup("covering_hard", "objects")
+    assert isinstance(net, ObjectsNet)
     records = records[:2].copy()
     records["count"][0] = 1
     records["legal"] = 0
@@ -82,7 +171,9 @@ def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
         actions = torch.tensor([[0, 7, 3, 1]]).expand(len(some), -1)
         taken = net.q_at(batch, actions)
         torch.testing.assert_close(taken, plain_q(net, batch)[:, KIND_OF_SLOT[0], 0, 7], **CLOSE)
-        (values.sum() + taken.sum()).backward()
+        state = net.v(batch)
+        torch.testing.assert_close(state, plain_v(net, batch), **CLOSE)
+        (values.sum() + taken.sum() + state.sum()).backward()
         assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
 
 
@@ -170,6 +261,7 @@ def test_the_inputs_are_those_that_are_listed_and_no_others() -> None:
     assert {name: getattr(net, name).in_features for name in read} == read
     # These read what others say.
     inner = {"bias", "layers", "norm", "reference", "pooled", "object", "edge", "base", "to_token", "gather", "hidden", "out"}
+    inner |= {"state_hidden", "state_out"}
     assert {name for name, _ in net.named_children()} == {*read, *inner}
 
 
@@ -342,17 +434,18 @@ def actions_in(batch: Batch, net: ObjectsNet) -> tuple[Tensor, Tensor]:
     return torch.stack([slots[kind], SLOTS + ref, output // 2, output % 2], dim=1), scene + 1
 
 
-def test_value_reward_and_end_of_given_actions_are_those_of_the_plain_form() -> None:
+def test_value_reward_and_end_of_given_actions_and_the_values_of_their_states_are_those_of_the_plain_form() -> None:
     layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
     net = ObjectsNet(layout, **SMALL)
     batch = layout.unpack(observe(layout, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
-    q, reward, end = net.outcomes(batch, actions, scenes)
+    q, reward, end, state = net.outcomes(batch, actions, scenes)
     slot, receiver, offset, sticky = actions.unbind(1)
     later, *others = plain_figures(net, batch)[scenes, net.kind_of_slot[slot], receiver - SLOTS, offset, sticky].unbind(-1)
     torch.testing.assert_close(q, later + others[0], **CLOSE)
     torch.testing.assert_close(reward, others[0], **CLOSE)
     torch.testing.assert_close(end, others[1], **CLOSE)
+    torch.testing.assert_close(state, plain_v(net, batch), **CLOSE)
     torch.testing.assert_close(net.q_at(batch, actions, scenes), q)
     assert len({round(float(value), 4) for value in q.detach()}) > 5
 
@@ -363,6 +456,9 @@ def test_an_error_of_a_value_teaches_what_comes_later_and_not_the_reward() -> No
     batch = layout.unpack(observe(layout, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
     said = net.outcomes(batch, actions, scenes)
-    for figure, number in zip(said, (0, 1, 2), strict=True):
+    for figure, number in zip((said.q, said.reward, said.end), (0, 1, 2), strict=True):
+        assert figure is not None
         grad = torch.autograd.grad(figure.sum(), net.out.weight, retain_graph=True)[0].view(FIGURES, 2, -1)
         assert [bool(grad[k].any()) for k in range(FIGURES)] == [k == number for k in range(FIGURES)]
+        own = torch.autograd.grad(figure.sum(), list(of_states(net).values()), retain_graph=True, allow_unused=True)
+        assert own == (None,) * 4, "nor the value of the state"

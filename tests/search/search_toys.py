@@ -30,8 +30,8 @@ class Toy:
     def priors(self, states: Sequence[Word]) -> list[Prior]:
         return [Prior(self._table(word)[1], self.edges, np.arange(len(self.edges)) + 10) for word in states]
 
-    def placement(self, state: Word, action: int) -> int:
-        return action
+    def decode(self, state: Word, action_id: int) -> int:
+        return action_id
 
     def steps(self, states: Sequence[Word], actions: Sequence[int]) -> list[tuple[Word, float, bool]]:
         return [self.step(state, action) for state, action in zip(states, actions, strict=True)]

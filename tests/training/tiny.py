@@ -16,9 +16,7 @@ from trilith.world.tasks import TASKS
 
 NET = NetConfig(width=8, heads=2, layers=1, pair=4, decoder=8, message=4, token=8)
 AGENT = DQNConfig(net=NET, batch=8, ratio=0.2, min_replay=20, replay_mb=0.2, counterfactual_actions=2, corrections=0.0)
-CORRECTED = replace(AGENT, corrections=0.5, correction_simulations=3)
-"""Corrected by a search over its own values."""
-PLANNED = replace(CORRECTED, correction_simulations=0)
+CORRECTED = replace(AGENT, corrections=0.5)
 """Corrected by the planner."""
 ONLINE = replace(
     AGENT,

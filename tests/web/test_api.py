@@ -218,18 +218,18 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
 def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
     """By its card: nobody, or the planner where that corrected it."""
     pytest.importorskip("torch")
-    from training.tiny import AGENT, CORRECTED, PLANNED
+    from training.tiny import AGENT, CORRECTED
 
     from trilith.agents.dqn.policy import DQNPolicy
     from trilith.agents.weights import save_weights
 
-    for name, config in (("plain", AGENT), ("corrected", CORRECTED), ("planned", PLANNED)):
+    for name, config in (("plain", AGENT), ("corrected", CORRECTED)):
         path = tmp_path / f"{name}.safetensors"
         cost = {"minutes": 7.2, "kept": 6.0, "processes": 1}
         save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {"cost": cost})
         roster = create_app(agents=[str(path)]).state.site.roster
         told = roster.about["silhouette"][f"{name}.safetensors"]
-        planner = " and from what the planner showed it" if name == "planned" else ""
+        planner = " and from what the planner showed it" if name == "corrected" else ""
         assert told == f"A neural network that learned this task by Q-learning from its own play{planner}, in 7 minutes."
 
 

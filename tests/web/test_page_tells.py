@@ -109,8 +109,8 @@ def test_after_an_obstacle_was_hit_score_and_total_agree_and_the_pair_is_marked(
 def test_what_an_agent_sees_of_each_object_is_shown_to_one_scale_and_points_at_the_object(browser: Any, tmp_path: Path) -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("torch")
-    from trilith.agents.dqn.config import FAST_PIXELS
     from trilith.agents.dqn.policy import DQNPolicy
+    from trilith.agents.dqn.recipes import FAST_PIXELS
     from trilith.agents.weights import save_weights
     from trilith.web.server import background
 

@@ -146,13 +146,6 @@ class Episode(NamedTuple):
     """Whether it ended with its last step; else nothing could be placed any more, or whoever built it stopped."""
 
 
-class Correction(NamedTuple):
-    """How a policy is corrected: it plays first, and from one of its states on somebody plays who may do better."""
-
-    simulations: int
-    """A decision of a search over the policy's own values, which takes over; 0: the planner does, which learns nothing."""
-
-
 class Learner(Protocol):
     """All that a run drives."""
 
@@ -197,10 +190,10 @@ class Learner(Protocol):
 
 @runtime_checkable
 class LearnsFromCorrections(Protocol):
-    """A learner whose policy can be corrected."""
+    """A learner whose policy can be corrected: it plays an episode, and from one of its states on the planner takes over."""
 
-    def wants_correction(self, requested: int) -> Correction | None:
-        """How to correct the policy if it is time for another correction, after so many episodes of them were requested; else None."""
+    def wants_correction(self, requested: int) -> bool:
+        """Whether it is time for another correction, after so many episodes of them were requested."""
         ...
 
 
@@ -224,7 +217,7 @@ class LearnsModel(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Defaults of an algorithm under a name."""
+    """Defaults of an algorithm under a name. A recipe is a release: one that changes is a new version."""
 
     name: str
     config: Any
@@ -235,6 +228,12 @@ class Recipe:
     """Options of the run, not of the algorithm, that have other defaults here, as JSON has them."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By task: fields of the config that have other values there."""
+    version: int = 1
+
+    @property
+    def exact(self) -> str:
+        """Name and version, as `objects-v1`."""
+        return f"{self.name}-v{self.version}"
 
 
 @dataclass(frozen=True)

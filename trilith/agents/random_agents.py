@@ -43,7 +43,7 @@ class LegalAgent:
         return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """Every legal action, of blocks of one width only those of the first, and nothing expected of any: a raw search."""
+        """Every legal action, of blocks of one width only those of the first, each with the value 0: a raw search."""
         found = []
         for state in states:
             mask = self.codec.mask(state.scene)
@@ -53,8 +53,8 @@ class LegalAgent:
             found.append(Prior(np.zeros(len(ids)), np.repeat(edge, 2), ids))
         return found
 
-    def placement(self, state: State, action: int) -> Placement | None:
-        """The placement of the action of an id of `priors`."""
-        rest, sticky = divmod(action, 2)
+    def decode(self, state: State, action_id: int) -> Placement:
+        """The placement of an id of `priors`."""
+        rest, sticky = divmod(action_id, 2)
         edge, offset = divmod(rest, self.codec.offsets)
         return self.codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

@@ -6,8 +6,8 @@ import sys
 from importlib import import_module
 
 from trilith.agents.base import Algorithm, Recipe
-from trilith.agents.dqn.config import ALGORITHM as DQN
-from trilith.agents.rs0.config import ALGORITHM as RS0
+from trilith.agents.dqn.recipes import ALGORITHM as DQN
+from trilith.agents.rs0.recipes import ALGORITHM as RS0
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
 """Those that come with the package."""
@@ -24,15 +24,23 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """The algorithm, by the name that `get_algorithm` takes, and the recipe of a name; one of one's own is my_module:name."""
+    """The algorithm, by the name that `get_algorithm` takes, and a recipe: the newest version of a name, or an exact one as `objects-v1`.
+
+    A recipe of one's own is my_module:name. Raises ValueError naming those there are.
+    """
     module, _, own = name.rpartition(":")
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
-    for spec, algorithm in algorithms.items():
-        for recipe in algorithm.recipes:
-            if recipe.name == own:
-                return spec, recipe
-    names = [recipe.name for algorithm in algorithms.values() for recipe in algorithm.recipes]
-    raise ValueError(f"there is no recipe {name!r}: choose {', '.join(names)}")
+    found = [(spec, recipe) for spec, algorithm in algorithms.items() for recipe in algorithm.recipes if own in (recipe.name, recipe.exact)]
+    if not found:
+        names = dict.fromkeys(recipe.name for algorithm in algorithms.values() for recipe in algorithm.recipes)
+        raise ValueError(f"there is no recipe {name!r}: choose {', '.join(names)}")
+    return max(found, key=lambda each: each[1].version)
+
+
+def exact_name(name: str) -> str:
+    """The name of a recipe with its version."""
+    module, colon, _ = name.rpartition(":")
+    return f"{module}{colon}{get_recipe(name)[1].exact}"
 
 
 def _of_module(name: str) -> Algorithm | None:

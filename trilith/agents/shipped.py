@@ -43,9 +43,9 @@ class ShippedAgent:
         """The values of all actions in each state, which are of one task."""
         return self.of(states[0].task).priors(states) if states else []
 
-    def placement(self, state: State, action: int) -> Placement | None:
-        """The placement of the action of an id of `priors`."""
-        return self.of(state.task).placement(state, action)
+    def decode(self, state: State, action_id: int) -> Placement | None:
+        """The placement of an id of `priors`."""
+        return self.of(state.task).decode(state, action_id)
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values."""

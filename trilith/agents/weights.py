@@ -52,8 +52,8 @@ class Tested(TypedDict):
     level: str
     budget: int
     """Simulations before each placement, at most."""
-    root: NotRequired[str]
-    """How it searched, if it did; by halving if it is not said."""
+    algorithm: NotRequired[str]
+    """Search algorithm, if there was a search."""
     scenes: int
     reward: float
     interval: float

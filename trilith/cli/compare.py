@@ -8,7 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trilith.cli.evaluate import Evaluate, SearchOptions
+from trilith.cli.evaluate import Evaluate
+from trilith.search.config import SearchOptions
 from trilith.utils.console import show, table_of
 
 
@@ -36,7 +37,7 @@ class Compare:
     forfeit: bool = False
     """Touching an obstacle takes back all that was earned, as the paper says."""
     budgets: tuple[int, int] = (0, 0)
-    """Simulations a decision of each."""
+    """Simulations per decision of each."""
     search: SearchOptions = field(default_factory=SearchOptions)
     shown: int = 5
     """Scenes to draw: those in which the two differ most; 0: none."""

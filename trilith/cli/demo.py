@@ -32,7 +32,7 @@ class Demo:
     """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
     and objects, unless given."""
     budget: int = 10
-    """Simulations a decision: trained agents are shown as they are and once more with search; 0: without only."""
+    """Simulations per decision: trained agents are shown as they are and once more with search; 0: without only."""
     world: str = "simulator"
     """What is searched: the simulator, the folder of a model, or my_module:MyWorld."""
     scenes: int = 8

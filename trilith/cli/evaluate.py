@@ -5,55 +5,19 @@ from __future__ import annotations
 import re
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trilith.search.config import Root, SearchConfig
+from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trilith.evaluation.runner import Run
-
-
-@dataclass
-class SearchOptions:
-    """How to search, where there is a budget."""
-
-    c: float = SearchConfig.c
-    """Weight of the bonus for what has been tried little."""
-    stages: Literal[1, 2] = SearchConfig.stages
-    """2 chooses first the edge, then the action; 1 any action at once."""
-    root: Root = SearchConfig.root
-    """rollout: lines of actions are simulated to their end, the best one is followed. Tree search, with actions at the root chosen by
-    sequential halving (halving) or by the upper confidence bound (bound). first: the first action, in order of what is expected of them,
-    that does not turn out to end the episode for far less (one simulation or two; the budget is the most)."""
-
-    considered: int = SearchConfig.considered
-    """Actions that halving begins with."""
-
-    world: Annotated[str, arg(prefix_name=False)] = SearchConfig.world
-    """What is searched: the simulator, the folder of a model that `trilith train-model` made, or a world of your own as
-    my_module:MyWorld."""
-
-    def config(self, budget: int) -> SearchConfig:
-        """With a budget."""
-        return SearchConfig(budget, self.c, self.stages, self.root, self.considered, self.world)
-
-    def marks(self, config: SearchConfig) -> str:
-        """What a file's name says of a search."""
-        usual = SearchConfig()
-        parts = [f"-budget{config.budget}"]
-        parts += [
-            f"-{name}{getattr(config, name)}"
-            for name in ("c", "stages", "root", "considered", "world")
-            if getattr(config, name) != getattr(usual, name)
-        ]
-        return re.sub(r"[:/\\]", "-", "".join(parts)) if config.budget else ""
 
 
 @dataclass
@@ -84,7 +48,7 @@ class Evaluate:
     forfeit: bool = False
     """Touching an obstacle takes back all that was earned, as the paper says."""
     budget: str = "0"
-    """Simulations a decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
+    """Simulations per decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
     search: SearchOptions = field(default_factory=SearchOptions)
     sample: bool = False
     """Draw from the policy of an agent with continuous actions, rather than to act by its mean."""
@@ -117,7 +81,7 @@ class Evaluate:
 
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
-        searches = [self.search.config(budget) for budget in _budgets(self.budget)]
+        searches = [SearchConfig(budget, **vars(self.search)) for budget in _budgets(self.budget)]
         if len(searches) > 1 and (self.out or self.record):
             raise ValueError(f"--out and --record are for one budget, not for {self.budget}")
         todo = [
@@ -141,7 +105,7 @@ class Evaluate:
                 (f"-seed{self.seed}" if self.seed else "")
                 + ("-forfeit" if self.forfeit else "")
                 + ("-sample" if self.sample else "")
-                + self.search.marks(evaluation.search)
+                + _marks(evaluation.search)
             )
             task = self.task.replace(":", "-")
             name = f"{_file_name(self.agent)}-{task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
@@ -202,6 +166,13 @@ def _file_name(agent: str) -> str:
 
     path, (run, _) = Path(agent), run_and_seed(agent)
     return (path.name if run == path else f"{run.name}-{path.name}").replace(":", "-")
+
+
+def _marks(search: SearchConfig) -> str:
+    """The part of a file's name for a search: its budget, and the options that are not the defaults."""
+    usual = asdict(SearchConfig(search.budget))
+    parts = [f"-{name}{value}" for name, value in asdict(search).items() if value != usual[name]]
+    return re.sub(r"[:/\\]", "-", "".join([f"-budget{search.budget}", *parts])) if search.budget else ""
 
 
 def _budgets(text: str) -> list[int]:

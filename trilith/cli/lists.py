@@ -80,7 +80,7 @@ class Agents:
                         f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}",
                         f"{hardest['solved']:.0%}",
                     )
-                    search = f"{budget}, {hardest['root']}" if "root" in hardest else str(budget or "–")
+                    search = f"{budget}, {hardest['algorithm']}" if "algorithm" in hardest else str(budget or "–")
                     table.add_row(folder, task, *costs, search, str(hardest["scenes"]), *rewards)
         show(table)
         print("Minutes of training, and after how many of them the weights were best on validation scenes.")
@@ -103,9 +103,9 @@ class Recipes:
         table.columns[1].justify = table.columns[2].justify = "left"
         for algorithm in ALGORITHMS.values():
             for recipe in algorithm.recipes:
-                table.add_row(recipe.name, algorithm.name, recipe.about)
+                table.add_row(recipe.exact, algorithm.name, recipe.about)
         show(table)
-        print("`trilith train --recipe NAME --help` shows the options of one; one of your own is my_module:name.")
+        print("`trilith train --recipe NAME --help` shows the options of one. Without -vN it is the newest; your own is my_module:name.")
 
 
 @dataclass

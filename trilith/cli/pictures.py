@@ -92,7 +92,7 @@ class Scene:
         [root] = agent.search([state], [rng])
         ideas: list[tuple[Placement, float, int]] = []
         for action in sorted(root.children, key=lambda each: (-root.counts[each], -root.values[each])):
-            placement = agent.agent.placement(state, int(root.ids[action]))
+            placement = agent.agent.decode(state, int(root.ids[action]))
             if placement is None or placement == INVALID_EDGE or len(ideas) == self.shown:
                 continue
             x, y = clipped(placement.x, placement.y)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trilith.cli.evaluate import SearchOptions
+from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.console import Progress
 
 
@@ -42,7 +42,7 @@ class RecordEpisodes:
     forfeit: bool = False
     """Touching an obstacle takes back all that was earned, as the paper says."""
     budget: int = 0
-    """Simulations a decision, for agents that value actions."""
+    """Simulations per decision, for agents that value actions."""
     search: SearchOptions = field(default_factory=SearchOptions)
     workers: int = 2
     """Processes; what is recorded does not depend on it."""
@@ -56,7 +56,7 @@ class RecordEpisodes:
             check_minari()
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
-        search = self.search.config(self.budget)
+        search = SearchConfig(self.budget, **vars(self.search))
         recorder = Recorder(self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.forfeit, search)
         rewards: list[float] = []
         steps, begin = 0, time.monotonic()

@@ -28,7 +28,7 @@ class Web:
     tasks: tuple[str, ...] = ()
     """Further tasks to offer: classes of your own in a module of this folder, as my_module:MyTask."""
     budget: int = 50
-    """Simulations a decision of trained agents that search; 0 offers none that do."""
+    """Simulations per decision of trained agents that search; 0 offers none that do."""
 
     world: str = "simulator"
     """What agents that search do so in: the simulator, the folder of a model, or my_module:MyWorld. The page shows what any but the

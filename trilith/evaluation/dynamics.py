@@ -53,7 +53,7 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
-            placement = agent.placement(state, int(prior.ids[k]))
+            placement = agent.decode(state, int(prior.ids[k]))
             if placement is not None:
                 after, reward, _ = step(state, placement)
                 if after.ended in SIMULATED:

@@ -112,7 +112,7 @@ def write_report(folder: Path, out: Path) -> Path:
         ("reasons", "Why episodes ended, hardest scenes, over all seeds.", _draw_reasons),
         (
             "budgets",
-            "Mean reward on hardest scenes against simulations a decision; grey lines: raw search, nothing expected.",
+            "Mean reward on hardest scenes against simulations per decision; grey lines: raw search, nothing expected.",
             _draw_budgets,
         ),
         ("levels", "Share of the most there is to earn by level, in the curriculum and beyond; the median over seeds.", _draw_levels),
@@ -305,7 +305,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
     panel.set_xscale("symlog", linthresh=1, linscale=0.3)
     panel.set_xlim(-0.2, 130)  # lines across would stretch it to negative numbers
     panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
-    panel.set_xlabel("simulations a decision")
+    panel.set_xlabel("simulations per decision")
     panel.set_ylabel("mean reward")
     return True
 

@@ -126,8 +126,8 @@ class Searched(TypedDict):
     budget: Some
     c: NotRequired[Figure]
     stages: NotRequired[Count]
-    root: NotRequired[str]
-    considered: NotRequired[Count]
+    algorithm: NotRequired[str]
+    max_candidates: NotRequired[Count]
     world: NotRequired[str]
     model: NotRequired[str]
     """What tells a learned model from others, if one was searched."""

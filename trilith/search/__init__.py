@@ -1,1 +1,1 @@
-"""Tree search. The tree knows no network and no physics; the simulator is the world that is searched by default."""
+"""Search before acting: one file per algorithm, on a shared tree that knows no network and no physics."""

@@ -1,47 +1,34 @@
-"""Any agent that values actions acts by search: it tries placements in a world, by default the simulator, before it makes one."""
+"""Agents that search: any agent that values actions simulates placements before it makes one."""
 
 from __future__ import annotations
 
 import pickle
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from trilith.search.config import SearchConfig
-from trilith.search.rollout import MOST, search_rollouts
+from trilith.search.registry import make_algorithm
 from trilith.search.simulator import Simulator
-from trilith.search.tree import Node, Prior, World, decide, plant, principal_line, search
+from trilith.search.tree import ActionValues, Node, TransitionModel, principal_variation
 from trilith.world.episode import State
 from trilith.world.scene import INVALID_EDGE, Placement
 
 
 @runtime_checkable
-class Valuer(Protocol):
-    """An agent that says what it expects of every action."""
+class Valuer(ActionValues[State, Placement | None], Protocol):
+    """An agent that values every action. Its actions are placements, and None, which stops."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """As of any agent: without search."""
         ...
 
-    @property
-    def discount(self) -> float:
-        """What a reward one step later counts for."""
-        ...
-
-    def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The actions it would consider in each state, and their values."""
-        ...
-
-    def placement(self, state: State, action: int) -> Placement | None:
-        """The placement of the action of an id of `priors`; None for stopping."""
-        ...
-
 
 @runtime_checkable
 class ValuesByTask(Protocol):
-    """One that values the actions of each task by another agent, which may discount otherwise."""
+    """An agent that has another agent for each task. Their discount factors may differ."""
 
     def of(self, task: str) -> Valuer:
         """The agent of a task."""
@@ -49,88 +36,78 @@ class ValuesByTask(Protocol):
 
 
 class SearchAgent:
-    """Acts by tree search over the values of another agent, in a world: without one, in the simulator.
+    """Acts by search with the values of another agent, in a transition model: by default the simulator.
 
-    What it knows of a state after its own placement is kept for the next decision. An episode is known by where it stands: the
-    state that follows the placement and the state of its generator after the decision. So two that look alike side by side
-    share nothing (were even their generators alike, each takes a tree of its own); a copy of an episode goes on as the episode
-    would; and who asks with another generator, or has drawn from it in between, gets a new tree.
+    The tree below the chosen action is kept for the next decision of the same episode. The key of an episode is its next state and the
+    state of its generator after the decision. So a copy of an episode continues as the episode would; an episode whose generator is
+    another one, or was used in between, gets a new tree; and episodes with equal keys get a tree each.
     """
 
     def __init__(
-        self, agent: Valuer, config: SearchConfig, world: World[State, Placement | None] | None = None, bounded: bool = True
+        self, agent: Valuer, config: SearchConfig, world: TransitionModel[State, Placement | None] | None = None, bounded: bool = True
     ) -> None:
         self.agent, self.config, self.world = agent, config, Simulator() if world is None else world
+        self.algorithm = make_algorithm(config)
         self.bounded = bounded
-        """Whether rollouts stop at a plan that earns the most there is, which the task says."""
+        """Whether a search may stop at a plan with the highest return that the task allows."""
         self._kept: defaultdict[tuple[State, bytes], list[Node[State]]] = defaultdict(list)
-        """By where an episode stands: its tree; one each of several that stand at the same."""
+        """Trees by `episode_key`."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The placement of the highest value after the search, in each state; None where the agent allows none."""
+        """The decision of a search in each state; None where the agent stops or has no action."""
         if not self.config.budget:
             return self.agent.act(states, rngs)
         roots = self.search(states, rngs)
-        actions = [decide(root, rng, self.config) for root, rng in zip(roots, rngs, strict=True)]
+        actions = [self.algorithm.decide(root, rng) for root, rng in zip(roots, rngs, strict=True)]
         for root, action, rng in zip(roots, actions, rngs, strict=True):
             self.keep(root, action, rng)
-        return [None if a is None else self._placement(root, a) for root, a in zip(roots, actions, strict=True)]
+        return [None if action is None else self._decode(root, action) for root, action in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        """The searched tree of each state."""
-        roots = [self._taken_up(state, rng) for state, rng in zip(states, rngs, strict=True)]
-        self._kept.clear()  # who plays several episodes asks for all of them at once, so the others have ended
+        """The searched tree of each state. The states are of one task."""
+        kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
+        self._kept.clear()  # all running episodes are in one call, so the other trees are of finished ones
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
-        rollouts = self.config.root == "rollout"
-        fresh = [state for state, root in zip(states, roots, strict=True) if root is None]
-        new = iter(plant(valuer, fresh, MOST if rollouts else None))
-        grown = [next(new) if root is None else root for root in roots]
-        if rollouts:
-            for root in grown if self.bounded else ():
+        new = iter(self.algorithm.make_roots(valuer, [state for state, root in zip(states, kept, strict=True) if root is None]))
+        roots: list[Any] = [next(new) if root is None else root for root in kept]
+        if self.bounded and self.algorithm.uses_max_return:
+            for root in roots:
                 rules, scene = root.state.rules, root.state.scene
-                root.most = rules.best(scene) - rules.score(scene)
-            search_rollouts(valuer, self.world, grown, self.config.budget)
-        else:
-            search(valuer, self.world, grown, rngs, self.config)
-        return grown
+                root.max_return = rules.best(scene) - rules.score(scene)
+        self.algorithm.search(valuer, self.world, roots, rngs, self.config.budget)
+        return roots
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:
-        """The best k placements: each with its value, its visits, and how the search would go on after it; those that were tried first."""
+        """The best k placements, simulated ones first: placement, value, visits, and the placements that would follow."""
         [root] = self.search([state], [rng])
         best = sorted(range(len(root.values)), key=lambda action: (action not in root.children, -root.values[action], -root.counts[action]))
         found = []
         for action in best[:k]:
-            placement, child = self._placement(root, action), root.children.get(action, (0.0, None))[1]
+            placement, child = self._decode(root, action), root.children.get(action)
             if placement is not None and placement != INVALID_EDGE:
                 found.append((placement, float(root.values[action]), int(root.counts[action]) - 1, self.line(child) if child else ()))
         return found
 
     def line(self, root: Node[State]) -> tuple[Placement, ...]:
-        """The placements that the search would make from a node on, so far as it has looked."""
-        node, placements = root, []
-        for action in principal_line(root):
-            placements.append(self._placement(node, action))
-            child = node.children[action][1]
-            if child is None:
-                break
-            node = child
+        """The placements of the principal variation."""
+        placements = [self._decode(node, action) for node, action in principal_variation(root)]
         return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
-        """Keeps what is known of the state that an action leads to, for the next decision of the episode of a generator."""
-        child = root.children.get(action, (0.0, None))[1] if action is not None else None
+        """Keeps the tree below an action for the next decision of the episode of a generator."""
+        child = None if action is None else root.children.get(action)
         if child is not None:
-            self._kept[_standing(child.state, rng)].append(child)
+            self._kept[episode_key(child.state, rng)].append(child)
 
-    def _taken_up(self, state: State, rng: np.random.Generator) -> Node[State] | None:
-        """What is known of a state from the decision before it. Given away: no two episodes grow the same tree."""
-        kept = self._kept.get(_standing(state, rng)) if self._kept else None
-        return kept.pop(0) if kept else None
+    def _pop_kept(self, state: State, rng: np.random.Generator) -> Node[State] | None:
+        """The tree kept for a state. It is removed, as two episodes must not grow the same tree."""
+        trees = self._kept.get(episode_key(state, rng)) if self._kept else None
+        return trees.pop(0) if trees else None
 
-    def _placement(self, node: Node[State], action: int) -> Placement | None:
-        return self.agent.placement(node.state, int(node.ids[action]))
+    def _decode(self, node: Node[State], action: int) -> Placement | None:
+        return self.agent.decode(node.state, int(node.ids[action]))
 
 
-def _standing(state: State, rng: np.random.Generator) -> tuple[State, bytes]:
-    """Where an episode stands, as a key."""
+def episode_key(state: State, rng: np.random.Generator) -> tuple[State, bytes]:
+    """Identifies an episode between two decisions."""
     return state, pickle.dumps(rng.bit_generator.state)

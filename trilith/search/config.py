@@ -1,4 +1,8 @@
-"""How to search. Imports no learning framework."""
+"""How to search. Imports no learning framework.
+
+The options of all algorithms are in one flat config, and each algorithm takes those that it has a field for. A nested config per
+algorithm would turn `--search.c 2` into a subcommand with options of its own, and results and cards could not be compared by field.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +11,43 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
+from trilith.search.halving import Halving
+from trilith.search.mcts import MCTS
+from trilith.search.registry import check_algorithm
 from trilith.utils.config import check_least
 
 ONLINE = "online"
-"""The world of actors that search in a model which is learned beside their agent: it belongs to its learner, and cannot be had by name."""
+"""The world of actors that search in a model learned beside their agent: its learner has it, and it cannot be loaded by name."""
 
-Root = Literal["rollout", "halving", "bound", "first"]
-"""Ways to search."""
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How to search. The defaults are ours, see docs/planning.md; the paper has algorithm mcts and c = 2."""
+
+    algorithm: str = "rollout"
+    """rollout: simulate episodes to their end and follow the best. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).
+    halving: sequential halving at the root, UCT below. lookahead: the first choice that does not end the episode by mistake, which takes
+    one simulation or two. Or a class of your own, as my_module:MyAlgorithm."""
+    c: float = MCTS.c
+    """Of mcts and halving: exploration constant, in units of reward."""
+    stages: Literal[1, 2] = MCTS.stages
+    """Of mcts and halving: 2 selects first the edge, by its best action, then an action of the edge; 1 selects among all actions."""
+    max_candidates: int = Halving.max_candidates
+    """Of halving: actions that share the first simulations."""
+    world: Annotated[str, arg(prefix_name=False)] = "simulator"
+    """Transition model: the simulator, the folder of a model that `trilith train-model` made, or a class of your own as
+    my_module:MyWorld; with `trilith train` also online: a model that is learned beside the agent."""
 
 
 @dataclass(frozen=True)
-class SearchConfig:
-    """How to search. The defaults are ours, see docs/planning.md; the paper's are c = 2 and root = bound."""
+class SearchConfig(SearchOptions):
+    """How to search, and how much."""
 
     budget: Annotated[int, arg(prefix_name=False)] = 0
-    """Simulations a decision; 0: no search."""
-    c: float = 0.1
-    """Weight of the bonus for what has been tried little."""
-    stages: Literal[1, 2] = 2
-    """2: first the edge is chosen by its best action, then the action among those of the edge; 1: any action at once."""
-    root: Root = "rollout"
-    """How to search. rollout: lines of actions are simulated to their end, the best one is followed. Tree search, with actions at the
-    root chosen by sequential halving of the `considered` best (halving) or by the upper confidence bound (bound). first: the first action,
-    in order of what is expected of them, that does not turn out to end the episode for far less, which takes one simulation or two."""
-    considered: int = 8
-    """Halving: actions that the first simulations are shared among."""
-
-    world: Annotated[str, arg(prefix_name=False)] = "simulator"
-    """What is searched: the simulator, the folder of a model that `trilith train-model` made, or a world of your own as
-    my_module:MyWorld; in a training also online: a model that is learned beside the agent."""
+    """Simulations per decision; 0: no search."""
 
     def __post_init__(self) -> None:
-        check_least(self, budget=0, considered=1)
+        check_algorithm(self.algorithm)
+        check_least(self, budget=0, max_candidates=1)
         if not 0 <= self.c < float("inf"):
             raise ValueError(f"c {self.c}: must be a number from 0 on")

@@ -1,124 +1,194 @@
-"""Rollouts that are kept: lines of actions are simulated to their end, and the best one so far is followed until there is a better one.
+"""Rollout search, the default: episodes are simulated to their end, and the best one found becomes the plan.
 
-A tree search backs up what is expected of the states it gets to. Here a simulation goes on where the last one stopped, by the
-action of the highest value, until the episode is over: what such a line earns is known, not expected. The next line then leaves the
-tree where an action that was not tried yet promises most. The world is deterministic, so the best line is a plan that earns what it
-earned when it was simulated, and nothing is done that is known to be worse (a fortified rollout: Bertsekas, Tsitsiklis and Wu 1997).
-A plan that earns all there is to earn is carried out without another look.
-Only where a plan earns less than half of what a line promises that is still on its way, it is left for that.
+A rollout leaves the tree by an untried action, then takes the action with the highest value in each state until the episode ends.
+One simulation is one action of a rollout. The return of a finished rollout is exact, as the transition model is deterministic.
+The next rollout starts with the untried action, anywhere in the tree, that has the highest estimated return.
 
-The tree is kept from decision to decision, so that even a small budget soon looks ahead to the end of the episode.
+The plan is the finished rollout with the highest return. It is replaced only by a better one, so search never does worse than a plan
+it knows (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997), with one exception: a plan that earns less than half of the estimate
+of an unfinished rollout. A plan with the highest return there can be ends the search.
+
+The tree is kept between decisions, so even a small budget soon reaches the end of the episode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
-from trilith.search.tree import FAR_LESS, A, Node, Path, Plan, S, Values, World, expand
+import numpy as np
 
-MOST = 64
-"""Actions of a state, those of the highest values, that may ever be tried: nodes are many here, and small this way."""
-DOUBT = 1.0
-"""What promises less than the plan by more than this is not tried, nor gone on with; values may be wrong by less."""
+from trilith.search.lookahead import FAR_LESS
+from trilith.search.tree import A, ActionValues, Node, Path, Prior, S, SearchAlgorithm, TransitionModel, best_action, expand
+
+if TYPE_CHECKING:
+    from trilith.world.scene import Ints
+
+MAX_ACTIONS = 64
+"""Actions that a node keeps, those with the highest values: there are many nodes, and this keeps them small."""
+VALUE_ERROR = 1.0
+"""In reward: values may be wrong by as much. Nothing is tried that promises less than the plan by more than this."""
 ROUNDING = 1e-6
-"""By how much the sum of a line's rewards may fall short of what it is."""
+"""In reward: rounding error of a sum of rewards."""
 
 
-def search_rollouts(valuer: Values[S, A], world: World[S, A], roots: Sequence[Node[S]], budget: int) -> None:
-    """Simulates up to `budget` actions below each root, one each a round."""
-    discount = valuer.discount
-    lines: list[Path[S]] = [[] for _ in roots]
-    for i in range(budget):
-        lines = [_longer(line, discount) or _new(root, discount, budget, budget - i) for root, line in zip(roots, lines, strict=True)]
-        grown = [line for line in lines if line]
-        if not grown:
-            break
-        expand(valuer, world, grown, MOST)
-        for line in grown:
-            _note(line, discount)
-    for root in roots:
-        root.chosen = _decision(root, discount)
+class Plan(NamedTuple):
+    """The actions of a finished rollout, from one node to the end."""
+
+    action: int
+    """The first action."""
+    earned: float
+    """Sum of rewards."""
+    discounted: float
+    """Discounted sum of rewards."""
+    steps: int
+    """Number of actions."""
 
 
-def _longer(line: Path[S], discount: float) -> Path[S]:
-    """The line with the best action of the state it leads to; none if it is at its end, or promises too little by now."""
-    tip = _after(*line[-1]) if line else None
+class RolloutNode(Node[S]):
+    """A node with the best finished rollout of each action."""
+
+    max_return = inf
+    """No rollout from here can earn more. Set for roots."""
+    decision: int | None = None
+    """The decision of the last search from here."""
+
+    def __init__(self, state: S, prior: Prior) -> None:
+        super().__init__(state, top_actions(prior, MAX_ACTIONS))
+        self.plans: dict[int, Plan] = {}
+        """Best finished rollout of each action."""
+
+    @cached_property
+    def order(self) -> Ints:
+        """(A,): the actions from the highest prior value to the lowest, the order in which they are tried."""
+        return np.argsort(-self.values, kind="stable")
+
+    @property
+    def next_action(self) -> int:
+        """The untried action with the highest value."""
+        return int(self.order[len(self.children)])
+
+    @property
+    def plan(self) -> Plan | None:
+        """Best finished rollout of all."""
+        return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
+
+    @property
+    def principal_action(self) -> int:
+        """The first action of the plan; without one as in any tree."""
+        return self.plan.action if self.plan else super().principal_action
+
+
+@dataclass(frozen=True)
+class Rollout(SearchAlgorithm):
+    """Follows the plan, and looks for a better one."""
+
+    node_type = RolloutNode
+    uses_max_return = True
+
+    def search(
+        self,
+        valuer: ActionValues[S, A],
+        model: TransitionModel[S, A],
+        roots: Sequence[RolloutNode[S]],
+        rngs: Sequence[np.random.Generator],
+        budget: int,
+    ) -> None:
+        """Simulates at most `budget` actions in each tree, one per round."""
+        discount = valuer.discount
+        paths: list[Path[RolloutNode[S]]] = [[] for _ in roots]
+        for i in range(budget):
+            paths = [extend(path, discount) or branch(root, discount, budget, i) for root, path in zip(roots, paths, strict=True)]
+            if not any(paths):
+                break
+            expand(valuer, model, paths)
+            for path in paths:
+                back_up(path, discount)
+        for root in roots:
+            root.decision = choose(root, discount)
+
+    def decide(self, root: RolloutNode[S], rng: np.random.Generator) -> int | None:
+        """The decision of the last search from this root; without one the action with the highest value."""
+        return best_action(root, root.values, rng) if root.decision is None else root.decision
+
+
+def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
+    """An unfinished rollout with one more action. Empty if the rollout is finished, or promises too little by now."""
+    tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
         return []
-    expected, plan = tip.best, line[0][0].plan
-    for node, action in reversed(line):
-        expected = node.children[action][0] + discount * expected
-    return [*line, (tip, _next(tip))] if plan is None or expected > plan.discounted - DOUBT else []
+    estimate, plan = tip.prior_value, path[0][0].plan
+    for node, action in reversed(path):
+        estimate = node.rewards[action] + discount * estimate
+    return [*path, (tip, tip.next_action)] if plan is None or estimate > plan.discounted - VALUE_ERROR else []
 
 
-def _new(root: Node[S], discount: float, budget: int, left: int) -> Path[S]:
-    """The way to the action that promises most of all that were not tried; none if all promise too little, or the plan earns all there is.
+def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
+    """The path to the untried action with the highest estimated return. Empty if none promises enough, or the plan is optimal.
 
-    Only where a line about as long as the plan could be simulated to its end before its first new action has to be made: by what is
-    `left` of the budget, and those of the decisions until then.
+    A rollout about as long as the plan must be finished before its first untried action is due. It gets the simulations that are left
+    of this decision, and `budget` for each decision until then.
     """
     plan = root.plan
-    if plan is not None and plan.earned >= root.most - ROUNDING:
+    if plan is not None and plan.earned >= root.max_return - ROUNDING:
         return []
-    most, steps = (plan.discounted - DOUBT, plan.steps) if plan else (-inf, 0)
-    chosen: Path[S] = []
-    for way, node, earned, weight in _reached(root, discount):
-        if len(node.children) < len(node.values) and left + budget * len(way) >= steps - len(way):
-            action = _next(node)
-            if earned + weight * node.values[action] > most:
-                most, chosen = earned + weight * float(node.values[action]), [*way, (node, action)]
+    highest, steps = (plan.discounted - VALUE_ERROR, plan.steps) if plan else (-inf, 0)
+    chosen: Path[RolloutNode[S]] = []
+    for path, node, earned, weight in open_nodes(root, discount):
+        if len(node.children) < len(node.values) and (budget - spent) + budget * len(path) >= steps - len(path):
+            estimate = earned + weight * float(node.values[node.next_action])
+            if estimate > highest:
+                highest, chosen = estimate, [*path, (node, node.next_action)]
     return chosen
 
 
-def _decision(root: Node[S], discount: float) -> int | None:
-    """The first action of the plan; of the most promising line that is not at its end, if there is no plan, or one that earns far less."""
-    plan = root.plan
-    most, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
-    for way, node, earned, weight in _reached(root, discount):
-        if way and not node.children and len(node.values):
-            promised = min(earned + weight * node.best, root.most)
-            if promised > most:
-                most, chosen = promised, way[0][1]
-    return chosen
-
-
-def _reached(root: Node[S], discount: float) -> Iterator[tuple[Path[S], Node[S], float, float]]:
-    """The states below a root in which an episode goes on: the way there, what it earns, discounted, and what a reward there counts for."""
-    ways: list[tuple[Path[S], Node[S], float, float]] = [([], root, 0.0, 1.0)]
-    while ways:
-        way, node, earned, weight = ways.pop()
-        yield way, node, earned, weight
-        for action, (reward, _) in node.children.items():
-            child = _after(node, action)
-            if child is not None:
-                ways.append(([*way, (node, action)], child, earned + weight * reward, weight * discount))
-
-
-def _next(node: Node[S]) -> int:
-    """The action of the highest value that was not tried: they are tried in this order."""
-    return int(node.order[len(node.children)])
-
-
-def _after(node: Node[S], action: int) -> Node[S] | None:
-    """The state after an action that was tried, None if the episode is over there, or likely is."""
-    child = node.children[action][1]
-    return child if child is not None and child.reached >= 0.5 else None
-
-
-def _note(line: Path[S], discount: float) -> None:
-    """Counts a simulation in every node of a line and, if it was the end, tells them what the line earned from there on."""
-    for node, action in line:
+def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
+    """Counts a simulation in each node of its path. If it finished the rollout, each node gets the return from there on."""
+    for node, action in path:
         node.visits += 1
         node.counts[action] += 1
-    tip = _after(*line[-1])
+    tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is not None and len(tip.values):
         return
     earned = discounted = 0.0
-    for k, (node, action) in enumerate(reversed(line)):
-        reward = node.children[action][0]
-        earned, discounted = reward + earned, reward + discount * discounted
-        known = node.plans.get(action)
-        if known is None or earned > known.earned:
-            node.plans[action] = Plan(action, earned, discounted, k + 1)
+    for steps, (node, action) in enumerate(reversed(path), 1):
+        earned, discounted = node.rewards[action] + earned, node.rewards[action] + discount * discounted
+        if action not in node.plans or earned > node.plans[action].earned:
+            node.plans[action] = Plan(action, earned, discounted, steps)
             node.values[action] = discounted
+
+
+def choose(root: RolloutNode[S], discount: float) -> int | None:
+    """The first action of the plan, or of an unfinished rollout if there is no plan, or one that promises far less."""
+    plan = root.plan
+    highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
+    for path, node, earned, weight in open_nodes(root, discount):
+        if path and not node.children and len(node.values):
+            estimate = min(earned + weight * node.prior_value, root.max_return)
+            if estimate > highest:
+                highest, chosen = estimate, path[0][1]
+    return chosen
+
+
+def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
+    """Every node in which the episode continues: the path to it, the node, the discounted reward of the path, and its last discount."""
+    stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
+    while stack:
+        path, node, earned, weight = stack.pop()
+        yield path, node, earned, weight
+        for action, reward in node.rewards.items():
+            if (child := node.likely_child(action)) is not None:
+                stack.append(([*path, (node, action)], child, earned + weight * reward, weight * discount))
+
+
+def top_actions(prior: Prior, count: int) -> Prior:
+    """At most `count` actions, those with the highest values. Ties go to ids spread over all, so that a search without a network tries
+    actions from everywhere."""
+    if len(prior.values) <= count:
+        return prior
+    ties = (prior.ids * 2654435761 % 2**32) / 2**32  # multiplicative hashing
+    kept = np.sort(np.argpartition(1e-9 * ties - prior.values, count)[:count])
+    return Prior(prior.values[kept], prior.edges[kept], prior.ids[kept])

@@ -1,4 +1,4 @@
-"""The world that is searched by default: the rules themselves, simulated."""
+"""The transition model by default: the rules of the world themselves."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from trilith.world.scene import Placement
 
 @dataclass(frozen=True)
 class Simulator:
-    """What follows from a placement is what the rules of an episode make of it."""
+    """The outcome of a placement is that of an episode."""
 
     forfeit: bool = False
     """Whether touching an obstacle takes back all that was earned: the rule by which the episode is played."""
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
-        """After a placement in each state: the state that follows, the reward, and whether that was the end."""
+        """One placement in each state: the next state, the reward, and whether the episode ended."""
         after = [step(state, placement, self.forfeit) for state, placement in zip(states, placements, strict=True)]
         return [(each.state, each.reward, each.state.ended is not None) for each in after]
 
@@ -30,6 +30,6 @@ class Counting:
     count: int = 0
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
-        """Those of the simulator."""
+        """As of the simulator."""
         self.count += len(states)
         return self.simulator.steps(states, placements)

@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.agents.base import Correction, Decision, Episode, Foresees, Policy
+from trilith.agents.base import Decision, Episode, Foresees, Policy
 from trilith.evaluation.rollout import play, trajectories
 from trilith.evaluation.scene_sets import frozen
 from trilith.planners.registry import plan_for
-from trilith.search.agent import SearchAgent, Valuer
-from trilith.search.config import SearchConfig
-from trilith.search.simulator import Counting, Simulator
 from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, Step, start, step
 from trilith.world.scene import Placement
@@ -42,13 +39,12 @@ class PlayRequest(NamedTuple):
 
 
 class CorrectRequest(NamedTuple):
-    """Play new episodes without exploring, and let somebody take over who may do better."""
+    """Play new episodes without exploring, and let the planner take over."""
 
     seed: tuple[int, int]
     episodes: int
     levels: tuple[float, ...]
     forfeit: bool
-    correction: Correction
 
 
 class ValidateRequest(NamedTuple):
@@ -81,7 +77,7 @@ class Simulated(NamedTuple):
     counterfactual: int = 0
     """Simulated beside them."""
     corrections: int = 0
-    """Of episodes that were to be corrected, of searches for something better, and of what was found."""
+    """Of episodes that were to be corrected and of corrections; what the planner simulates is not counted."""
 
     def plus(self, other: Simulated) -> Simulated:
         """Both together."""
@@ -169,32 +165,20 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
 
 
 def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
-    """The policy plays, and from any of its states on an expert does: a search over the policy's own values, or the planner. States that
-    only the policy gets into are where its choices count later (Ross et al. 2011). Kept is what earns more than the policy did."""
-    agent, forfeit = policy.agent, request.forfeit
+    """The policy plays, and from any of its states on the planner does. States that only the policy gets into are where its choices
+    count later (Ross et al. 2011). Kept is what earns more than the policy did."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
-    played = list(trajectories(agent, starts, rngs, forfeit))
-    count, wrong = sum(len(each.placements) for each in played), [each for each in played if len(each.placements) and not _flawless(each)]
-    taken_over = [each.states[rng.integers(len(each.placements))] for each in wrong]
-    if not taken_over:
-        return [], Simulated(corrections=count)
-    if request.correction.simulations:
-        assert isinstance(agent, Valuer)
-        simulator = Counting(Simulator(forfeit))
-        # It may not look at the most there is to earn: that would be more than its own play.
-        expert = SearchAgent(agent, SearchConfig(request.correction.simulations), simulator, bounded=False)
-        better = [recording.placements for recording, _ in play(expert, taken_over, rngs[: len(wrong)], forfeit)]
-        count += simulator.count + sum(len(placements) for placements in better)
-    else:
-        plan = plan_for(starts[0].task)
-        better = [tuple(plan(first)) for first in taken_over]
-    episodes = []
-    for first, placements, before in zip(taken_over, better, wrong, strict=True):
-        shown = _shown(policy, first, placements, forfeit)
+    episodes, count = [], 0
+    for played in trajectories(policy.agent, starts, rngs, request.forfeit):
+        count += len(played.placements)
+        if not len(played.placements) or _flawless(played):
+            continue
+        first = played.states[rng.integers(len(played.placements))]
+        shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.forfeit)
         count += len(shown)
         # If the actions are not near enough to the placements, what is built breaks: the planner's own grid is the default one.
         end = shown[-1][1].state if shown else first
-        good = end.ended in (None, "complete", "max_steps") and end.total > before.states[-1].total
+        good = end.ended in (None, "complete", "max_steps") and end.total > played.states[-1].total
         episodes.append(_episode(policy, first, shown if good else [], None, True))
     return episodes, Simulated(corrections=count)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from trilith.agents.dqn.config import OBJECTS
-from trilith.agents.recipes import get_algorithm, get_recipe
+from trilith.agents.dqn.recipes import OBJECTS
+from trilith.agents.recipes import exact_name, get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
 from trilith.utils.config import check_least, from_json
 from trilith.utils.files import read_json
@@ -24,7 +24,8 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """Where the defaults of the agent's options come from: see `trilith recipes` and `trilith train --recipe NAME --help`."""
+    """Where the defaults of the agent's options come from, the newest version of a name or an exact one as objects-v1: see
+    `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
     minutes: float | None = None
@@ -71,6 +72,7 @@ class TrainConfig(Generic[C]):
     """The agent and how it learns."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "recipe", exact_name(self.recipe))
         check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
         check_least(self, minutes=0, core_minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0, learner_gpus=0)
         if not 0 < self.actor_cpus < float("inf"):
@@ -89,7 +91,8 @@ class TrainConfig(Generic[C]):
 def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task) -> TrainConfig[Any]:
     """A config with the defaults of a recipe for a task. Raises ValueError naming the recipes there are."""
     found = get_recipe(recipe)[1]
-    return replace(from_json(TrainConfig, found.run), recipe=recipe, task=task, agent=replace(found.config, **found.tasks.get(task, {})))
+    agent = replace(found.config, **found.tasks.get(task, {}))
+    return replace(from_json(TrainConfig, found.run), recipe=recipe, task=task, agent=agent)
 
 
 def run_config(out: Path) -> TrainConfig[Any]:

@@ -38,7 +38,7 @@ from trilith.utils.files import clear_leftovers, folder_lock, make_folder, write
 RECENT = 200
 """Episodes that the reward of a log line is a mean of."""
 CORRECTIONS = 8
-"""Episodes of one request for corrections: those that search do it side by side."""
+"""Episodes of one request for corrections."""
 FREE: dict[str, Any] = {
     **{"out": Path(), "minutes": None, "core_minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
     **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
@@ -265,7 +265,7 @@ class Run:
             return self._validation(due)
         assess = not self._assessing and self.curriculum.due(self.actor_steps, config.episodes)
         learner = self.learner
-        correction = learner.wants_correction(self.corrections) if isinstance(learner, LearnsFromCorrections) else None
+        correction = isinstance(learner, LearnsFromCorrections) and learner.wants_correction(self.corrections)
         if not (wanted or correction or assess):
             return None
         self.requests += 1
@@ -275,9 +275,7 @@ class Run:
             return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit)
         if correction:
             self.corrections += CORRECTIONS
-            # Half of them where the policy is by now, half of them of all levels: an easy level may have less to find than a hard one.
-            levels = [(now + later) / 2 for now, later in zip(self.curriculum.levels(step), self.curriculum.final(), strict=True)]
-            return CorrectRequest(seed, CORRECTIONS, tuple(levels), config.forfeit, correction)
+            return CorrectRequest(seed, CORRECTIONS, self.curriculum.final(), config.forfeit)
         return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:

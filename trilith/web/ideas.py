@@ -35,7 +35,7 @@ class Idea(NamedTuple):
     visits: int | None = None
     """How often a search tried it."""
     line: tuple[Placement, ...] = ()
-    """How the search would go on after it: its principal line."""
+    """The placements that would follow: the principal variation of the search."""
 
 
 @runtime_checkable
@@ -103,7 +103,7 @@ def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -
         return None
     width, best = state.scene.size[slot, 0], dict[tuple[float, float], float]()
     for action, value in zip(ids.tolist(), values.tolist(), strict=True):
-        placement = valuer.placement(state, action)
+        placement = valuer.decode(state, action)
         if placement is not None and state.scene.size[placement.slot, 0] == width and math.isfinite(value):
             place = clipped(placement.x, placement.y)
             best[place] = max(value, best.get(place, -math.inf))

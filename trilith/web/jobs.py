@@ -17,7 +17,7 @@ from trilith.agents.dynamics.transitions import SIMULATED
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load
 from trilith.search.config import SearchConfig
-from trilith.search.tree import World
+from trilith.search.tree import TransitionModel
 from trilith.web.catalog import Spec
 from trilith.web.ideas import think, value_map, views
 from trilith.world.episode import Recording, State, start, step
@@ -31,7 +31,7 @@ FILM_PIXELS = 400
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
-_worlds: dict[tuple[str, bool], World[State, Placement | None]] = {}
+_worlds: dict[tuple[str, bool], TransitionModel[State, Placement | None]] = {}
 """And worlds, by name and by the rule `forfeit`."""
 
 

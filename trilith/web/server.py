@@ -52,7 +52,7 @@ WORKERS = max(2, os.cpu_count() or 2)
 FIRST_START = 30.0
 """Seconds that the other workers wait for the first, which may have to compile the rules."""
 BUDGET = 50
-"""Simulations a decision of agents that search, unless told otherwise: about a third of a second."""
+"""Simulations per decision of agents that search, unless told otherwise: about a third of a second."""
 QUEUE = 64
 """Requests that may wait in each lane; one more is told to come back later."""
 BODY_SECONDS = 10.0
@@ -222,7 +222,7 @@ def create_app(
 ) -> Starlette:
     """The application, with `workers` processes for physics and as many for agents; with a `token`, for those who know it only.
 
-    Trained agents are offered as they are, and with `budget` simulations a decision unless that is 0. `tasks` are further ones
+    Trained agents are offered as they are, and with `budget` simulations per decision unless that is 0. `tasks` are further ones
     to offer, as my_module:MyTask. In `world` agents search, and the page shows what it predicts, unless it is the simulator.
     Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
     """

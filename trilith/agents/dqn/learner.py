@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from trilith.agents.base import Correction, Episode, LearnedModel
+from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
 from trilith.agents.dynamics.online import OnlineModel
@@ -122,8 +122,8 @@ class DQNLearner:
 
     def __init__(self, config: DQNConfig, task: str, seed: int, device: str = "cpu") -> None:
         config.check()
-        if config.corrections and not config.correction_simulations and not has_planner(task):
-            raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.correction-simulations 16, a search")
+        if config.corrections and not has_planner(task):
+            raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.corrections 0")
         self.config, self.layout, self.device = config, make_layout(config, task, beyond=False), pick_device(device)
         torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
         self.net, self.target = make_net(config, self.layout), make_net(config, self.layout)
@@ -165,10 +165,9 @@ class DQNLearner:
         epsilon = WARM_UP_EPSILON if self.warming_up else self.config.epsilon
         return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
-    def wants_correction(self, requested: int) -> Correction | None:
+    def wants_correction(self, requested: int) -> bool:
         """As many as the config says by now."""
-        wanted = requested < self.config.corrections * self.steps
-        return Correction(self.config.correction_simulations) if wanted else None
+        return requested < self.config.corrections * self.steps
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode, and what it says of how long episodes are."""

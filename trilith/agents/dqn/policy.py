@@ -18,7 +18,7 @@ from trilith.networks.inference.objects import ACTING, Valuing
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Layout, Records, windows_of
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
-from trilith.search.tree import Prior, decide
+from trilith.search.tree import Prior
 from trilith.world.actions import first_of_width, make_discrete, reference_rows
 from trilith.world.episode import State, Step, collides
 from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
@@ -339,7 +339,7 @@ class DQNPolicy:
         assert isinstance(agent, DQNAgent)
         actions: list[Ints | None] = []
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
-            chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else decide(root, rng, self.config.search)
+            chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
             searcher.keep(root, chosen, rng)
             actions.append(None if chosen is None else np.array(agent.row(root.state, int(root.ids[chosen]))))
         return actions
@@ -391,15 +391,15 @@ class DQNAgent:
         edge, output = divmod(action, self.net.outputs)
         return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
 
-    def placement(self, state: State, action: int) -> Placement | None:
-        """The placement of the action of an id of `priors`; None for stopping."""
-        return None if action == self._stop else self.layout.decode(state.scene, self.row(state, action))
+    def decode(self, state: State, action_id: int) -> Placement | None:
+        """The placement of an id of `priors`; None for stopping."""
+        return None if action_id == self._stop else self.layout.decode(state.scene, self.row(state, action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
-        found = [(self.placement(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
+        found = [(self.decode(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
 
     def views(self, state: State) -> list[View]:

@@ -1,4 +1,4 @@
-"""Worlds that can be searched, by name: the simulator, a learned model, or one of one's own."""
+"""Transition models by name: the simulator, a learned model, or a class of one's own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import cast
 from trilith.agents.dynamics.files import MODEL
 from trilith.agents.weights import learning, missing
 from trilith.search.simulator import Simulator
-from trilith.search.tree import World
+from trilith.search.tree import TransitionModel
 from trilith.utils.modules import imported, names_a_class
 from trilith.utils.tensors import read_header
 from trilith.world.episode import State
 from trilith.world.scene import Placement
 
 
-def make_world(name: str, forfeit: bool) -> World[State, Placement | None]:
-    """The world of a name: simulator, the folder of a model, or my_module:MyWorld, a class that is given the rule `forfeit`.
+def make_world(name: str, forfeit: bool) -> TransitionModel[State, Placement | None]:
+    """The transition model of a name: simulator, the folder of a model, or my_module:MyWorld, a class that takes the rule `forfeit`.
 
     Raises ValueError otherwise.
     """
@@ -30,7 +30,7 @@ def make_world(name: str, forfeit: bool) -> World[State, Placement | None]:
         return ModelWorld.read(Path(name), forfeit)
     if not names_a_class(name):
         raise ValueError(f"there is no world {name!r}: choose simulator, the folder of a model, or name a class as my_module:MyWorld")
-    return cast("World[State, Placement | None]", imported(name, "world")(forfeit))
+    return cast("TransitionModel[State, Placement | None]", imported(name, "world")(forfeit))
 
 
 def is_model(name: str) -> bool:

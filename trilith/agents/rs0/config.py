@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from tyro.conf import arg
 
-from trilith.agents.base import Algorithm, Recipe
 from trilith.networks.config import EncoderConfig
 from trilith.utils.config import check_least
 
@@ -21,7 +20,7 @@ class RS0Config:
     actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
     """The space of continuous actions: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
     discount: float = 0.98
-    """What a reward one step later counts for."""
+    """Discount factor."""
     length: int = 5
     """Steps of a sequence; shorter ones, where an episode ends, are used as they are."""
     trace: float = 1.0
@@ -92,27 +91,3 @@ class RS0Config:
             raise ValueError(f"scale {self.scale}: must be above min_scale, {self.min_scale}, and below 1")
         if self.actions not in ("relative", "absolute"):
             raise ValueError(f"there are no continuous actions {self.actions!r}: choose relative or absolute")
-
-
-def _paper(encoder: Any) -> RS0Config:
-    return RS0Config(net=EncoderConfig(encoder=encoder))
-
-
-_PAPER_RUN = {"curriculum": {"kind": "performance", "hardest_share": 0.0}}
-"""Levels raised by performance (§F); all reached alike likely is ours, as the paper does not say."""
-ALGORITHM = Algorithm(
-    name="rs0",
-    config=RS0Config,
-    recipes=(
-        Recipe("gn-rs0", _paper("gn"), "GN-RS0 of the paper: a graph network, continuous actions through its globals", _PAPER_RUN),
-        Recipe("rnn-rs0", _paper("rnn"), "RNN-RS0 of the paper: a GRU over the objects", _PAPER_RUN),
-        Recipe("cnn-rs0", _paper("cnn"), "CNN-RS0 of the paper: from images", _PAPER_RUN),
-        Recipe("mlp-rs0", _paper("mlp"), "the MLP agent of the paper's appendix: a padded list of objects", _PAPER_RUN),
-        Recipe("cnn-rn-rs0", _paper("cnn-rn"), "the CNN-RN agent of the paper's appendix: images and a relation network", _PAPER_RUN),
-    ),
-    policy="trilith.agents.rs0.policy:RS0Policy",
-    learner="trilith.agents.rs0.learner:RS0Learner",
-    shapes="trilith.agents.rs0.policy:weight_shapes",
-    needed=("net", "actions", "components", "candidates", "scale", "min_scale"),
-    searchable=False,
-)

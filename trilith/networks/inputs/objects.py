@@ -1,4 +1,27 @@
-"""Objects of a batch of scenes, and how each two of a scene lie to each other, as features of about 1 for the attention network."""
+"""What a network sees of an object, of two objects, and of the steps left: the inputs of relational attention.
+
+Every column is about 1. Lengths are in metres, x and y are those of the centre.
+
+| object, 19 columns | value |
+|---|---|
+| x, y | x / 7, y / 4 |
+| cos, sin | cos θ - 1, sin θ |
+| width, height | min(w, 7) / 4, h |
+| left, right | (x ∓ min(w, 7) / 2) / 7 |
+| sticky | 0 or 1 |
+| speed | min(vx² + vy², 1), in m²/s² |
+| spin | clipped to ±1, in rad/s |
+| one column for each role | 0 or 1 |
+| small, medium, large left | blocks of that width that can still be used / 3 |
+
+| pair of objects, 18 columns | value |
+|---|---|
+| the eight `PAIR_LENGTHS` | clipped to ±14, divided by 4 |
+| the same | tanh(4 · length), which tells touching from nearly touching |
+| touching, glued | 0 or 1 |
+
+| steps left n, clipped to 1..21, 3 columns | n / 10, tanh(n / 4), 1 / n |
+"""
 
 from __future__ import annotations
 
@@ -17,11 +40,27 @@ SHARP = 4.0
 """Relative lengths also come as tanh(4 · length), which tells touching from nearly touching."""
 MAX_WIDTH = 7.0
 """The floor is 28 wide; a feature of 7 says as much."""
-_LENGTHS = 8
-_ROLE, _ROLES = 11, len(Role)
-PAIR_FEATURES = 2 * _LENGTHS + 2
-NODE_FEATURES = _ROLE + _ROLES + KINDS
-CLOCK_FEATURES = 3
+PAIR_LENGTHS = (
+    "centre x less centre x",
+    "centre y less centre y",
+    "left less left",
+    "right less right",
+    "left less right",
+    "right less left",
+    "bottom less top",
+    "top less bottom",
+)
+"""Of the boxes around two objects, the first less the second."""
+OBJECT_COLUMNS = (
+    *("x", "y", "cos - 1", "sin", "width", "height", "left", "right", "sticky", "speed squared", "spin"),
+    *(role.name.lower() for role in Role),
+    *("small left", "medium left", "large left"),
+)
+PAIR_COLUMNS = (*PAIR_LENGTHS, *(f"tanh of {name}" for name in PAIR_LENGTHS), "touching", "glued")
+CLOCK_COLUMNS = ("steps left / 10", "tanh of steps left / 4", "1 / steps left")
+_LENGTHS, _ROLES = len(PAIR_LENGTHS), len(Role)
+NODE_FEATURES, PAIR_FEATURES, CLOCK_FEATURES = len(OBJECT_COLUMNS), len(PAIR_COLUMNS), len(CLOCK_COLUMNS)
+_ROLE = NODE_FEATURES - _ROLES - KINDS
 MOST_STEPS = 21
 """More steps left than this say nothing more."""
 

@@ -114,7 +114,7 @@ class SceneLayout:
                 points = glue_points(scene)[: self.points]
                 records["glued"][i], records["points"][i, : len(points)] = len(points), points
         for name, link in zip(("touch", "glue"), links, strict=True):
-            records[name] = np.packbits((link | link.swapaxes(1, 2)).reshape(b, -1), axis=1)
+            records[name] = np.packbits((link | link.swapaxes(1, 2)).reshape(b, n * n), axis=1)
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Batch:

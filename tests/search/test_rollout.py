@@ -14,12 +14,12 @@ from trilith.agents.random_agents import LegalAgent
 from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
-from trilith.search.rollout import MOST, search_rollouts
+from trilith.search.rollout import MAX_ACTIONS, Rollout, RolloutNode
 from trilith.search.simulator import Counting, Simulator
-from trilith.search.tree import Node, Prior, decide, depth, plant, principal_line, size
+from trilith.search.tree import Prior, depth, principal_variation, size
 from trilith.world.episode import State, start
 
-CONFIG = SearchConfig(10, root="rollout")
+CONFIG, ROLLOUT = SearchConfig(10), Rollout()
 
 
 class Hidden(Risk):
@@ -37,23 +37,24 @@ class Hidden(Risk):
         return after, reward, ended if self.risk or len(after) == 2 else 0.0
 
 
-def rolled(world: Toy, budget: int) -> Node[Word]:
-    [root] = plant(world, [()])
-    search_rollouts(world, world, [root], budget)
+def rolled(world: Toy, budget: int) -> RolloutNode[Word]:
+    [root] = ROLLOUT.make_roots(world, [()])
+    ROLLOUT.search(world, world, [root], (), budget)
     return root
 
 
 def played(world: Toy, budget: int) -> tuple[float, int]:
     """What an episode earns whose tree is kept from decision to decision, and the most simulations that a decision took."""
-    [root], total, most = plant(world, [()]), 0.0, 0
+    [root], total, most = ROLLOUT.make_roots(world, [()]), 0.0, 0
     while True:
         before = sum(world.made.values())
-        search_rollouts(world, world, [root], budget)
+        ROLLOUT.search(world, world, [root], (), budget)
         most = max(most, sum(world.made.values()) - before)
-        action = decide(root, np.random.default_rng(0), CONFIG)
+        action = ROLLOUT.decide(root, np.random.default_rng(0))
         assert action is not None
-        reward, child = root.children[action] if action in root.children else (world.step(root.state, action + 10)[1], None)
+        reward = root.rewards[action] if action in root.rewards else world.step(root.state, action + 10)[1]
         total += reward
+        child = root.children.get(action)
         if child is None:
             return total, most
         root = child
@@ -72,10 +73,9 @@ def test_the_first_line_is_what_the_agent_does_without_search_and_its_return_is_
         assert root.plan is not None
         assert root.plan.steps == 4
         assert root.plan.earned == pytest.approx(greedy(Toy(seed, length=4)))
-        rewards, node = [], root
-        for action in principal_line(root):
-            rewards.append(node.children[action][0])
-            node = node.children[action][1]  # type: ignore[assignment]
+        rewards = []
+        for node, action in principal_variation(root):
+            rewards.append(node.rewards[action])
         assert root.plan.earned == pytest.approx(sum(rewards))
         assert root.plan.discounted == pytest.approx(sum(reward * 0.99**k for k, reward in enumerate(rewards)))
 
@@ -96,7 +96,7 @@ def test_searching_pays_and_more_of_it_pays_more() -> None:
 def test_a_plan_is_left_only_for_a_better_one() -> None:
     """The 10 are found once all that promises more has been tried."""
     world = Hidden(risk=False)
-    chosen = [decide(rolled(world, budget), np.random.default_rng(0), CONFIG) for budget in range(1, 13)]
+    chosen = [ROLLOUT.decide(rolled(world, budget), np.random.default_rng(0)) for budget in range(1, 13)]
     assert chosen[0] == 0
     assert chosen[-1] == 2
     assert chosen == sorted(chosen), "once it has the better plan it keeps to it"
@@ -138,11 +138,11 @@ def test_a_plan_that_earns_far_less_is_left_for_a_line_that_is_not_at_its_end() 
         root = rolled(world, 10)
         assert root.plan is not None
         assert root.plan.action == 0
-        assert decide(root, np.random.default_rng(0), CONFIG) == chosen
-    [root], world.reward = plant(world, [()]), 1.8
-    root.most = 3.0
-    search_rollouts(world, world, [root], 10)
-    assert decide(root, np.random.default_rng(0), CONFIG) == 0, "3.9 were promised, but there are only 3"
+        assert ROLLOUT.decide(root, np.random.default_rng(0)) == chosen
+    [root], world.reward = ROLLOUT.make_roots(world, [()]), 1.8
+    root.max_return = 3.0
+    ROLLOUT.search(world, world, [root], (), 10)
+    assert ROLLOUT.decide(root, np.random.default_rng(0)) == 0, "3.9 were promised, but there are only 3"
 
 
 def test_nothing_is_tried_beside_a_plan_that_earns_all_there_is() -> None:
@@ -150,14 +150,14 @@ def test_nothing_is_tried_beside_a_plan_that_earns_all_there_is() -> None:
         most = rolled(Toy(seed), 10**4).plan
         assert most is not None
         world = Toy(seed)
-        [root] = plant(world, [()])
-        root.most = most.earned
-        search_rollouts(world, world, [root], 10**4)
+        [root] = ROLLOUT.make_roots(world, [()])
+        root.max_return = most.earned
+        ROLLOUT.search(world, world, [root], (), 10**4)
         assert root.plan is not None
         assert root.plan.earned == pytest.approx(most.earned)
         made = sum(world.made.values())
         assert made < 6 + 36 + 216, "not all that there is"
-        search_rollouts(world, world, [root], 10**4)
+        ROLLOUT.search(world, world, [root], (), 10**4)
         assert sum(world.made.values()) == made
 
 
@@ -171,12 +171,12 @@ def test_what_is_likely_over_ends_a_line() -> None:
 @given(seed=st.integers(0, 10**6), budget=st.integers(1, 30))
 def test_side_by_side_equals_one_by_one_and_nothing_is_simulated_twice(seed: int, budget: int) -> None:
     states: list[Word] = [(), (1,), (2, 3), ()]
-    together = plant(Toy(seed), states)
-    search_rollouts(Toy(seed), Toy(seed), together, budget)
+    together = ROLLOUT.make_roots(Toy(seed), states)
+    ROLLOUT.search(Toy(seed), Toy(seed), together, (), budget)
     for state, tree in zip(states, together, strict=True):
         world = Toy(seed)
-        [alone] = plant(world, [state])
-        search_rollouts(world, world, [alone], budget)
+        [alone] = ROLLOUT.make_roots(world, [state])
+        ROLLOUT.search(world, world, [alone], (), budget)
         assert alone.values.tolist() == tree.values.tolist()
         assert alone.plans == tree.plans
         assert max(world.made.values()) == 1
@@ -187,14 +187,14 @@ def test_nodes_are_small() -> None:
     agent = SearchAgent(Table(), CONFIG)
     [root] = agent.search([state], [np.random.default_rng(0)])
     [prior] = Table().priors([state])
-    assert len(prior.values) > 3 * MOST
-    assert sorted(root.ids.tolist()) == sorted(prior.ids[np.argsort(-prior.values, kind="stable")[:MOST]].tolist())
+    assert len(prior.values) > 3 * MAX_ACTIONS
+    assert sorted(root.ids.tolist()) == sorted(prior.ids[np.argsort(-prior.values, kind="stable")[:MAX_ACTIONS]].tolist())
 
 
 def test_of_equal_values_any_may_be_tried() -> None:
     [state] = starts(1)
     [prior] = LegalAgent().priors([state])
-    [root] = plant(LegalAgent(), [state], MOST)
+    [root] = ROLLOUT.make_roots(LegalAgent(), [state])
     places = np.searchsorted(prior.ids, root.ids) / len(prior.ids)
     assert (np.histogram(places, 4, (0, 1))[0] > 4).all(), "from all over"
 
@@ -203,17 +203,17 @@ def test_an_episode_earns_what_the_last_plan_said() -> None:
     """Played in the world: what is simulated is what then happens, and the tree is kept from decision to decision."""
     for k, first in enumerate(starts(4, "silhouette")):
         world, rng, now = Counting(Simulator()), np.random.default_rng(k), first
-        agent, promised = SearchAgent(Table(), SearchConfig(40, root="rollout"), world), -np.inf
+        agent, promised = SearchAgent(Table(), SearchConfig(40), world), -np.inf
         while now.ended is None:
             [root] = agent.search([now], [rng])
             assert root.plan is not None
             assert now.total + root.plan.earned >= promised - 1e-9, "a plan is left only for a better one"
-            action = decide(root, rng, agent.config)
+            action = agent.algorithm.decide(root, rng)
             assert action is not None
             promised = now.total + root.plan.earned if action == root.plan.action else -np.inf
             agent.keep(root, action, rng)
             made = world.count
-            now = Simulator().steps([now], [agent.agent.placement(now, int(root.ids[action]))])[0][0]
+            now = Simulator().steps([now], [agent.agent.decode(now, int(root.ids[action]))])[0][0]
             assert world.count == made
         assert now.total == pytest.approx(promised)
 
@@ -231,10 +231,10 @@ def test_once_a_plan_earns_all_there_is_nothing_more_is_simulated() -> None:
             carried_out += sure
             assert root.plan is not None
             sure = now.total + root.plan.earned == 3
-            action = decide(root, rng, agent.config)
+            action = agent.algorithm.decide(root, rng)
             agent.keep(root, action, rng)
             assert action is not None
-            now = Simulator().steps([now], [agent.agent.placement(now, int(root.ids[action]))])[0][0]
+            now = Simulator().steps([now], [agent.agent.decode(now, int(root.ids[action]))])[0][0]
         assert not sure or now.total == 3
     assert carried_out > 4
 
@@ -270,7 +270,7 @@ def test_a_search_that_is_not_bounded_does_not_ask_for_the_most_there_is_to_earn
         with monkeypatch.context() as patch:
             patch.setattr(type(state.rules), "complete", lambda self, scene, score: False)
             [root] = agent.search([state], [np.random.default_rng(0)])
-        found[bounded] = root.most
+        found[bounded] = root.max_return
         assert len(asked) == bounded
     assert found == {True: best(state.rules, state.scene), False: np.inf}
 

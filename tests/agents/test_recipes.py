@@ -1,0 +1,55 @@
+"""Recipes are releases: a name with a version always means the same."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trilith.agents import recipes as module
+from trilith.agents.base import Algorithm, Recipe
+from trilith.agents.recipes import ALGORITHMS, exact_name, get_recipe
+from trilith.training.config import TrainConfig, recipe_config
+from trilith.utils.config import to_json
+
+FROZEN = Path(__file__).parent / "recipes.json"
+"""Every recipe by its exact name, as JSON: options of the agent, of the run, and by task."""
+
+
+def contents() -> dict[str, Any]:
+    every = [recipe for algorithm in ALGORITHMS.values() for recipe in algorithm.recipes]
+    assert len({recipe.exact for recipe in every}) == len(every)
+    found = {recipe.exact: {"agent": to_json(recipe.config), "run": recipe.run, "tasks": recipe.tasks} for recipe in every}
+    return json.loads(json.dumps(found))
+
+
+def test_a_recipe_that_changes_is_a_new_version() -> None:
+    frozen = json.loads(FROZEN.read_text(encoding="utf-8"))
+    for name, content in contents().items():
+        assert content == frozen.get(name), f"{name} is not what it was: raise its version, and add the new one to {FROZEN.name}"
+
+
+@pytest.fixture
+def two_versions(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
+    dqn = ALGORITHMS["dqn"]
+    [old] = [recipe for recipe in dqn.recipes if recipe.name == "objects"]
+    new: Recipe = replace(old, version=2, config=replace(old.config, batch=65))
+    both = replace(dqn, recipes=(new, *dqn.recipes))
+    monkeypatch.setattr(module, "ALGORITHMS", {**ALGORITHMS, "dqn": both})
+    return both
+
+
+@pytest.mark.usefixtures("two_versions")
+def test_a_name_is_its_newest_version_and_an_exact_one_stays() -> None:
+    assert get_recipe("objects")[1].version == 2
+    assert [get_recipe(f"objects-v{version}")[1].config.batch for version in (1, 2)] == [64, 65]
+    assert exact_name("objects") == "objects-v2"
+    assert recipe_config("objects").recipe == "objects-v2"
+    assert TrainConfig(recipe="objects-v1").recipe == "objects-v1"
+
+
+def test_a_version_that_there_is_not_is_told_in_one_line() -> None:
+    with pytest.raises(ValueError, match="there is no recipe 'objects-v9': choose objects") as error:
+        recipe_config("objects-v9")
+    assert "\n" not in str(error.value)

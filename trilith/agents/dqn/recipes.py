@@ -1,0 +1,104 @@
+"""Recipes of Q-learning: the agents of the paper, and ours. A new one is an entry of `ALGORITHM.recipes`.
+
+A recipe is a release: when anything of it changes, its `version` rises. Imports no learning framework.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from trilith.agents.base import Algorithm, Recipe
+from trilith.agents.dqn.config import DQNConfig
+from trilith.networks.config import NetConfig
+from trilith.search.config import SearchConfig
+
+OBJECTS = DQNConfig(net=NetConfig(clock=True))
+"""Ours: learns from objects and its own play alone, see docs/learning.md."""
+
+_OBJECTS_TASKS: dict[str, dict[str, Any]] = {
+    # About half an hour of one core each. Where episodes are short the discount factor can be higher: glue pays long after it is paid for.
+    "silhouette": {"discount": 0.97, "decay_steps": 36_000},
+    "connecting": {"decay_steps": 24_000},
+    "covering": {"decay_steps": 16_000},
+    "covering_hard": {"discount": 0.97, "decay_steps": 40_000},
+}
+"""What tasks need differently."""
+
+PAPER = DQNConfig(
+    # As printed in §C.2 and §D of the paper.
+    net=NetConfig(network="graph", width=64, recurrent=3, connectivity="full"),
+    actions="relative",
+    offsets=15,
+    mask="none",
+    stop=False,
+    learning_rate=1e-4,
+    batch=16,
+    ratio=4.0,
+    epsilon=0.3,
+    # Not printed, ours: the plainest choice, or what lets something be seen within an hour (docs/learning.md).
+    warmup=0,
+    decay_steps=0,
+    discount=0.99,
+    n_step=1,
+    counterfactual_actions=0,
+    lower_bounds=False,
+    corrections=0.0,
+    double=True,
+    target_rate=0.005,
+    act_with_target=True,
+    huber=1.0,
+    clip=10.0,
+    mirror=False,
+    replay_mb=300.0,
+    min_replay=200_000,
+)
+"""The paper's agent GN-DQN."""
+
+GN_DQN_MCTS = replace(PAPER, learning_rate=2e-4, search=SearchConfig(10, algorithm="mcts", c=2.0, stages=2))
+"""The paper's agent GN-DQN-MCTS: as `paper`, but its actors search by UCT as printed; what they find is not learnt."""
+
+CNN_GN_DQN = replace(PAPER, net=replace(PAPER.net, network="pixels"))
+"""The paper's agent CNN-GN-DQN: as `paper`, but all it sees of an object is its segmented image."""
+
+CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
+"""The paper's agent CNN-GN-DQN-MCTS."""
+
+FAST_PIXELS = replace(
+    OBJECTS,
+    net=NetConfig(network="pixel-attention"),
+    learning_rate=1e-3,
+    discount=0.99,
+    huber=1.0,
+    corrections=0.1,
+    correction_share=0.5,
+    replay_mb=200.0,
+    min_replay=2000,
+)
+"""All it sees of an object is its segmented image, and the planner corrects it."""
+
+_PAPER_RUN = {"curriculum": {"steps": 40_000, "hardest_share": 0.0}}
+"""Levels raised as printed; all reached alike likely is ours, as the paper does not say."""
+
+ALGORITHM = Algorithm(
+    name="dqn",
+    config=DQNConfig,
+    recipes=(
+        Recipe(
+            "objects",
+            OBJECTS,
+            "ours: placements that see all objects, learned from its own play alone; the mask of legal actions",
+            run={"checkpoint_seconds": 180.0},  # the replay is large
+            tasks=_OBJECTS_TASKS,
+        ),
+        Recipe("paper", PAPER, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
+        Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as paper, actors search with ten simulations", _PAPER_RUN),
+        Recipe("cnn-gn-dqn", CNN_GN_DQN, "CNN-GN-DQN of the paper: as paper, from segmented images", _PAPER_RUN),
+        Recipe("cnn-gn-dqn-mcts", CNN_GN_DQN_MCTS, "CNN-GN-DQN-MCTS of the paper: as gn-dqn-mcts, from segmented images", _PAPER_RUN),
+        Recipe("fast-pixels", FAST_PIXELS, "ours: from segmented images and nothing else of an object, corrected by the planner"),
+    ),
+    policy="trilith.agents.dqn.policy:DQNPolicy",
+    learner="trilith.agents.dqn.learner:DQNLearner",
+    needed=("net", "actions", "offsets", "grid", "mask", "stop", "discount"),
+    shapes="trilith.agents.dqn.policy:weight_shapes",
+)

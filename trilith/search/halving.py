@@ -1,0 +1,78 @@
+"""Sequential halving at the root, and UCT below it (Danihelka et al. 2022, without noise).
+
+The root's actions with the highest values are the candidates and share the first simulations equally. Then the better half of them
+shares the next simulations, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+from typing import Any
+
+import numpy as np
+
+from trilith.search.mcts import MCTS, MCTSNode
+from trilith.search.tree import A, ActionValues, S, TransitionModel, argmax, best_action
+
+
+class HalvingNode(MCTSNode[S]):
+    """A node of UCT that has a schedule while it is the root of a search."""
+
+    candidates = 0
+    """Actions that shared the first simulations of the last search from here."""
+    schedule: Sequence[int] = ()
+    """How many simulations the action of each remaining simulation has had before."""
+
+
+@dataclass(frozen=True)
+class Halving(MCTS):
+    """Sequential halving; the decision is the best of the actions with the most simulations."""
+
+    max_candidates: int = 8
+    """Actions that share the first simulations, at most."""
+
+    node_type = HalvingNode
+
+    def search(
+        self,
+        valuer: ActionValues[S, A],
+        model: TransitionModel[S, A],
+        roots: Sequence[Any],
+        rngs: Sequence[np.random.Generator],
+        budget: int,
+    ) -> None:
+        """Makes `budget` simulations in each tree."""
+        for root in roots:
+            root.counts[:] = 1  # a tree that was kept begins again
+            root.edge_counts[:] = np.diff(root.first)
+            root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
+            root.schedule = visit_schedule(root.candidates, budget)
+        super().search(valuer, model, roots, rngs, budget)
+
+    def select_action(self, node: Any, rng: np.random.Generator) -> int:
+        """At the root the best of the candidates that are left, below it the highest upper confidence bound."""
+        if not node.schedule:
+            return super().select_action(node, rng)
+        left = node.counts == 1 + node.schedule.pop(0)
+        return argmax(np.where(left, node.values, -np.inf), rng)
+
+    def decide(self, root: Any, rng: np.random.Generator) -> int | None:
+        """The best of the actions with the most simulations. A single candidate can still lose to actions never simulated."""
+        halved = root.candidates > 1
+        return best_action(root, np.where(root.counts == root.counts.max(), root.values, -np.inf) if halved else root.values, rng)
+
+
+def visit_schedule(candidates: int, budget: int) -> list[int]:
+    """(budget,): for each simulation, how many its action has had before, if `candidates` actions are halved again and again."""
+    if candidates <= 1:
+        return list(range(budget))
+    rounds, visits, schedule = ceil(log2(candidates)), [0] * candidates, list[int]()
+    left = candidates
+    while len(schedule) < budget:
+        for _ in range(max(1, budget // (rounds * left))):
+            schedule += visits[:left]
+            visits[:left] = [each + 1 for each in visits[:left]]
+        left = max(2, left // 2)
+    return schedule[:budget]
