@@ -59,9 +59,9 @@ class Options:
     """Of each request."""
 
 
-PLAIN: DQNConfig = replace(OBJECTS, corrections=0.0, replay_mb=20.0)
+PLAIN: DQNConfig = replace(OBJECTS, corrections_per_update=0.0, replay_mb=20.0)
 """As `objects`, but all comes from play, so that requests are alike, and the replay is soon full, so that memory has no reason to grow."""
-SEARCHING: DQNConfig = replace(PLAIN, search=SearchConfig(budget=10, algorithm="halving"), counterfactual_actions=0, ratio=0.2)
+SEARCHING: DQNConfig = replace(PLAIN, search=SearchConfig(budget=10, algorithm="halving"), counterfactual_actions=0, updates_per_step=0.2)
 """The same, but actors search. Their steps take longer, so there are fewer of them for each of the learner's."""
 
 
@@ -97,7 +97,7 @@ def sizes(options: Options) -> None:
         answer = len(pickle.dumps(result))
         print(f"  result {answer:,} bytes with {transitions} transitions: {answer / transitions:,.0f} a transition")
         learner = Run(_config(agent, options, Path())).learner
-        for episode in result.episodes * (1 + agent.min_replay // transitions):
+        for episode in result.episodes * (1 + agent.learning_starts // transitions):
             learner.add(episode)
         rng = np.random.default_rng(0)
         learner.step(rng)
@@ -136,7 +136,7 @@ def pair(options: Options) -> None:
     for _ in range(options.rounds):
         for name, cluster in (("embedded", None), ("cluster", "local")):
             with tempfile.TemporaryDirectory() as folder:
-                train(_config(replace(PLAIN, min_replay=500), options, Path(folder) / "run", actors=1, cluster=cluster), screen=False)
+                train(_config(replace(PLAIN, learning_starts=500), options, Path(folder) / "run", actors=1, cluster=cluster), screen=False)
                 lines = [json.loads(line) for line in (Path(folder) / "run" / "log.jsonl").read_text().splitlines()]
             learning = [line for line in lines if line["step"]]
             if len(learning) < 4:
@@ -218,7 +218,7 @@ class SimulatedRun(Run):
         """Share of the time in learner steps, ratio and memory so far."""
         learner: Any = self.learner
         seconds = (self.ended or time.monotonic()) - self.began
-        allowed = learner.config.ratio * (learner.replay.added - learner.config.min_replay)
+        allowed = learner.config.updates_per_step * (learner.replay.added - learner.config.learning_starts)
         rate = learner.steps / seconds
         made = f"{100 * learner.steps / max(allowed, 1):.2f} % of the learner steps that the ratio allows, {rate:.1f} a second"
         return f"learner busy {100 * self.busy / seconds:.1f} %, {made}, {self.memory[-1][1]:.0f} MB"

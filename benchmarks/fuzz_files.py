@@ -47,10 +47,10 @@ from trilith.world.trajectory import read_episodes
 
 AGENTS: dict[str, Any] = {
     "objects": DQNConfig(
-        net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, message=4, token=8), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1,
-        corrections=0.0,
+        net=NetConfig(width=8, layers=1, heads=2, pair=4, decoder=8, message=4, token=8), batch=4, updates_per_step=0.2,
+        learning_starts=8, replay_mb=0.1, corrections_per_update=0.0,
     ),
-    "mlp-rs0": RS0Config(net=EncoderConfig("mlp", width=8), batch=4, ratio=0.2, min_replay=8, replay_mb=0.1),
+    "mlp-rs0": RS0Config(net=EncoderConfig("mlp", width=8), batch=4, updates_per_step=0.2, learning_starts=8, replay_mb=0.1),
 }  # fmt: skip
 """A small one of each algorithm, by a recipe of it."""
 VALUES: tuple[Any, ...] = (

@@ -33,8 +33,8 @@ TOO_EARLY = "Python was still on its way to the command"
 """There is nothing of ours yet that could heed a signal: that moment does not count."""
 TRAIN = (
     "train --task silhouette --actors 2 --episodes 4 --checkpoint-seconds 3600 --log-seconds 0.5 --evaluate-scenes 2 --evaluate-every 50 "
-    "--agent.net.width 16 --agent.net.layers 1 --agent.net.heads 2 --agent.net.decoder 16 --agent.batch 8 --ratio 0.2 "
-    "--agent.min-replay 40 --agent.replay-mb 1 --agent.corrections 0 --out run"
+    "--agent.net.width 16 --agent.net.layers 1 --agent.net.heads 2 --agent.net.decoder 16 --agent.batch 8 --updates-per-step 0.2 "
+    "--agent.learning-starts 40 --agent.replay-mb 1 --agent.corrections-per-update 0 --out run"
 )
 EVALUATE = "evaluate planner --task covering_hard --level all --scenes 10000 --workers 2 --out results/out.json"
 

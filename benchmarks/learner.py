@@ -36,7 +36,7 @@ from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, make_layout, make_net, observe
-from trilith.agents.dqn.recipes import OBJECTS, PAPER
+from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
@@ -154,7 +154,7 @@ def main(options: Options) -> None:
     steps: dict[str, Callable[[], None]] = {}
     nets: dict[str, QNet] = {}
     for mask in ("none", "edges"):
-        config = replace(PAPER, mask=mask)
+        config = replace(GN_DQN, mask=mask)
         fast = nets[f"graph, mask {mask}"] = make_net(config, make_layout(config, options.task))
         plain = PlainGraphNet(fast.outputs)
         plain.load_state_dict(fast.state_dict())
@@ -172,7 +172,7 @@ def main(options: Options) -> None:
         took = best_of({str(size): partial(act, net, records[:size]) for size in (1, 8, 32)}, options.seconds)
         print(f"  acting by {name:26} " + "   ".join(f"batch {size}: {ms:.2f} ms" for size, ms in took.items()))
 
-    for name, each in (("objects", OBJECTS), ("paper", PAPER)):
+    for name, each in (("objects", OBJECTS), ("paper", GN_DQN)):
         replay = Replay(DQNPolicy(each, options.task, beyond=False).dtype, 1)
         print(f"  replay of recipe {name:19} {replay.dtype.itemsize} bytes a transition")
     q_learner(options)
@@ -298,7 +298,7 @@ def actor_critics(options: Options) -> None:
 def whole_loop(recipe: str, options: Options) -> None:
     """Learner and actor steps/s of a recipe with as many actors as it is trained with, and how busy that keeps two cores."""
     config = recipe_config(recipe, options.task)
-    agent: DQNConfig = replace(config.agent, min_replay=200)
+    agent: DQNConfig = replace(config.agent, learning_starts=200)
     with tempfile.TemporaryDirectory() as folder:
         config = replace(config, out=Path(folder) / "run", minutes=options.loop_seconds / 60, evaluate_scenes=0, agent=agent)
         meter = Meter(config.out / "log.jsonl")

@@ -196,7 +196,7 @@ class Bench:
             loss = F.mse_loss(reward, torch.from_numpy(data.rewards[which].ravel())) + missed
             optimiser.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(self.net.parameters(), OBJECTS.clip)
+            nn.utils.clip_grad_norm_(self.net.parameters(), OBJECTS.max_grad_norm)
             optimiser.param_groups[0]["lr"] = RATE * min((updates + 1) / WARMUP, 1) * (1 + cos(pi * done)) / 2
             optimiser.step()
             updates += 1

@@ -30,7 +30,7 @@ from networks.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
-from trilith.agents.dqn.recipes import CNN_GN_DQN, FAST_PIXELS, OBJECTS, PAPER
+from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, GN_DQN, OBJECTS
 from trilith.evaluation.scene_sets import frozen
 from trilith.networks.inference.objects import Valuing
 from trilith.networks.inference.pixels import ActingPixels
@@ -90,9 +90,9 @@ def legal(config: DQNConfig) -> DQNConfig:
 
 FORMS: dict[str, tuple[DQNConfig, bool]] = {
     "objects": (OBJECTS, False),
-    "attention, windows": (FAST_PIXELS, False),
-    "attention, whole images": (FAST_PIXELS, True),
-    "graph, objects": (legal(PAPER), False),
+    "attention, windows": (FROM_PIXELS, False),
+    "attention, whole images": (FROM_PIXELS, True),
+    "graph, objects": (legal(GN_DQN), False),
     "graph, windows": (legal(CNN_GN_DQN), False),
     "graph, whole images": (legal(CNN_GN_DQN), True),
 }

@@ -27,7 +27,7 @@ import torch
 import tyro
 
 from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
-from trilith.agents.dqn.recipes import OBJECTS, PAPER
+from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.random_agents import LegalAgent
 from trilith.evaluation.scene_sets import frozen
@@ -92,7 +92,7 @@ def agent_with(network: str, task: str) -> Valuer:
     torch.manual_seed(0)
     if network == "none":
         return LegalAgent()
-    config = OBJECTS if network == "objects" else replace(OBJECTS, net=PAPER.net)
+    config = OBJECTS if network == "objects" else replace(OBJECTS, net=GN_DQN.net)
     return DQNAgent(make_net(config, make_layout(config, task)).eval())
 
 

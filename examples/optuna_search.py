@@ -24,8 +24,8 @@ def objective(trial: optuna.Trial) -> float:
         learning_rate=trial.suggest_float("learning_rate", 1e-4, 3e-3, log=True),
         epsilon=trial.suggest_float("epsilon", 0.05, 1.0, log=True),
         discount=trial.suggest_float("discount", 0.9, 1.0),
-        corrections=0.0,  # they take time, as does a long warm-up: small runs tell trials apart sooner
-        min_replay=500,
+        corrections_per_update=0.0,  # they take time, as does a long warm-up: small runs tell trials apart sooner
+        learning_starts=500,
         warmup=50,
     )
     config = replace(config, agent=agent, actors=0, evaluate_scenes=20, out=OUT / f"trial{trial.number}")

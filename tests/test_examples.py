@@ -130,8 +130,8 @@ def test_objects_learns_an_own_task_without_a_planner_or_a_known_maximum(tmp_pat
     package.register(Endless)
     assert not builders.has_planner("endless")
     config = recipe_config("objects", "endless")
-    small = {"net": replace(NET, clock=True), "batch": 8, "min_replay": 50, "replay_mb": 5.0, "warmup": 20}
-    agent = replace(config.agent, **small, ratio=1.0, learning_rate=2e-3, target_rate=0.05)
+    small = {"net": replace(NET, clock=True), "batch": 8, "learning_starts": 50, "replay_mb": 5.0, "warmup": 20}
+    agent = replace(config.agent, **small, updates_per_step=1.0, learning_rate=2e-3, tau=0.05)
     short = {"actors": 0, "episodes": 4, "evaluate_every": 300, "evaluate_scenes": 20, "steps": 300}
     result = train(replace(config, out=tmp_path, agent=agent, curriculum=CurriculumConfig(50), **short), screen=False)
     _, facts = checkpoint.load(tmp_path / checkpoint.NAME)

@@ -150,12 +150,12 @@ class Training(Service):
         options = {
             "task": "silhouette", "actors": 2, "checkpoint-seconds": CHECKPOINT_SECONDS, "log-seconds": 0.5, "episodes": 4,
             "evaluate-every": 2000, "evaluate-scenes": 4, "agent.net.width": 16, "agent.net.layers": 1, "agent.net.heads": 2,
-            "agent.net.decoder": 16, "agent.batch": 8, "agent.ratio": 0.2, "agent.min-replay": 100, "agent.replay-mb": 2,
+            "agent.net.decoder": 16, "agent.batch": 8, "agent.updates_per_step": 0.2, "agent.learning-starts": 100, "agent.replay-mb": 2,
             "agent.corrections": 0, "out": self.out,
         }  # fmt: skip
         line = ["train", *(str(part) for name, value in options.items() for part in (f"--{name}", value))]
         # Options that lie deeper than their name says are matched by their last part.
-        line = ["--ratio" if part == "--agent.ratio" else part for part in line]
+        line = ["--updates-per-step" if part == "--agent.updates_per_step" else part for part in line]
         return line + (["--steps", str(self.steps)] if self.steps else [])
 
     def logged(self) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from trilith.agents.dqn import learner as learner_module
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
-from trilith.agents.dqn.recipes import OBJECTS, PAPER
+from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.networks.config import NetConfig
 from trilith.networks.inputs.scene_batch import Layout
 from trilith.networks.kernels.relational_attention import attend_plain
@@ -30,13 +30,13 @@ GRAPH = replace(SMALL, net=replace(NET, network="graph"))
 CONFIGS = {
     "objects": replace(SMALL, net=replace(NET, clock=True)),
     "objects, no margin, no counterfactuals": replace(SMALL, margin_weight=0.0, counterfactual_actions=0),
-    "objects, edges, not double": replace(SMALL, mask="edges", double=False, clip=0.0),
+    "objects, edges, not double": replace(SMALL, mask="edges", double=False, max_grad_norm=0.0),
     "graph": GRAPH,
-    "graph, sparse, edges": replace(GRAPH, net=replace(GRAPH.net, connectivity="sparse"), mask="edges", target_rate=0.0, target_period=1),
-    "paper": replace(PAPER, net=GRAPH.net, correction_share=0.25, replay_mb=1.0),
+    "graph, sparse, edges": replace(GRAPH, net=replace(GRAPH.net, connectivity="sparse"), mask="edges", tau=0.0, target_period=1),
+    "paper": replace(GN_DQN, net=GRAPH.net, correction_share=0.25, replay_mb=1.0),
     "pixels": replace(GRAPH, net=replace(GRAPH.net, network="pixels")),
     "pixel-attention": replace(SMALL, net=replace(NET, network="pixel-attention")),
-    "graph, absolute": replace(GRAPH, actions="absolute", mask="edges", mirror=False, corrections=0.0),
+    "graph, absolute": replace(GRAPH, actions="absolute", mask="edges", mirror=False, corrections_per_update=0.0),
 }
 
 

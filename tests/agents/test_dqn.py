@@ -35,7 +35,7 @@ from trilith.world.scene import INVALID_EDGE, SLOTS, Role, fresh_scene
 
 SMALL = NetConfig(width=32, layers=1, heads=2, pair=8, decoder=32, message=8, token=32)
 DISCOUNT = 0.9
-RATES: dict[str, Any] = {"batch": 16, "learning_rate": 2e-3, "warmup": 1, "target_rate": 0.1, "decay_steps": 400}
+RATES: dict[str, Any] = {"batch": 16, "learning_rate": 2e-3, "warmup": 1, "tau": 0.1, "decay_steps": 400}
 """What small networks learn small tasks with in a few hundred steps."""
 
 
@@ -182,9 +182,9 @@ def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> 
 def test_a_risk_costs_its_mean_unless_large_errors_count_linearly(huber: float, value: float) -> None:
     """Once in five times the same action in the same state costs 5. Linearly counted, its pull is 1 against four times that of the rest."""
     torch.set_num_threads(1)
-    rates = {"learning_rate": 2e-3, "warmup": 1, "target_rate": 0.05, "decay_steps": 300}
+    rates = {"learning_rate": 2e-3, "warmup": 1, "tau": 0.05, "decay_steps": 300}
     # In a world of chance, where the best that ever followed is no bound.
-    config = DQNConfig(net=SMALL, batch=64, huber=huber, counterfactual_actions=0, mirror=False, lower_bounds=False, **rates)
+    config = DQNConfig(net=SMALL, batch=64, huber_delta=huber, counterfactual_actions=0, mirror=False, lower_bounds=False, **rates)
     learner = DQNLearner(config, "covering_hard", seed=0)
     records = open_states(learner, 3.0)
     for reward in (0.0, 0.0, 0.0, 0.0, -5.0):
@@ -311,7 +311,7 @@ def test_the_target_of_a_state_is_the_highest_of_its_actions_made_or_not_and_nev
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Read off the pull at what the network says of states. What follows is worth 2 to the target network, and 1 to the other."""
-    config = replace(PLAYED, discount=0.5, huber=100.0, correction_share=0.25, batch=40, mirror=False)
+    config = replace(PLAYED, discount=0.5, huber_delta=100.0, correction_share=0.25, batch=40, mirror=False)
     learner = DQNLearner(config, "covering_hard", seed=0)
     for net, value in ((learner.net, 1.0), (learner.target, 2.0)):
         assert isinstance(net, ObjectsNet)
@@ -358,7 +358,7 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     """What is pulled at every value, reward and end that the network says: those of the margin through the shown action and its best
     rival alone, all others by their own errors; and at the value of every state, by how far it is from the best that is known of it."""
     config = replace(PLAYED if network == "objects" else GRAPH, mirror=mirror, margin=0.3, margin_weight=2.0)
-    learner = learning(replace(config, huber=0.5, outcome_weight=0.25), corrections=True)
+    learner = learning(replace(config, huber_delta=0.5, outcome_weight=0.25), corrections=True)
     config, said, seen = learner.config, list[Outcomes](), list[tuple[Batch, Any, Any]]()
     outcomes = learner.net.outcomes
 
@@ -469,12 +469,12 @@ def test_corrections_are_a_share_of_a_batch_and_come_first() -> None:
 
 
 def test_as_many_corrections_are_wanted_as_there_are_learner_steps_for() -> None:
-    learner = DQNLearner(replace(PLAYED, corrections=0.5), "covering_hard", seed=0)
+    learner = DQNLearner(replace(PLAYED, corrections_per_update=0.5), "covering_hard", seed=0)
     assert not learner.wants_correction(0), "before anything is learnt there is nothing to correct"
     learner.steps = 20
     assert learner.wants_correction(9)
     assert not learner.wants_correction(10)
-    never = DQNLearner(replace(PLAYED, corrections=0.0), "covering_hard", seed=0)
+    never = DQNLearner(replace(PLAYED, corrections_per_update=0.0), "covering_hard", seed=0)
     never.steps = 20
     assert not never.wants_correction(0)
 
@@ -678,8 +678,8 @@ def test_a_config_survives_json() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"heads": 3}, {"heads": 0}, {"width": -1}, {"layers": 0}, {"recurrent": 0}, {"discount": float("nan")}, {"epsilon": float("nan")},
-     {"correction_share": 2}, {"lookahead": -0.1}, {"counterfactual_actions": -1}, {"corrections": -1},
-     {"outcome_weight": -1}, {"message": 0}, {"token": 0}, {"clip": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
+     {"correction_share": 2}, {"lookahead": -0.1}, {"counterfactual_actions": -1}, {"corrections_per_update": -1},
+     {"outcome_weight": -1}, {"message": 0}, {"token": 0}, {"max_grad_norm": -1}, {"decay_steps": -5}, {"learning_rate": 0}],
 )  # fmt: skip
 def test_a_config_that_cannot_be_is_refused_by_its_field(wrong: dict[str, Any]) -> None:
     [(name, value)] = wrong.items()

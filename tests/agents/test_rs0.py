@@ -25,7 +25,7 @@ from trilith.world.episode import start
 from trilith.world.observations.image import image
 from trilith.world.scene import Scene, fresh_scene
 
-SMALL = RS0Config(net=EncoderConfig(encoder="mlp", width=32, layers=2, features=16), batch=8, min_replay=20, replay_mb=0.5)
+SMALL = RS0Config(net=EncoderConfig(encoder="mlp", width=32, layers=2, features=16), batch=8, learning_starts=20, replay_mb=0.5)
 
 
 def plain_retrace(r: Any, v: Any, q: Any, c: Any, count: int, discount: float) -> list[float]:
@@ -150,7 +150,7 @@ def test_legal_placements_have_an_infinite_density_so_that_no_trace_goes_through
     steps, count = learner.replay.windows(np.random.default_rng(0), 8, 6)
     assert np.isinf(steps["log_density"]).all()
     figures = learner.learn(Sequences.of(steps, count), np.random.default_rng(0))
-    assert figures["trace"] == 0
+    assert figures["retrace_lambda"] == 0
     assert np.isfinite(list(figures.values())).all()
 
 
@@ -158,7 +158,7 @@ def test_legal_placements_have_an_infinite_density_so_that_no_trace_goes_through
 def test_a_toy_with_two_modes_is_solved(components: int) -> None:
     """One state; an action earns 1 where its first number is near -0.6 or 0.6, and nothing in between: the policy settles on one."""
     torch.set_num_threads(1)
-    options = {"learning_rate": 3e-3, "samples": 4, "entropy": 0.003, "scale": 0.4, "target_rate": 0.05, "epsilon": 0.5, "batch": 64}
+    options = {"learning_rate": 3e-3, "samples": 4, "entropy": 0.003, "scale": 0.4, "tau": 0.05, "epsilon": 0.5, "batch": 64}
     net = replace(SMALL.net, width=64)
     learner = RS0Learner(replace(SMALL, net=net, components=components, actions="absolute", **options), "covering_hard", seed=1)
     state = replace(start("covering_hard", 0, np.random.default_rng(0)), scene=fresh_scene([], [(0.0, 0.35, 2.0, 0.35)]))
@@ -217,7 +217,7 @@ def test_left_and_right_are_swapped_in_states_and_actions_alike() -> None:
 
 
 def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_comes() -> None:
-    learner = RS0Learner(replace(SMALL, min_replay=10), "covering_hard", seed=0)
+    learner = RS0Learner(replace(SMALL, learning_starts=10), "covering_hard", seed=0)
     assert learner.owed() < 1
     assert "first steps: 0 of 10" in learner.waits_for()
     episodes = played(learner)
@@ -230,7 +230,7 @@ def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_c
     assert learner.owed() < 1
     learner.steps -= 1
     assert learner.owed() == 1
-    tied = RS0Learner(replace(SMALL, min_replay=10, ratio=0.5), "covering_hard", seed=0)
+    tied = RS0Learner(replace(SMALL, learning_starts=10, updates_per_step=0.5), "covering_hard", seed=0)
     for episode in episodes:
         tied.add(episode)
     assert tied.owed() == pytest.approx(0.5 * (sum(len(each.steps) for each in episodes) - 10))
@@ -322,7 +322,7 @@ def test_ideas_of_a_policy_that_points_are_its_likely_components_each_once() -> 
 def test_bad_options_are_refused_in_one_line() -> None:
     for options, words in (
         ({"epsilon": 2.0}, "epsilon 2.0: must be from 0 to 1"),
-        ({"ratio": 0.0}, "ratio 0.0: must be above 0"),
+        ({"updates_per_step": 0.0}, "ratio 0.0: must be above 0"),
         ({"scale": 0.01}, "scale 0.01: must be above min_scale"),
         ({"actions": "relative_xy"}, "choose relative or absolute"),
     ):

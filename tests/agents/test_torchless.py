@@ -12,7 +12,7 @@ import torch
 
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
-from trilith.agents.dqn.recipes import FAST_PIXELS
+from trilith.agents.dqn.recipes import FROM_PIXELS
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy, save_weights
 from trilith.evaluation.rollout import play
@@ -72,14 +72,14 @@ def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
 
 @pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
 def test_so_do_agents_that_see_pixels(task: str, tmp_path: Path) -> None:
-    policy, _ = load_policy(own_weights(tmp_path / "own.safetensors", FAST_PIXELS, task))
+    policy, _ = load_policy(own_weights(tmp_path / "own.safetensors", FROM_PIXELS, task))
     assert isinstance(policy, DQNPolicy)
     build_as_in_torch(policy, task)
 
 
 @pytest.mark.parametrize("agent", ["objects", "pixels.safetensors"])
 def test_an_agent_is_loaded_and_builds_in_three_lines(no_torch: Path, agent: str) -> None:
-    own_weights(no_torch / "pixels.safetensors", FAST_PIXELS, "covering")
+    own_weights(no_torch / "pixels.safetensors", FROM_PIXELS, "covering")
     lines = f"""
 import importlib.util, numpy as np, sys, trilith
 assert importlib.util.find_spec("torch") is None

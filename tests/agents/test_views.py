@@ -13,14 +13,14 @@ from networks.scenes import states
 import trilith.web.jobs as work
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
-from trilith.agents.dqn.recipes import CNN_GN_DQN, FAST_PIXELS, OBJECTS
+from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, OBJECTS
 from trilith.networks.inputs.scene_batch import reference_rows
 from trilith.render.pictures import views_picture
 from trilith.world.observations.image import PIXELS
 from trilith.world.observations.segments import segments
 from trilith.world.scene import SLOTS, Role
 
-SMALL = replace(FAST_PIXELS, net=replace(FAST_PIXELS.net, width=16, decoder=16))
+SMALL = replace(FROM_PIXELS, net=replace(FROM_PIXELS.net, width=16, decoder=16))
 CONFIGS = {
     "attention": SMALL,
     "graph": replace(SMALL, net=replace(CNN_GN_DQN.net, width=16)),

@@ -14,7 +14,7 @@ import pytest
 from shell import ENVIRONMENT, interrupt, launch, refused, trilith, until
 
 import trilith as trilith_package
-from trilith.agents.dqn.recipes import PAPER
+from trilith.agents.dqn.recipes import GN_DQN
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import ZOO, shipped
 from trilith.agents.weights import read_card
@@ -111,7 +111,7 @@ def test_a_recipe_has_other_defaults_in_some_tasks_and_options_win(monkeypatch):
     for options in (["--task", "silhouette", "--agent.discount", "0.5"], ["--agent.discount=0.5", "--task=silhouette"]):
         config = trains(monkeypatch, "--recipe", "objects", *options)
         assert config.agent == replace(hard, discount=0.5), "the others are those of the task"
-    assert trains(monkeypatch, "--recipe", "paper", "--task", "silhouette").agent == PAPER
+    assert trains(monkeypatch, "--recipe", "gn-dqn", "--task", "silhouette").agent == GN_DQN
     assert trains(monkeypatch).agent == recipe_config().agent, "those of the task that is the default"
 
 
@@ -200,7 +200,7 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
     assert "planner" in said
     rows = Counter(tuple(cell.strip() for cell in line.split("│")[1:3]) for line in said.splitlines() if line.startswith("│"))
     assert set(shipped("objects")) == set(TASKS)
-    for name in ("objects", "fast-pixels"):
+    for name in ("objects", "pixels"):
         for task, weights in shipped(name).items():
             hardest = [each for each in read_card(weights)["test"] if each["level"] == "hardest"]
             assert rows[name, task] == len(hardest) > 1, "without search and with, a line each"
@@ -308,7 +308,7 @@ BAD = {
     "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
     "demo --budget -1": "budget -1: must be 0 or more",
     "train --task tower": "there is no task 'tower'",
-    "train --recipe slow": "there is no recipe 'slow': choose objects, paper, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts, fast-pixels",
+    "train --recipe slow": "there is no recipe 'slow': choose objects, gn-dqn, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts, pixels",
     "train --actors -1": "actors -1: must be 0 or more",
     "train --evaluate-every 0": "evaluate_every 0: must be 1 or more",
     "train --recipe fast": "there is no recipe 'fast': choose objects",
@@ -316,7 +316,7 @@ BAD = {
     "train --core-minutes nan": "core_minutes nan: must be 0 or more",
     "train --agent.lookahead 1.5": "lookahead 1.5: must be from 0 to 1",
     "train --agent.counterfactual-actions -1": "counterfactual_actions -1: must be 0 or more",
-    "train --recipe fast-pixels --actions absolute --agent.net.network graph --agent.mask edges": "the planner shows relative actions",
+    "train --recipe pixels --actions absolute --agent.net.network graph --agent.mask edges": "the planner shows relative actions",
     "train --agent.net.network attention": "there is no network 'attention': choose objects, graph, pixels, pixel-attention",
     "train --out file/run": "cannot write file/run: Not a directory",
     "train --resume folder": "cannot read folder/config.json",

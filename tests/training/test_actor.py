@@ -39,7 +39,7 @@ def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any
         return after
 
     monkeypatch.setattr("trilith.training.actor.step", spy)
-    acting = policy(replace(recipe_config("paper").agent, actions=actions, offsets=7))
+    acting = policy(replace(recipe_config("gn-dqn").agent, actions=actions, offsets=7))
     for episode in collect(acting, "covering_hard", request(12, 0.0, levels=HARDEST, warm_up=True)).episodes:
         taken |= {tuple(action) for action in episode.steps["action"].tolist()}
     assert len(ends) > 20

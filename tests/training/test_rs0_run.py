@@ -20,8 +20,8 @@ from trilith.training.run import resume, train
 AGENT = RS0Config(
     net=EncoderConfig(encoder="mlp", width=16, layers=2, features=16),
     batch=4,
-    ratio=0.2,
-    min_replay=20,
+    updates_per_step=0.2,
+    learning_starts=20,
     replay_mb=0.3,
     components=2,
     samples=2,
@@ -42,7 +42,7 @@ def kept(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize("ratio", [0.2, None])
 def test_it_resumes_bit_for_bit_and_its_weights_build(ratio: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    agent = replace(AGENT, ratio=ratio)
+    agent = replace(AGENT, updates_per_step=ratio)
     train(config(tmp_path / "whole", steps=40, agent=agent), screen=False)
     train(config(tmp_path / "parts", steps=15, agent=agent), screen=False)
     resume(replace(run_config(tmp_path / "parts"), steps=40), screen=False)
@@ -113,4 +113,4 @@ def test_the_paper_recipes_are_as_printed() -> None:
     for name in ("gn", "rnn", "cnn", "mlp", "cnn-rn"):
         agent = recipe_config(f"{name}-rs0").agent
         assert (agent.net.encoder, agent.actions, agent.discount, agent.length, agent.replay) == (name, "relative", 0.98, 5, 100_000)
-        assert (agent.components, agent.candidates, agent.imitate, agent.legal, agent.ratio) == (1, 0, 0, 0, None)
+        assert (agent.components, agent.candidates, agent.imitate, agent.legal, agent.updates_per_step) == (1, 0, 0, 0, None)

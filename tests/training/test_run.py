@@ -118,12 +118,16 @@ def test_the_ratio_of_learner_to_actor_steps_holds(tmp_path: Path) -> None:
     run = Run(config)
     run.go(screen=False)
     longest = config.episodes * 7
-    assert AGENT.min_replay + 40 / AGENT.ratio <= run.actor_steps <= AGENT.min_replay + 41 / AGENT.ratio + longest
+    assert (
+        AGENT.learning_starts + 40 / AGENT.updates_per_step
+        <= run.actor_steps
+        <= AGENT.learning_starts + 41 / AGENT.updates_per_step + longest
+    )
 
 
 def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path) -> None:
     config = tiny(
-        tmp_path, replace(recipe_config("paper").agent, net=NetConfig(network="graph", width=4, recurrent=1), min_replay=200), steps=1
+        tmp_path, replace(recipe_config("gn-dqn").agent, net=NetConfig(network="graph", width=4, recurrent=1), learning_starts=200), steps=1
     )
     write_json(config.out / "config.json", to_json(config))
     run = Run(config)
@@ -141,7 +145,7 @@ def test_random_first_steps_say_nothing_of_the_length_of_episodes(tmp_path: Path
 
 
 def test_corrections_are_requested_as_learning_goes_on_and_episodes_otherwise(tmp_path: Path) -> None:
-    run = Run(tiny(tmp_path, replace(CORRECTED, corrections=0.5)))
+    run = Run(tiny(tmp_path, replace(CORRECTED, corrections_per_update=0.5)))
     learner: Any = run.learner
     assert run._next_request(wanted=False) is None
     assert isinstance(run._next_request(wanted=True), PlayRequest)
@@ -231,7 +235,7 @@ def test_a_killed_run_goes_on_and_ctrl_c_saves(tmp_path: Path) -> None:
 def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the world online is learned for a search: choose a budget"):
         Run(tiny(tmp_path / "a", replace(ONLINE, search=SearchConfig(world="online"))))
-    with pytest.raises(ValueError, match=r"the planner shows relative actions: for absolute ones choose --agent\.corrections 0"):
+    with pytest.raises(ValueError, match=r"the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0"):
         Run(tiny(tmp_path / "b", replace(CORRECTED, actions="absolute", mask="edges")))
     with pytest.raises(ValueError, match="evaluate_scenes 1001: there are 1000"):
         Run(replace(tiny(tmp_path / "c"), evaluate_scenes=1001))
@@ -391,7 +395,7 @@ def test_how_good_the_model_of_a_run_is_can_be_plotted(tmp_path: Path) -> None:
     from trilith.training.plot import model_curve, plot
 
     earning = {"task": "connecting"}  # where rewards differ, even by chance
-    train(tiny(tmp_path / "a", replace(ONLINE, ratio=0.05), steps=40, log_seconds=0.0, **earning), screen=False)
+    train(tiny(tmp_path / "a", replace(ONLINE, updates_per_step=0.05), steps=40, log_seconds=0.0, **earning), screen=False)
     train(tiny(tmp_path / "b", steps=5), screen=False)
     found = model_curve(tmp_path / "a", "step")
     last = log(tmp_path / "a", "train")[-1]
@@ -655,7 +659,7 @@ def test_counts_of_something_else_are_refused(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-OBJECTS = {"net": NET, "batch": 8, "ratio": 0.5, "min_replay": 20, "replay_mb": 1.0}
+OBJECTS = {"net": NET, "batch": 8, "updates_per_step": 0.5, "learning_starts": 20, "replay_mb": 1.0}
 """What makes the recipe `objects` quick, and leaves all that it does as it is."""
 
 
@@ -664,7 +668,7 @@ def test_objects_learns_without_being_told_the_most_there_is_to_earn(task: str, 
     """A whole run of the recipe: by chance, by value, and validated."""
     config = recipe_config("objects", task)
     agent = replace(config.agent, **{**OBJECTS, "net": replace(NET, clock=True)})
-    assert agent.corrections == 0, "nobody shows it anything"
+    assert agent.corrections_per_update == 0, "nobody shows it anything"
     assert agent.counterfactual_actions > 0
     assert agent.lookahead > 0
     never_told_the_most(monkeypatch)
@@ -688,7 +692,7 @@ def test_every_ablation_of_objects_trains(tmp_path: Path) -> None:
         {"correction_share": 1.0},
         {"n_step": 3, "double": False, "mirror": False},
         {"net": replace(NET, clock=True), "mask": "edges"},
-        {"net": NetConfig("graph", width=8, recurrent=1), "actions": "absolute", "mask": "edges", "corrections": 0.0},
+        {"net": NetConfig("graph", width=8, recurrent=1), "actions": "absolute", "mask": "edges", "corrections_per_update": 0.0},
     ]
     for i, options in enumerate(ablations):
         train(tiny(tmp_path / str(i), replace(base, **options), steps=6, evaluate_scenes=0), screen=False)
@@ -700,25 +704,25 @@ def test_every_ablation_of_objects_trains(tmp_path: Path) -> None:
 
 
 def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
-    paper = recipe_config("paper").agent
+    paper = recipe_config("gn-dqn").agent
     graph = replace(paper.net, width=8)
-    short = replace(paper, net=graph, min_replay=5, batch=4)
+    short = replace(paper, net=graph, learning_starts=5, batch=4)
     ablations = [
         short,
         replace(short, mask="edges", net=replace(graph, connectivity="sparse")),
         replace(short, actions="absolute"),
         replace(short, actions="relative_xy", offsets=5, mask="legal"),
-        replace(short, offsets=7, net=replace(graph, recurrent=1), n_step=3, double=False, target_rate=0.0, target_period=2),
+        replace(short, offsets=7, net=replace(graph, recurrent=1), n_step=3, double=False, tau=0.0, target_period=2),
     ]
     for i, agent in enumerate(ablations):
-        config = TrainConfig(out=tmp_path / str(i), recipe="paper", actors=0, episodes=4, evaluate_scenes=1, steps=4, agent=agent)
+        config = TrainConfig(out=tmp_path / str(i), recipe="gn-dqn", actors=0, episodes=4, evaluate_scenes=1, steps=4, agent=agent)
         train(config, screen=False)
         arrays, facts = checkpoint.load(config.out / checkpoint.NAME)
         assert facts["learner"]["steps"] == 4
         assert np.isfinite(facts["figures"]["loss"])
         assert all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("net."))
         copied = all(np.array_equal(array, arrays["target." + name[4:]]) for name, array in arrays.items() if name.startswith("net."))
-        assert copied == (not agent.target_rate)  # two steps ago and now
+        assert copied == (not agent.tau)  # two steps ago and now
 
 
 def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -739,7 +743,7 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
 
 
 def test_what_a_run_waits_for_is_told_and_why_it_ended_before_its_first_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    waiting = replace(AGENT, min_replay=10_000)
+    waiting = replace(AGENT, learning_starts=10_000)
     train(tiny(tmp_path, waiting, minutes=0.03, log_seconds=0.2, task="covering_hard"), screen=True)
     told = capsys.readouterr().err
     assert "warm-up: " in told

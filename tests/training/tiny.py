@@ -15,8 +15,10 @@ from trilith.training.actor import PlayRequest, Result
 from trilith.world.tasks import TASKS
 
 NET = NetConfig(width=8, heads=2, layers=1, pair=4, decoder=8, message=4, token=8)
-AGENT = DQNConfig(net=NET, batch=8, ratio=0.2, min_replay=20, replay_mb=0.2, counterfactual_actions=2, corrections=0.0)
-CORRECTED = replace(AGENT, corrections=0.5)
+AGENT = DQNConfig(
+    net=NET, batch=8, updates_per_step=0.2, learning_starts=20, replay_mb=0.2, counterfactual_actions=2, corrections_per_update=0.0
+)
+CORRECTED = replace(AGENT, corrections_per_update=0.5)
 """Corrected by the planner."""
 ONLINE = replace(
     AGENT,

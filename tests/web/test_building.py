@@ -121,10 +121,10 @@ def test_every_agent_says_whether_and_how_it_learned(visitor: Visitor) -> None:
     for agent in visitor.page.evaluate("() => Object.keys(trilith.about.tasks[0].agents)"):
         visitor.page.select_option("#agent", agent)
         told[agent] = visitor.text("#agent-about")
-        assert ("that learned this task by" if agent.startswith(("objects", "fast-pixels")) else "It has learned nothing.") in told[agent]
+        assert ("that learned this task by" if agent.startswith(("objects", "pixels")) else "It has learned nothing.") in told[agent]
     assert "from its own play" in told["objects"]
     assert "planner" not in told["objects"]
-    assert "planner showed it" in told["fast-pixels"]
+    assert "planner showed it" in told["pixels"]
     assert "tries 50 placements" in told["objects + search"]
 
 

@@ -110,11 +110,11 @@ def test_what_an_agent_sees_of_each_object_is_shown_to_one_scale_and_points_at_t
     pytest.importorskip("starlette")
     pytest.importorskip("torch")
     from trilith.agents.dqn.policy import DQNPolicy
-    from trilith.agents.dqn.recipes import FAST_PIXELS
+    from trilith.agents.dqn.recipes import FROM_PIXELS
     from trilith.agents.weights import save_weights
     from trilith.web.server import background
 
-    config, path = replace(FAST_PIXELS, net=replace(FAST_PIXELS.net, width=16, decoder=16)), tmp_path / "seer.safetensors"
+    config, path = replace(FROM_PIXELS, net=replace(FROM_PIXELS.net, width=16, decoder=16)), tmp_path / "seer.safetensors"
     save_weights(path, "dqn", config, "covering_hard", DQNPolicy(config, "covering_hard").weights(), {})
     with background(workers=1, agents=[str(path)]) as url, visit(browser, url) as visitor:
         visitor.open("task=covering_hard&level=1&seed=5")

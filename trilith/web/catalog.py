@@ -111,7 +111,7 @@ def _sentence(spec: Spec, task: str) -> str:
     learning = card.get("learning")
     learning = learning if isinstance(learning, Mapping) else {}
     teachers = "its own play"
-    if learning.get("first_demonstrations") or learning.get("corrections"):
+    if learning.get("first_demonstrations") or learning.get("corrections_per_update"):
         teachers += " and from what the planner showed it"
     method = METHODS.get(str(card.get("algorithm")), str(card.get("algorithm")))
     cost = card.get("cost")

@@ -39,7 +39,7 @@ class DQNConfig:
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
-    ratio: Annotated[float, arg(prefix_name=False)] = 0.1
+    updates_per_step: Annotated[float, arg(prefix_name=False)] = 0.1
     """Learner steps for each actor step, kept by both waiting for each other."""
     discount: float = 0.9
     """Discount factor. Where episodes are long, what can wait is left undone with one near 1."""
@@ -47,16 +47,16 @@ class DQNConfig:
     """Rewards that are summed before the bootstrap."""
     double: bool = True
     """Networks without values of states: whether the learning network picks the action whose value the target network then gives."""
-    target_rate: float = 0.005
+    tau: float = 0.005
     """Share by which the target network moves towards the learning one after every learner step; 0: it is copied instead."""
     target_period: int = 1000
-    """Learner steps between copies to the target network, if `target_rate` is 0."""
+    """Learner steps between copies to the target network, if `tau` is 0."""
     act_with_target: bool = True
     """Whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
-    huber: float = 10.0
+    huber_delta: float = 10.0
     """Errors of values beyond this count linearly, not squared. What a risk costs is learnt only from rare large errors, so a small one
     makes values those of what usually happens: optimistic."""
-    clip: float = 10.0
+    max_grad_norm: float = 10.0
     """The norm that gradients are clipped to; 0: not clipped."""
     mirror: bool = True
     """Whether half of the transitions are replayed with left and right swapped, which the world does not notice."""
@@ -76,7 +76,7 @@ class DQNConfig:
     """Whether a value is never learned to be less than the return that followed: the world is deterministic, so it can be had again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends beside those of values."""
-    corrections: float = 0.0
+    corrections_per_update: float = 0.0
     """Corrections for each learner step: the agent plays an episode, the planner takes over in one of its states, and what that does is
     learned from if it earns more."""
     correction_share: float = 0.35
@@ -89,27 +89,27 @@ class DQNConfig:
     """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
     """With the world `online`: the model that is learned beside the agent, and that actors search in."""
-    min_replay: int = 6000
+    learning_starts: int = 6000
     """Steps in the replay before learning starts, by chance: placements that overlap nothing, and about one action an episode of all
     that the mask allows. With counterfactual actions, those that would touch an obstacle are replaced by others: so much is built, and
     by chance some of it earns something."""
 
     def check(self) -> None:
         """Raises ValueError naming options that do not go together."""
-        if self.actions == "absolute" and self.corrections:
-            raise ValueError("the planner shows relative actions: for absolute ones choose --agent.corrections 0")
+        if self.actions == "absolute" and self.corrections_per_update:
+            raise ValueError("the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
         if self.search.world == ONLINE and not self.search.budget:
             raise ValueError("the world online is learned for a search: choose a budget, such as --budget 5, or leave out --world")
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, n_step=1, target_period=1, min_replay=0, corrections=0, outcome_weight=0)
-        check_least(self, warmup=0, decay_steps=0, clip=0, epsilon=0, margin=0, margin_weight=0, counterfactual_actions=0)
+        check_least(self, batch=1, n_step=1, target_period=1, learning_starts=0, corrections_per_update=0, outcome_weight=0)
+        check_least(self, warmup=0, decay_steps=0, max_grad_norm=0, epsilon=0, margin=0, margin_weight=0, counterfactual_actions=0)
         check_most(self, offsets=1000)
         if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
             raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")
-        for name in ("discount", "target_rate", "correction_share", "lookahead"):
+        for name in ("discount", "tau", "correction_share", "lookahead"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
-        for name in ("ratio", "replay_mb", "learning_rate", "huber"):
+        for name in ("updates_per_step", "replay_mb", "learning_rate", "huber_delta"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} {getattr(self, name)}: must be above 0")

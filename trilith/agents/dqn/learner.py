@@ -122,8 +122,8 @@ class DQNLearner:
 
     def __init__(self, config: DQNConfig, task: str, seed: int, device: str = "cpu") -> None:
         config.check()
-        if config.corrections and not has_planner(task):
-            raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.corrections 0")
+        if config.corrections_per_update and not has_planner(task):
+            raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.corrections-per-update 0")
         self.config, self.layout, self.device = config, make_layout(config, task, beyond=False), pick_device(device)
         torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
         self.net, self.target = make_net(config, self.layout), make_net(config, self.layout)
@@ -135,7 +135,7 @@ class DQNLearner:
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
         self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
         """What actors search in, if it is learned too."""
-        acting = self.target if config.act_with_target and config.target_rate else self.net
+        acting = self.target if config.act_with_target and config.tau else self.net
         self.policy = DQNPolicy(config, task, net=acting, model=self.model.world if self.model else None)
         kept = np.dtype([*self.policy.dtype.descr, *RETURNS])
         self.replay = Replay(kept, config.replay_mb)
@@ -150,15 +150,15 @@ class DQNLearner:
     @property
     def warming_up(self) -> bool:
         """Whether episodes are still played by chance, to have something to learn from."""
-        return self.replay.added < self.config.min_replay
+        return self.replay.added < self.config.learning_starts
 
     def owed(self) -> float:
         """Learner steps that the ratio allows by now, beyond those made."""
-        return self.config.ratio * max(self.replay.added - self.config.min_replay, 0) - self.steps
+        return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
 
     def waits_for(self) -> str:
         """Steps by chance."""
-        return f"warm-up: {self.replay.added} of {self.config.min_replay} steps by chance" if self.warming_up else ""
+        return f"warm-up: {self.replay.added} of {self.config.learning_starts} steps by chance" if self.warming_up else ""
 
     def exploration(self) -> Exploration:
         """By chance at first, then by the config's epsilon."""
@@ -167,7 +167,7 @@ class DQNLearner:
 
     def wants_correction(self, requested: int) -> bool:
         """As many as the config says by now."""
-        return requested < self.config.corrections * self.steps
+        return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode, and what it says of how long episodes are."""
@@ -262,18 +262,18 @@ class DQNLearner:
         q, reward, end, state = self.net.outcomes(batch, *asked)
 
         wanted, which = self._targets(sample)
-        errors = F.huber_loss(q[which], wanted, reduction="none", delta=config.huber)
+        errors = F.huber_loss(q[which], wanted, reduction="none", delta=config.huber_delta)
         loss = errors.sum() / size
         if state is not None:
             best = torch.zeros_like(state).scatter_reduce(0, asked[1][which], wanted, "amax")
-            loss = loss + F.huber_loss(state, best, reduction="sum", delta=config.huber) / size
+            loss = loss + F.huber_loss(state, best, reduction="sum", delta=config.huber_delta) / size
         if len(rivals):
             short = F.relu(q[len(actions) :] + config.margin - q[: len(rivals)])
             loss = loss + config.margin_weight * (short * rivalled).sum() / size
         figures = {"value": q[:size].detach().mean(), "value_loss": loss.detach()}
         if reward is not None and end is not None:
             happened = self._happened(sample)
-            off = F.huber_loss(reward[: len(actions)], happened[0], reduction="sum", delta=config.huber) / size
+            off = F.huber_loss(reward[: len(actions)], happened[0], reduction="sum", delta=config.huber_delta) / size
             missed = F.binary_cross_entropy_with_logits(end[: len(actions)], happened[1], reduction="sum") / size
             loss = loss + config.outcome_weight * (off + missed)
             figures |= {"reward_loss": off.detach(), "end_loss": missed.detach()}
@@ -352,10 +352,10 @@ class DQNLearner:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
         config = self.config
         rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        descend(self.optimiser, loss, rate, config.clip)
+        descend(self.optimiser, loss, rate, config.max_grad_norm)
         self.steps += 1
-        if config.target_rate:
-            follow(self.target, self.net, config.target_rate, self.steps)
+        if config.tau:
+            follow(self.target, self.net, config.tau, self.steps)
         elif self.steps % config.target_period == 0:
             self.target.load_state_dict(self.net.state_dict())
 

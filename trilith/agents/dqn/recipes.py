@@ -25,7 +25,7 @@ _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
 }
 """What tasks need differently."""
 
-PAPER = DQNConfig(
+GN_DQN = DQNConfig(
     # As printed in §C.2 and §D of the paper.
     net=NetConfig(network="graph", width=64, recurrent=3, connectivity="full"),
     actions="relative",
@@ -34,7 +34,7 @@ PAPER = DQNConfig(
     stop=False,
     learning_rate=1e-4,
     batch=16,
-    ratio=4.0,
+    updates_per_step=4.0,
     epsilon=0.3,
     # Not printed, ours: the plainest choice, or what lets something be seen within an hour (docs/learning.md).
     warmup=0,
@@ -43,37 +43,37 @@ PAPER = DQNConfig(
     n_step=1,
     counterfactual_actions=0,
     lower_bounds=False,
-    corrections=0.0,
+    corrections_per_update=0.0,
     double=True,
-    target_rate=0.005,
+    tau=0.005,
     act_with_target=True,
-    huber=1.0,
-    clip=10.0,
+    huber_delta=1.0,
+    max_grad_norm=10.0,
     mirror=False,
     replay_mb=300.0,
-    min_replay=200_000,
+    learning_starts=200_000,
 )
 """The paper's agent GN-DQN."""
 
-GN_DQN_MCTS = replace(PAPER, learning_rate=2e-4, search=SearchConfig(10, algorithm="mcts", c=2.0, stages=2))
-"""The paper's agent GN-DQN-MCTS: as `paper`, but its actors search by UCT as printed; what they find is not learnt."""
+GN_DQN_MCTS = replace(GN_DQN, learning_rate=2e-4, search=SearchConfig(10, algorithm="mcts", c=2.0, stages=2))
+"""The paper's agent GN-DQN-MCTS: as `gn-dqn`, but its actors search by UCT as printed; what they find is not learnt."""
 
-CNN_GN_DQN = replace(PAPER, net=replace(PAPER.net, network="pixels"))
-"""The paper's agent CNN-GN-DQN: as `paper`, but all it sees of an object is its segmented image."""
+CNN_GN_DQN = replace(GN_DQN, net=replace(GN_DQN.net, network="pixels"))
+"""The paper's agent CNN-GN-DQN: as `gn-dqn`, but all it sees of an object is its segmented image."""
 
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
 """The paper's agent CNN-GN-DQN-MCTS."""
 
-FAST_PIXELS = replace(
+FROM_PIXELS = replace(
     OBJECTS,
     net=NetConfig(network="pixel-attention"),
     learning_rate=1e-3,
     discount=0.99,
-    huber=1.0,
-    corrections=0.1,
+    huber_delta=1.0,
+    corrections_per_update=0.1,
     correction_share=0.5,
     replay_mb=200.0,
-    min_replay=2000,
+    learning_starts=2000,
 )
 """All it sees of an object is its segmented image, and the planner corrects it."""
 
@@ -91,11 +91,11 @@ ALGORITHM = Algorithm(
             run={"checkpoint_seconds": 180.0},  # the replay is large
             tasks=_OBJECTS_TASKS,
         ),
-        Recipe("paper", PAPER, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
-        Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as paper, actors search with ten simulations", _PAPER_RUN),
-        Recipe("cnn-gn-dqn", CNN_GN_DQN, "CNN-GN-DQN of the paper: as paper, from segmented images", _PAPER_RUN),
+        Recipe("gn-dqn", GN_DQN, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
+        Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as gn-dqn, actors search with ten simulations", _PAPER_RUN),
+        Recipe("cnn-gn-dqn", CNN_GN_DQN, "CNN-GN-DQN of the paper: as gn-dqn, from segmented images", _PAPER_RUN),
         Recipe("cnn-gn-dqn-mcts", CNN_GN_DQN_MCTS, "CNN-GN-DQN-MCTS of the paper: as gn-dqn-mcts, from segmented images", _PAPER_RUN),
-        Recipe("fast-pixels", FAST_PIXELS, "ours: from segmented images and nothing else of an object, corrected by the planner"),
+        Recipe("pixels", FROM_PIXELS, "ours: from segmented images and nothing else of an object, corrected by the planner"),
     ),
     policy="trilith.agents.dqn.policy:DQNPolicy",
     learner="trilith.agents.dqn.learner:DQNLearner",

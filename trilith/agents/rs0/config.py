@@ -23,19 +23,19 @@ class RS0Config:
     """Discount factor."""
     length: int = 5
     """Steps of a sequence; shorter ones, where an episode ends, are used as they are."""
-    trace: float = 1.0
+    retrace_lambda: float = 1.0
     """λ of Retrace: how much of what was earned later in a sequence is used. Ours, as the paper prints none."""
     epsilon: float | None = None
     """Share of actions that are drawn uniformly from all there are; unless given, the paper's: 0.08 in tasks of short episodes
     (Silhouette, Covering Hard), 0.03 in others."""
-    ratio: Annotated[float | None, arg(prefix_name=False)] = None
+    updates_per_step: Annotated[float | None, arg(prefix_name=False)] = None
     """Learner steps for each actor step, kept by both waiting for each other; unless given, both run freely, as in the paper, and only
     the learner waits where it would make more than one for eight."""
     replay: int = 100_000
     """Sequences that are remembered at most, the oldest forgotten first. Every step of an episode begins one."""
     replay_mb: float = 300.0
     """Ours: megabytes of them at most."""
-    min_replay: int = 1000
+    learning_starts: int = 1000
     """Ours: steps in the replay before learning starts."""
     batch: int = 64
     """Ours: sequences of a learner step."""
@@ -45,9 +45,9 @@ class RS0Config:
     """Ours: learner steps over which the learning rate rises from 0."""
     decay_steps: int = 0
     """Ours: learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
-    clip: float = 10.0
+    max_grad_norm: float = 10.0
     """Ours: the norm that gradients are clipped to; 0: not clipped."""
-    target_rate: float = 0.005
+    tau: float = 0.005
     """Ours: share by which the target network moves towards the learning one after every learner step."""
     samples: int = 1
     """Ours: actions that are drawn from the policy in a state, to value the state and to improve the policy."""
@@ -55,7 +55,7 @@ class RS0Config:
     """Ours: weight of improving the policy through the critic."""
     entropy: float = 0.01
     """Ours: bonus for the entropy of the policy."""
-    outside: float = 1.0
+    bound_penalty: float = 1.0
     """Ours: weight of the squared distance of means from the range of actions, beyond which nothing changes and nothing would call
     them back."""
     scale: float = 0.5
@@ -77,13 +77,13 @@ class RS0Config:
     """Ours: weight of the log-likelihood of what was played and earned more than expected, each step by how much (at most 1) it did."""
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, min_replay=0, replay=256)
-        check_least(self, warmup=0, decay_steps=0, clip=0, entropy=0, outside=0, imitate=0, value_gradient=0)
-        for name in ("discount", "trace", "target_rate", "epsilon", "legal"):
+        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, learning_starts=0, replay=256)
+        check_least(self, warmup=0, decay_steps=0, max_grad_norm=0, entropy=0, bound_penalty=0, imitate=0, value_gradient=0)
+        for name in ("discount", "retrace_lambda", "tau", "epsilon", "legal"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name} {value}: must be from 0 to 1")
-        for name in ("ratio", "replay_mb", "learning_rate", "scale", "min_scale"):
+        for name in ("updates_per_step", "replay_mb", "learning_rate", "scale", "min_scale"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} {value}: must be above 0")

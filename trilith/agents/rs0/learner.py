@@ -110,14 +110,14 @@ class RS0Learner:
 
     def owed(self) -> float:
         """Learner steps that the ratio allows by now. Without one no more than the next is ever owed, so that actors wait for nothing."""
-        ready = self.replay.added - self.config.min_replay
-        if self.config.ratio is not None:
-            return self.config.ratio * max(ready, 0) - self.steps
+        ready = self.replay.added - self.config.learning_starts
+        if self.config.updates_per_step is not None:
+            return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
     def waits_for(self) -> str:
         """Steps to learn from."""
-        least = self.config.min_replay
+        least = self.config.learning_starts
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
     def exploration(self) -> Exploration:
@@ -176,7 +176,7 @@ class RS0Learner:
         policy_loss, entropy = self.policy_loss(seen, policy, rng)
         loss = critic_loss + policy_loss
         figures = {"loss": critic_loss, "policy_loss": policy_loss, "entropy": entropy, "value": values[made].mean()}
-        figures["trace"] = targets.trace[made].mean()
+        figures["retrace_lambda"] = targets.trace[made].mean()
         if config.imitate:
             likelihood = self._dense(policy.log_density(taken[:, None])[:, 0], real)[:, :-1]
             better = (targets.worth - targets.values[:, :-1]).clamp(0, CAPPED)
@@ -199,7 +199,7 @@ class RS0Learner:
             q = self.target.value(seen, torch.cat([taken[:, None], drawn], dim=1).clamp(-1, 1))
             behaviour = torch.from_numpy(seqs.log_density[real]).to(self.device)
             ratio = (policy.log_density(taken[:, None])[:, 0] - behaviour).clamp(max=0).exp()
-            of_taken, values, trace = (self._dense(each, real) for each in (q[:, 0], q[:, 1:].mean(dim=1), config.trace * ratio))
+            of_taken, values, trace = (self._dense(each, real) for each in (q[:, 0], q[:, 1:].mean(dim=1), config.retrace_lambda * ratio))
             rewards, count = (torch.from_numpy(np.array(each)).to(self.device) for each in (seqs.rewards, seqs.count))
             worth = retrace(rewards, values, of_taken[:, :-1], trace[:, :-1], count, config.discount)
             return Targets(worth, values, trace[:, :-1])
@@ -221,7 +221,7 @@ class RS0Learner:
             gain = gain + (q - against) * policy.log_weight.gather(1, component)
         entropy = -policy.log_density(drawn).mean()
         beyond = ((policy.mean.abs() - 1).clamp(min=0).square().sum(-1) * policy.log_weight.exp()).sum(-1).mean()
-        return -config.value_gradient * gain.mean() - config.entropy * entropy + config.outside * beyond, entropy
+        return -config.value_gradient * gain.mean() - config.entropy * entropy + config.bound_penalty * beyond, entropy
 
     def _chances(self, rng: np.random.Generator, states: int) -> tuple[Tensor, Tensor]:
         """What draws of actions are made from: (states, samples) uniform and (states, samples, A) standard normal numbers."""
@@ -238,9 +238,9 @@ class RS0Learner:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
         config = self.config
         rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        descend(self.optimiser, loss, rate, config.clip)
+        descend(self.optimiser, loss, rate, config.max_grad_norm)
         self.steps += 1
-        follow(self.target, self.net, config.target_rate, self.steps)
+        follow(self.target, self.net, config.tau, self.steps)
 
 
 def paper_epsilon(task: str) -> float:
