@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from trilith.agents.random_agents import LegalAgent
+from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior
 from trilith.world.episode import State, start
+from trilith.world.scene import Placement
 
 Word = tuple[int, ...]
 """State of a toy: the actions so far."""
@@ -77,3 +80,15 @@ class Table(LegalAgent):
 def starts(count: int, task: str = "covering_hard") -> list[State]:
     rng = np.random.default_rng(5)
     return [start(task, "hardest", rng) for _ in range(count)]
+
+
+@dataclass
+class Counting:
+    """A simulator that counts its steps."""
+
+    simulator: Simulator
+    count: int = 0
+
+    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
+        self.count += len(states)
+        return self.simulator.steps(states, placements)

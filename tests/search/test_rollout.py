@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from search_toys import Risk, Table, Toy, Trap, Word, starts
+from search_toys import Counting, Risk, Table, Toy, Trap, Word, starts
 
 from trilith.agents.random_agents import LegalAgent
 from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.rollout import MAX_ACTIONS, Rollout, RolloutNode
-from trilith.search.simulator import Counting, Simulator
+from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior, depth, principal_variation, size
-from trilith.world.episode import State, start
+from trilith.world.episode import start
 
 CONFIG, ROLLOUT = SearchConfig(10), Rollout()
 
@@ -256,23 +256,6 @@ def test_ideas_are_the_tried_ones_first_and_as_many_as_were_asked_for() -> None:
     assert tried == sorted(tried, reverse=True)
     assert tried[0]
     assert len({each[0] for each in ideas}) == 5
-
-
-def test_a_search_that_is_not_bounded_does_not_ask_for_the_most_there_is_to_earn(monkeypatch: pytest.MonkeyPatch) -> None:
-    [state], asked = starts(1), list[State]()
-    best = type(state.rules).best
-    monkeypatch.setattr(type(state.rules), "best", lambda self, scene: asked.append(scene) or best(self, scene))
-    found = {}
-    for bounded in (True, False):
-        agent = SearchAgent(Table(), CONFIG, bounded=bounded)
-        asked.clear()
-        # What is simulated asks for it too: by that an episode is complete.
-        with monkeypatch.context() as patch:
-            patch.setattr(type(state.rules), "complete", lambda self, scene, score: False)
-            [root] = agent.search([state], [np.random.default_rng(0)])
-        found[bounded] = root.max_return
-        assert len(asked) == bounded
-    assert found == {True: best(state.rules, state.scene), False: np.inf}
 
 
 def test_simulations_are_counted() -> None:

@@ -43,13 +43,9 @@ class SearchAgent:
     another one, or was used in between, gets a new tree; and episodes with equal keys get a tree each.
     """
 
-    def __init__(
-        self, agent: Valuer, config: SearchConfig, world: TransitionModel[State, Placement | None] | None = None, bounded: bool = True
-    ) -> None:
+    def __init__(self, agent: Valuer, config: SearchConfig, world: TransitionModel[State, Placement | None] | None = None) -> None:
         self.agent, self.config, self.world = agent, config, Simulator() if world is None else world
         self.algorithm = make_algorithm(config)
-        self.bounded = bounded
-        """Whether a search may stop at a plan with the highest return that the task allows."""
         self._kept: defaultdict[tuple[State, bytes], list[Node[State]]] = defaultdict(list)
         """Trees by `episode_key`."""
 
@@ -70,7 +66,7 @@ class SearchAgent:
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
         new = iter(self.algorithm.make_roots(valuer, [state for state, root in zip(states, kept, strict=True) if root is None]))
         roots: list[Any] = [next(new) if root is None else root for root in kept]
-        if self.bounded and self.algorithm.uses_max_return:
+        if self.algorithm.uses_max_return:
             for root in roots:
                 rules, scene = root.state.rules, root.state.scene
                 root.max_return = rules.best(scene) - rules.score(scene)

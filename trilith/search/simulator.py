@@ -20,16 +20,3 @@ class Simulator:
         """One placement in each state: the next state, the reward, and whether the episode ended."""
         after = [step(state, placement, self.forfeit) for state, placement in zip(states, placements, strict=True)]
         return [(each.state, each.reward, each.state.ended is not None) for each in after]
-
-
-@dataclass
-class Counting:
-    """A simulator that counts its steps."""
-
-    simulator: Simulator
-    count: int = 0
-
-    def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
-        """As of the simulator."""
-        self.count += len(states)
-        return self.simulator.steps(states, placements)
