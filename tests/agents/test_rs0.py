@@ -322,7 +322,7 @@ def test_ideas_of_a_policy_that_points_are_its_likely_components_each_once() -> 
 def test_bad_options_are_refused_in_one_line() -> None:
     for options, words in (
         ({"epsilon": 2.0}, "epsilon 2.0: must be from 0 to 1"),
-        ({"updates_per_step": 0.0}, "ratio 0.0: must be above 0"),
+        ({"updates_per_step": 0.0}, "updates_per_step 0.0: must be above 0"),
         ({"scale": 0.01}, "scale 0.01: must be above min_scale"),
         ({"actions": "relative_xy"}, "choose relative or absolute"),
     ):

@@ -265,7 +265,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="cannot write"):
         train(tiny(tmp_path / "file" / "run", steps=1), screen=False)
-    with pytest.raises(ValueError, match="choose objects, paper"):
+    with pytest.raises(ValueError, match="choose objects, gn-dqn"):
         recipe_config("slow")
 
 
