@@ -52,10 +52,9 @@ INTRO = """\
 # The agents that come with trilith
 
 `objects`, one set of weights for each task: it sees objects (pose, size, type, sticky, velocity), contacts, glue, steps left and a mask of
-legal placements; it learned from its own play, from placements simulated beside its actions, and from corrections by a search over its own
-values, never from the planner, which is hand-made; one seed each. How it learns is in [learning.md](learning.md), what was tried in
-[notebook.md](notebook.md). `trilith evaluate objects --task TASK --budget N` plays it. `python docs/cards.py` wrote this page from the
-cards beside the weights, which `python benchmarks/ship.py` measured.
+legal placements; it learned from its own play and from placements simulated beside its actions, never from the planner, which is
+hand-made; one seed each. How it learns, and what was tried, is in [objects.md](objects.md).
+`trilith evaluate objects --task TASK --budget N` plays it. `python docs/cards.py` wrote this page from the cards beside the weights, which `python benchmarks/ship.py` measured.
 
 Rewards are means over the first frozen test scenes of a level, with 95 % intervals. *Forfeited*: if touching an obstacle takes back all
 that an episode has earned, as the paper says; of agents that search it is not known, as they would then search otherwise. *Aimed at*:
@@ -64,7 +63,7 @@ what we set out to reach, without search and with at most ten simulations per de
 had no mask of legal placements, and its world is another simulator.
 
 *Core-minutes* are processor time of all processes of a training together, whatever else the machine did. Steps of the simulator are all
-that were learned from: those that were made, those simulated beside them, and those of corrections, their searches included.
+that were learned from: those that were made, those simulated beside them, and those of corrections, of which `objects` has none.
 
 Agents that see segmented images are on [a page of their own](pixels.md)."""
 

@@ -27,7 +27,7 @@ from trilith.world.physics import PHYSICS
 FORMAT = 2
 """Of cards."""
 OBSERVATION = "objects-1"
-"""What networks are shown of a state (`nets.batch`): a new feature or object type is a new version."""
+"""What networks are shown of a state (`networks.inputs`): a new feature or object type is a new version."""
 ACTION = "placement-1"
 """What actions mean (`world.actions`)."""
 

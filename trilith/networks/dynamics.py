@@ -28,7 +28,7 @@ NODE_INPUTS = 11 + len(Role)
 
 
 class Given(NamedTuple):
-    """B scenes of up to R objects, a block newly placed in each; see `agents.model.facts`."""
+    """B scenes of up to R objects, a block newly placed in each; see `agents.dynamics.rigid_body_features`."""
 
     objects: Ints
     """(B,): how many."""

@@ -1,4 +1,4 @@
-"""Pictures for people: scenes, contact sheets, films of episodes. Drawn with the rasteriser of `observe.image`, no window system needed.
+"""Pictures for people: scenes, contact sheets, films of episodes. Drawn by the rasteriser of `observations.image`, no window needed.
 
 Pillow, matplotlib (for its font) and imageio are imported when they are first used, so that importing this stays cheap.
 """

@@ -1,6 +1,6 @@
 """What the networks that act without torch share: values of placing a kind of block by an object, from attention over the objects.
 
-Arrays and compiled loops, and no more to install than the tasks need. `attention.KindQNet` is the same in the form that learns.
+Arrays and compiled loops, and no more to install than the tasks need. `layers.attention.KindQNet` is the same in the form that learns.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ActingKinds(ABC):
         return self._linear("reference", tokens), self._linear("pooled", mean_rows(tokens, scenes.first))
 
     def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: Arrays) -> Floats32:
-        """(n, width + heads · pair): what each object sees of the others of its scene, as `attend.attend` says."""
+        """(n, width + heads · pair): what each object sees of the others of its scene, as `kernels.relational_attention` says."""
         n, width = len(qkv), qkv.shape[1] // 3
         out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
         shares = np.empty((len(pairs), self._heads), np.float32)

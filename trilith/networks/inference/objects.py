@@ -1,7 +1,7 @@
 """Networks in the form that acts: arrays and compiled loops, no torch, and no more to install than the tasks need.
 
 `ActingObjects` is the function of `objects.ObjectsNet`, whose weights it takes; a test compares the two. That of
-`pixel_attention.PixelAttentionNet` is in `acting_pixels.py`, what both share in `acting_kinds.py`.
+`pixel_attention.PixelAttentionNet` is in `pixels.py`, what both share in `attention.py`.
 """
 
 from __future__ import annotations

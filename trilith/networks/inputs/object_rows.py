@@ -13,7 +13,7 @@ from trilith.world.scene import FLOOR, SLOTS, Ints
 from trilith.world.tasks import Task
 
 ROW_FEATURES = FEATURES + 1
-"""The numbers of `observe.objects`, then whether the row is padding."""
+"""The numbers of `observations.objects`, then whether the row is padding."""
 
 
 def longest(task: Task) -> int:
@@ -22,7 +22,7 @@ def longest(task: Task) -> int:
 
 
 def rows(batch: Batch, length: int) -> Tensor:
-    """(B, length, 16): the rows of `observe.objects` in order of appearance, then padding, which is 0 but for its last number, 1.
+    """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding, which is 0 but for its last number, 1.
 
     Of a scene with more objects, as there are in generalisation levels, the available blocks and the floor stay, and of the rest
     those that appeared last: what is left out are the first targets, then the first obstacles, then the first blocks.

@@ -3,7 +3,8 @@
 Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is
 attended to. Identical available blocks are merged into kinds, which enter as how many are left.
 
-This form learns. `acting_kinds.ActingKinds` is the same function for agents that only act, without torch: what changes here changes there.
+This form learns. `inference.attention.ActingKinds` is the same function for agents that only act, without torch: what changes here
+changes there.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Packed:
     """A batch of graphs, one row a node and one row an edge. V nodes, E edges in all."""
 
     nodes: Tensor
-    """(V, 15): the rows of `observe.objects`."""
+    """(V, 15): the rows of `observations.objects`."""
     graph: Tensor
     """(V,): the scene of each node."""
     sender: Tensor
@@ -279,7 +279,7 @@ def _pack(given: Batch, connectivity: Connectivity) -> Packed:
 
 
 def node_features(batch: Batch) -> Tensor:
-    """(B, 7 + R, 15): the rows of `observe.objects`, the seven slots first, used or not."""
+    """(B, 7 + R, 15): the rows of `observations.objects`, the seven slots first, used or not."""
     x, y, angle = batch.pose.unbind(-1)
     role = F.one_hot(batch.role, len(Role)).to(x.dtype)
     rows = torch.stack([x, y, angle.cos(), angle.sin()], dim=-1)
@@ -288,7 +288,7 @@ def node_features(batch: Batch) -> Tensor:
 
 
 def links(batch: Batch, connectivity: Connectivity) -> Tensor:
-    """(B, 7 + R, 7 + R) bool: where there is an edge, as `observe.graph` has them."""
+    """(B, 7 + R, 7 + R) bool: where there is an edge, as `observations.graph` has them."""
     present = torch.cat([batch.available, batch.present], dim=1)
     both = present[:, :, None] & present[:, None]
     if connectivity == "full":

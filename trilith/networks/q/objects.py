@@ -1,7 +1,8 @@
 """Q-values of placements, from objects alone: ours, and the network of `objects`.
 
-Objects are tokens of a small transformer (`attention.py`). Every placement that may be chosen is a token as well: it sees all objects of
-its scene by differences of coordinates (`placements.py`), and what the transformer says of each. Three figures are learned of it:
+Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well: it sees all
+objects of its scene by differences of coordinates (`inputs/placements.py`), and what the transformer says of each. Three figures
+are learned of it:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
@@ -9,7 +10,8 @@ its scene by differences of coordinates (`placements.py`), and what the transfor
 simulated; `later` is what the episode goes on to earn. A fourth figure is of the scene as a whole: V(s), the value of the state, which
 needs no placement and so costs little. It is what values are learned from.
 
-This form learns. `acting.ActingObjects` is the same function for agents that only act, without torch: what changes here changes there.
+This form learns. `inference.objects.ActingObjects` is the same function for agents that only act, without torch: what changes here
+changes there.
 """
 
 from __future__ import annotations

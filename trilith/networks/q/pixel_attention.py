@@ -1,10 +1,10 @@
 """Q-values by attention over segmented images: ours, with nothing of an object but its pixels.
 
-The attention of `attention.py`, without the geometry: here how two objects lie to each other is made of what is seen of both: the
+The attention of `layers/attention.py`, without the geometry: here how two objects lie to each other is made of what is seen of both: the
 features that a small CNN finds, and where its pixels lie (`moments.py`). A kind of block is known by the picture of the first
 that is available.
 
-This form learns. `acting_pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
+This form learns. `inference.pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
 changes there.
 """
 
