@@ -49,7 +49,7 @@ soak: $(VENV)/.test
 
 # The pictures of the README.
 pictures: $(VENV)/.demo
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python tools/pictures.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

@@ -34,7 +34,7 @@ def test_a_recipe_that_changes_is_a_new_version() -> None:
 def two_versions(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
     dqn = ALGORITHMS["dqn"]
     [old] = [recipe for recipe in dqn.recipes if recipe.name == "objects"]
-    new: Recipe = replace(old, version=2, config=replace(old.config, batch=65))
+    new: Recipe = replace(old, version=3, config=replace(old.config, batch=65))
     both = replace(dqn, recipes=(new, *dqn.recipes))
     monkeypatch.setattr(module, "ALGORITHMS", {**ALGORITHMS, "dqn": both})
     return both
@@ -42,11 +42,17 @@ def two_versions(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
 
 @pytest.mark.usefixtures("two_versions")
 def test_a_name_is_its_newest_version_and_an_exact_one_stays() -> None:
-    assert get_recipe("objects")[1].version == 2
-    assert [get_recipe(f"objects-v{version}")[1].config.batch for version in (1, 2)] == [64, 65]
-    assert exact_name("objects") == "objects-v2"
-    assert recipe_config("objects").recipe == "objects-v2"
-    assert TrainConfig(recipe="objects-v1").recipe == "objects-v1"
+    assert get_recipe("objects")[1].version == 3
+    assert [get_recipe(f"objects-v{version}")[1].config.batch for version in (2, 3)] == [64, 65]
+    assert exact_name("objects") == "objects-v3"
+    assert recipe_config("objects").recipe == "objects-v3"
+    assert TrainConfig(recipe="objects-v2").recipe == "objects-v2"
+
+
+def test_a_recipe_and_a_task_are_the_whole_command() -> None:
+    config = recipe_config("objects", "silhouette")
+    assert config.steps == config.agent.decay_steps == 28_000
+    assert config.agent.discount == 0.97 != get_recipe("objects")[1].config.discount
 
 
 def test_a_version_that_there_is_not_is_told_in_one_line() -> None:

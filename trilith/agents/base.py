@@ -227,7 +227,7 @@ class Recipe:
     run: Mapping[str, Any] = field(default_factory=dict)
     """Options of the run, not of the algorithm, that have other defaults here, as JSON has them."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By task: fields of the config that have other values there."""
+    """By task: what has other values there, options of the run as in `run`, and fields of the config under `agent`."""
     version: int = 1
 
     @property

@@ -91,8 +91,9 @@ class TrainConfig(Generic[C]):
 def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task) -> TrainConfig[Any]:
     """A config with the defaults of a recipe for a task. Raises ValueError naming the recipes there are."""
     found = get_recipe(recipe)[1]
-    agent = replace(found.config, **found.tasks.get(task, {}))
-    return replace(from_json(TrainConfig, found.run), recipe=recipe, task=task, agent=agent)
+    run = {**found.run, **found.tasks.get(task, {})}
+    agent = replace(found.config, **run.pop("agent", {}))
+    return replace(from_json(TrainConfig, run), recipe=recipe, task=task, agent=agent)
 
 
 def run_config(out: Path) -> TrainConfig[Any]:

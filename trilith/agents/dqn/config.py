@@ -39,7 +39,7 @@ class DQNConfig:
     """Learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
     batch: int = 64
     """Transitions of a learner step."""
-    updates_per_step: Annotated[float, arg(prefix_name=False)] = 0.1
+    updates_per_step: Annotated[float, arg(prefix_name=False)] = 0.2
     """Learner steps for each actor step, kept by both waiting for each other."""
     discount: float = 0.9
     """Discount factor. Where episodes are long, what can wait is left undone with one near 1."""

@@ -264,20 +264,23 @@ class DQNPolicy:
         others."""
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
-        worth = [np.array([step.reward for step in each]) for each in outcomes]
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
-        records: Records | None = None
-        if self.net.values_states and after:
-            records = self._scenes([outcomes[i][k].state for i, k in after])
-        if records is not None and not exploration.warm_up:
-            for (i, k), value in zip(after, self.net.state_values(records).tolist(), strict=True):
+        records = self._scenes([outcomes[i][k].state for i, k in after]) if self.net.values_states and after else None
+        looks = [False] * len(decisions)
+        if self.net.values_states and not exploration.warm_up:
+            looks = [rng.random() < self.config.lookahead for rng in rngs]
+        worth = [np.array([step.reward for step in each]) for each in outcomes]
+        asked = [number for number, (i, _) in enumerate(after) if looks[i]]
+        if records is not None and asked:
+            for number, value in zip(asked, self.net.state_values(records[asked]).tolist(), strict=True):
+                i, k = after[number]
                 worth[i][k] += self.config.discount * max(value, 0.0)
         made = []
-        for i, (decision, steps, rng) in enumerate(zip(decisions, outcomes, rngs, strict=True)):
+        for i, (decision, steps) in enumerate(zip(decisions, outcomes, strict=True)):
             choice, goes_on = 0, [k for k, step in enumerate(steps) if not step.state.ended]
             if exploration.warm_up:
                 choice = goes_on[0] if goes_on and steps[0].state.ended == "obstacle_hit" else 0
-            elif self.net.values_states and rng.random() < self.config.lookahead:
+            elif looks[i]:
                 choice = int(worth[i].argmax())
             self._keep(decision, steps, choice)
             made.append(choice)

@@ -17,11 +17,11 @@ OBJECTS = DQNConfig(net=NetConfig(clock=True))
 """Ours: learns from objects and its own play alone, see docs/learning.md."""
 
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
-    # About half an hour of one core each. Where episodes are short the discount factor can be higher: glue pays long after it is paid for.
-    "silhouette": {"discount": 0.97, "decay_steps": 36_000},
-    "connecting": {"decay_steps": 24_000},
-    "covering": {"decay_steps": 16_000},
-    "covering_hard": {"discount": 0.97, "decay_steps": 40_000},
+    # About half an hour of one core, Covering twice that. Where episodes are short the discount factor can be higher: glue pays long after it is paid for.
+    "silhouette": {"steps": 28_000, "agent": {"discount": 0.97, "decay_steps": 28_000}},
+    "connecting": {"steps": 14_000, "agent": {"decay_steps": 14_000}},
+    "covering": {"steps": 20_000, "agent": {"decay_steps": 20_000}},
+    "covering_hard": {"steps": 24_000, "agent": {"discount": 0.97, "decay_steps": 24_000}},
 }
 """What tasks need differently."""
 
@@ -70,6 +70,7 @@ FROM_PIXELS = replace(
     learning_rate=1e-3,
     discount=0.99,
     huber_delta=1.0,
+    updates_per_step=0.1,
     corrections_per_update=0.1,
     correction_share=0.5,
     replay_mb=200.0,
@@ -88,8 +89,9 @@ ALGORITHM = Algorithm(
             "objects",
             OBJECTS,
             "ours: placements that see all objects, learned from its own play alone; the mask of legal actions",
-            run={"checkpoint_seconds": 180.0},  # the replay is large
+            run={"checkpoint_seconds": 180.0, "evaluate_every": 2000, "evaluate_scenes": 200},  # the replay is large
             tasks=_OBJECTS_TASKS,
+            version=2,
         ),
         Recipe("gn-dqn", GN_DQN, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
         Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as gn-dqn, actors search with ten simulations", _PAPER_RUN),

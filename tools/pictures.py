@@ -1,4 +1,4 @@
-"""The README's picture of the four tasks: `python docs/pictures.py` writes docs/images/tasks.png.
+"""The README's picture of the four tasks: `python tools/pictures.py` writes docs/images/tasks.png.
 
 Above, the first test scene of each task's hardest level as an agent finds it; below, what the planner built in it.
 """

@@ -1,6 +1,6 @@
-"""The cards of the agents that come with trilith, for people: `python docs/cards.py [objects]` writes docs/agents.md and its pictures.
+"""The cards of the agents that come with trilith, for people: `python tools/cards.py [objects]` writes docs/agents.md and its pictures.
 
-Figures are those on the cards in trilith/zoo, which `benchmarks/ship.py` measured. How an agent fails is looked at here: it plays the
+Figures are those on the cards in trilith/zoo, which `tools/ship.py` measured. How an agent fails is looked at here: it plays the
 first hardest test scenes once more, and what ended those that it did not complete is counted.
 """
 
@@ -54,8 +54,8 @@ INTRO = """\
 `objects`, one set of weights for each task: it sees objects (pose, size, type, sticky, velocity), contacts, glue, steps left and a mask of
 legal placements; it learned from its own play and from placements simulated beside its actions, never from the planner, which is
 hand-made; one seed each. How it learns, and what was tried, is in [objects.md](objects.md).
-`trilith evaluate objects --task TASK --budget N` plays it. `python docs/cards.py` wrote this page from the cards
-beside the weights, which `python benchmarks/ship.py` measured.
+`trilith evaluate objects --task TASK --budget N` plays it. `python tools/cards.py` wrote this page from the cards
+beside the weights, which `python tools/ship.py` measured.
 
 Rewards are means over the first frozen test scenes of a level, with 95 % intervals. *Forfeited*: if touching an obstacle takes back all
 that an episode has earned, as the paper says; of agents that search it is not known, as they would then search otherwise. *Aimed at*:
