@@ -5,11 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trilith.agents import recipes as module
 from trilith.agents.base import Algorithm, Recipe
-from trilith.agents.recipes import ALGORITHMS, exact_name, get_recipe
+from trilith.agents.recipes import ALGORITHMS, exact_name, get_algorithm, get_recipe
+from trilith.training.actor import PlayRequest, collect
 from trilith.training.config import TrainConfig, recipe_config
 from trilith.utils.config import to_json
 
@@ -59,3 +61,20 @@ def test_a_version_that_there_is_not_is_told_in_one_line() -> None:
     with pytest.raises(ValueError, match="there is no recipe 'objects-v9': choose objects") as error:
         recipe_config("objects-v9")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", [recipe.exact for algorithm in ALGORITHMS.values() for recipe in algorithm.recipes])
+def test_a_learner_step_with_a_recipes_own_settings(name: str) -> None:
+    """Recipes are often tested with smaller settings; this one changes nothing but how few episodes were played before."""
+    task = "covering_hard"
+    config = recipe_config(name, task)
+    learner = get_algorithm(config.algorithm).make_learner(config.agent, task, seed=0)
+    request = PlayRequest((0, 1), 4, (1.0, 0.0), config.forfeit, learner.exploration())
+    for episode in collect(learner.policy, task, request).episodes:
+        learner.add(episode)
+    before = {key: value.copy() for key, value in learner.state()[0].items() if key.startswith("net.")}
+    figures = learner.step(np.random.default_rng(0))
+    assert learner.steps == 1
+    assert all(np.isfinite(value) for value in figures.values())
+    after = learner.state()[0]
+    assert any((after[key] != value).any() for key, value in before.items())
