@@ -198,7 +198,11 @@ def test_a_risk_costs_its_mean_unless_large_errors_count_linearly(huber: float, 
 # ---- the loss, one number at a time
 
 PLAYED = DQNConfig(
-    net=NetConfig(width=8, heads=2, layers=1, pair=4, decoder=8, message=4, token=8), batch=24, counterfactual_actions=6, replay_mb=1.0
+    net=NetConfig(width=8, heads=2, layers=1, pair=4, decoder=8, message=4, token=8),
+    batch=24,
+    replay_mb=1.0,
+    counterfactual_actions=6,
+    counterfactual_targets=6,
 )
 
 

@@ -111,10 +111,34 @@ def test_counterfactual_actions_are_those_of_a_plain_loop() -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("most", [0, 1, 2, OTHERS])
+def test_at_most_so_many_counterfactual_actions_of_a_state_that_do_not_end_the_episode_have_targets(most: int) -> None:
+    replay, _ = filled()
+    steps, count = replay.windows(np.random.default_rng(1), 500, 2)
+    every = Sample.of(steps, count, 0.5).beside
+    assert every is not None
+    assert every.after is not None
+    assert every.valued.tolist() == list(range(len(every.ended)))
+    found = every.with_targets(most, np.random.default_rng(2))
+    assert found.after is not None
+    chosen = [k for k in found.valued.tolist() if not found.ended[k]]
+    assert [k for k in found.valued.tolist() if found.ended[k]] == np.flatnonzero(found.ended).tolist(), "the end is known"
+    going = np.flatnonzero(~every.ended).tolist()
+    assert found.after.tolist() == [every.after[going.index(k)].tolist() for k in chosen]
+    for scene in range(len(steps)):
+        mine = [k for k in going if every.scenes[k] == scene]
+        assert len(set(mine) & set(chosen)) == min(most, len(mine))
+    if most == 1:
+        again = every.with_targets(most, np.random.default_rng(3))
+        assert again.valued.tolist() != found.valued.tolist(), "drawn anew each time"
+    if most == OTHERS:
+        assert found.valued.tolist() == every.valued.tolist()
+
+
 def test_where_nothing_was_simulated_beside_there_is_nothing_to_find() -> None:
     steps = np.zeros(4, DTYPE)
     steps["beside"] = -1
-    assert [None if each is None else len(each) for each in Counterfactuals.of(steps)] == [0] * 5
+    assert [None if each is None else len(each) for each in Counterfactuals.of(steps)] == [0] * 6
     plain = Replay(np.dtype([each for each in DTYPE.descr if each[0] in ("state", "action", "earned", "ended")]), 0)
     whole = episode(3, 5)
     plain.add(whole._replace(steps=whole.steps[["state", "action", "earned", "ended", "reward"]]))

@@ -69,6 +69,9 @@ class DQNConfig:
     """Actions that actors who do not search simulate beside the one they choose: half of them of the 16 of the highest values, the others
     any that the mask allows. They are learned from as the one that is made; by networks without values of states only those that end
     the episode."""
+    counterfactual_targets: int = 3
+    """Network objects: counterfactual actions of a state, drawn anew for each learner step, whose values get a target r + γ V(s'). Those
+    that end the episode have one anyway. Of the others only rewards and ends are learned."""
     lookahead: float = 0.5
     """Network objects: probability that an actor makes, of its choice and the actions simulated beside it, the one of the highest
     r + γ V(s') instead of its choice."""
@@ -103,7 +106,17 @@ class DQNConfig:
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, n_step=1, target_period=1, learning_starts=0, corrections_per_update=0, outcome_weight=0)
-        check_least(self, warmup=0, decay_steps=0, max_grad_norm=0, epsilon=0, margin=0, margin_weight=0, counterfactual_actions=0)
+        check_least(
+            self,
+            warmup=0,
+            decay_steps=0,
+            max_grad_norm=0,
+            epsilon=0,
+            margin=0,
+            margin_weight=0,
+            counterfactual_actions=0,
+            counterfactual_targets=0,
+        )
         check_most(self, offsets=1000)
         if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
             raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")

@@ -83,6 +83,8 @@ class Counterfactuals(NamedTuple):
     """(m,): whether the episode would have ended."""
     after: Records | None
     """(f,): the states after those that did not end it, without masks of legal actions, if they were kept."""
+    valued: Ints
+    """(t,): those whose values have targets: that ended the episode or have a state `after` them, in order."""
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
@@ -96,7 +98,18 @@ class Counterfactuals(NamedTuple):
             steps["beside_reward"][scenes, column].astype(np.float64),
             ended,
             steps["after"][scenes, column][~ended] if "after" in (steps.dtype.names or ()) else None,
+            np.arange(len(ended)) if "after" in (steps.dtype.names or ()) else np.flatnonzero(ended),
         )
+
+    def with_targets(self, most: int, rng: np.random.Generator) -> Counterfactuals:
+        """With the states after at most so many actions of each state of the sample, drawn alike likely."""
+        if self.after is None:
+            return self
+        going = np.flatnonzero(~self.ended)
+        order = np.lexsort((rng.random(len(going)), self.scenes[going]))
+        rank = np.arange(len(going)) - np.searchsorted(self.scenes[going][order], self.scenes[going][order])
+        kept = np.sort(order[rank < most])
+        return self._replace(after=self.after[kept], valued=np.union1d(np.flatnonzero(self.ended), going[kept]))
 
 
 class LearnerFacts(TypedDict):
@@ -244,13 +257,15 @@ class DQNLearner:
         that has none, max_a Q(s', a) by double Q-learning.
 
             made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
-            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s'), or r if it ends the episode
+            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for some, drawn anew each time, or r if it ends the episode
             state:           (V(s) - max_a y)²,  over the actions above and 0
             correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a))
             all:             errors of the predicted reward (squared) and end (cross-entropy), times `outcome_weight`
         """
         config, size = self.config, len(sample.records)
         mirror = rng.random(size) < 0.5 if config.mirror else np.zeros(size, dtype=bool)
+        if sample.beside is not None:
+            sample = sample._replace(beside=sample.beside.with_targets(config.counterfactual_targets, rng))
         batch = self.layout.unpack(sample.records, mirror, self.device)
         actions, scenes = self._mirrored(sample.actions, mirror), torch.arange(size)
         beside = sample.beside
@@ -317,13 +332,12 @@ class DQNLearner:
             scenes = self.layout.scenes.dtype
             following = following[list(scenes.names or ())].astype(scenes)
         if (beside := sample.beside) is not None:
-            known = np.flatnonzero(beside.ended) if beside.after is None else np.arange(len(beside.ended))
-            rewards = np.concatenate([rewards, beside.rewards[known]])
-            discounts = np.concatenate([discounts, np.where(beside.ended[known], 0.0, self.config.discount)])
-            which = np.concatenate([which, len(which) + known])
+            rewards = np.concatenate([rewards, beside.rewards[beside.valued]])
+            discounts = np.concatenate([discounts, np.where(beside.ended[beside.valued], 0.0, self.config.discount)])
+            which = np.concatenate([which, len(which) + beside.valued])
             if beside.after is not None and self.config.discount:
                 following = np.concatenate([following, beside.after])
-            least = np.concatenate([least, np.full(len(known), -np.inf)])
+            least = np.concatenate([least, np.full(len(beside.valued), -np.inf)])
         wanted, bound = self._sent(rewards), self._sent(least)
         if len(following):
             places = np.flatnonzero(discounts)

@@ -17,11 +17,11 @@ OBJECTS = DQNConfig(net=NetConfig(clock=True))
 """Ours: learns from objects and its own play alone, see docs/learning.md."""
 
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
-    # About half an hour of one core, Covering twice that. Where episodes are short the discount factor can be higher: glue pays long after it is paid for.
+    # Half an hour to an hour of one core. Where episodes are short the discount factor can be higher: glue pays long after its price.
     "silhouette": {"steps": 28_000, "agent": {"discount": 0.97, "decay_steps": 28_000}},
-    "connecting": {"steps": 14_000, "agent": {"decay_steps": 14_000}},
+    "connecting": {"steps": 12_000, "agent": {"decay_steps": 12_000}},
     "covering": {"steps": 20_000, "agent": {"decay_steps": 20_000}},
-    "covering_hard": {"steps": 24_000, "agent": {"discount": 0.97, "decay_steps": 24_000}},
+    "covering_hard": {"steps": 20_000, "agent": {"discount": 0.97, "decay_steps": 20_000}},
 }
 """What tasks need differently."""
 
