@@ -30,13 +30,14 @@ from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import Exploration
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.search.config import SearchConfig
-from trilith.training.actor import PlayRequest, Request, Result, collect
+from trilith.training.actor import PlayRequest, Result, collect
+from trilith.training.actors import PolicySpec
 from trilith.training.config import TrainConfig
-from trilith.training.local_actors import PolicySpec
 from trilith.training.run import Run, train
+from trilith.utils.distributed.pool import Job
 from trilith.utils.distributed.processes import limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster
-from trilith.utils.distributed.ray_pool import Pool
+from trilith.utils.distributed.ray_pool import RayPool
 
 
 @dataclass
@@ -113,7 +114,7 @@ def sizes(options: Options) -> None:
         for _ in range(50):
             cluster.ray.put(weights)
         print(f"a version of weights into the object store: {1e3 * (time.monotonic() - begin) / 50:.2f} ms")
-        pool = Pool(cluster, partial(simulated.make, result.episodes, 0.0), 2, 1.0, concurrency=8)
+        pool = RayPool(cluster, partial(simulated.make, result.episodes, 0.0), 2, 1.0, concurrency=8)
         while pool.ready()[0] < 2:
             pool.receive(timeout=0.5)
         done = sent = 0
@@ -150,33 +151,27 @@ def pair(options: Options) -> None:
         print(f"{what} steps/s, cluster / embedded: median {np.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
 
 
-class SimulatedActors:
-    """`Actors` on a cluster, without physics and networks."""
+class SimulatedActors(RayPool):
+    """Actors on a cluster, without physics and networks."""
 
     def __init__(self, cluster: Cluster, episodes: list[Any], step_seconds: float, actors: int, per_process: int) -> None:
         processes = -(-actors // per_process)
         cpus = (os.cpu_count() or 1) / processes
-        self._pool = Pool(cluster, partial(simulated.make, episodes, step_seconds), processes, cpus, concurrency=per_process, what="actor")
-        self.deaths = self._pool.notes
+        make = partial(simulated.make, episodes, step_seconds)
+        super().__init__(cluster, make, processes, cpus, concurrency=per_process, what="actor")
         self._asked: dict[int, PlayRequest] = {}
 
-    def idle(self) -> int:
-        return self._pool.idle()
+    def send(self, job: Any, shared: Any = None) -> Job:
+        assert isinstance(job, PlayRequest)
+        self._asked[job.seed[1]] = job
+        return super().send((job.seed[1], job.episodes), shared)
 
-    def send(self, request: Request, weights: Any) -> None:
-        assert isinstance(request, PlayRequest)
-        self._asked[request.seed[1]] = request
-        self._pool.send((request.seed[1], request.episodes), weights)
-
-    def receive(self, timeout: float) -> list[Result]:
+    def receive(self, timeout: float) -> list[Any]:
         results = []
-        for answer in self._pool.receive(timeout):
-            request = self._asked.pop(answer.job[0])
-            results.append(Result(request, [each._replace(exploration=request.exploration) for each in answer.result], {}))
+        for number, episodes in super().receive(timeout):
+            request = self._asked.pop(number)
+            results.append(Result(request, [each._replace(exploration=request.exploration) for each in episodes], {}))
         return results
-
-    def close(self) -> None:
-        self._pool.close()
 
 
 class SimulatedRun(Run):

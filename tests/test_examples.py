@@ -151,7 +151,7 @@ def test_a_task_registered_in_this_process_only_works_here_and_is_refused_in_oth
     line = "there is no task 'tower': choose silhouette, .*, or one of your own as my_module:MyTask, which every process finds"
     with pytest.raises(ValueError, match=line):
         evaluate("legal", "tower", scenes=20, workers=2)
-    with pytest.raises(ValueError, match=f"an actor failed: {line}"):
+    with pytest.raises(ValueError, match=rf"actor 0 \(process \d+\) cannot start: {line}"):
         train(tiny(tmp_path / "run", "tower"), screen=False)
 
 

@@ -23,8 +23,8 @@ from system import Process, children
 
 from trilith.agents.replay import Replay
 from trilith.training import checkpoint
+from trilith.training.actors import PolicySpec
 from trilith.training.config import run_config
-from trilith.training.local_actors import PolicySpec
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240.0

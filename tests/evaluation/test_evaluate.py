@@ -7,9 +7,7 @@ import os
 import resource
 import signal
 import statistics
-import threading
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +22,7 @@ from trilith.evaluation.rollout import play
 from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
 from trilith.evaluation.scene_sets import VERSION, frozen, generator, set_name
 from trilith.search.config import SearchConfig
-from trilith.utils.distributed import pool
+from trilith.utils.distributed import process_pool
 from trilith.utils.files import read_json, write_json
 from trilith.world.episode import REASONS, Recording, step
 from trilith.world.physics import PHYSICS
@@ -404,15 +402,12 @@ def test_a_worker_that_dies_is_told_and_nothing_is_lost(small, tmp_path):
 
 
 def test_a_worker_that_dies_at_once_is_one_line_of_the_command(tmp_path, capsys, monkeypatch):
-    hire = pool._hire
-
-    def hire_and_lose(make):
-        connection, process = hire(make)
+    def start_and_lose(process):
+        process.start()
         process.kill()
         process.join()
-        return connection, process
 
-    monkeypatch.setattr(pool, "_hire", hire_and_lose)
+    monkeypatch.setattr(process_pool, "start_ignoring_sigint", start_and_lose)
     with pytest.raises(SystemExit) as stop:
         main(arguments(SMALL, tmp_path / "out.json", workers=2))
     assert stop.value.code == 2
@@ -422,14 +417,13 @@ def test_a_worker_that_dies_at_once_is_one_line_of_the_command(tmp_path, capsys,
 
 
 def test_an_interrupt_does_not_reach_a_worker_from_its_first_moment_on(small, tmp_path, monkeypatch):
-    hire = pool._hire
+    start = process_pool.start_ignoring_sigint
 
-    def hire_and_interrupt(make):
-        connection, process = hire(make)
+    def start_and_interrupt(process):
+        start(process)
         os.kill(process.pid, signal.SIGINT)
-        return connection, process
 
-    monkeypatch.setattr(pool, "_hire", hire_and_interrupt)
+    monkeypatch.setattr(process_pool, "start_ignoring_sigint", start_and_interrupt)
     run = Run(SMALL, tmp_path / "out.json")
     for _ in run.run(2):
         for worker in multiprocessing.active_children():
@@ -438,30 +432,16 @@ def test_an_interrupt_does_not_reach_a_worker_from_its_first_moment_on(small, tm
     assert (tmp_path / "out.json").read_bytes() == small.read_bytes()
 
 
-class Broken:
-    """An agent with a fault."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def act(self, states, rngs):
-        raise self.error
-
-
-@pytest.mark.parametrize(("error", "kind"), [(ValueError("no plan for this task"), ValueError), (KeyError("oops"), RuntimeError)])
-def test_what_goes_wrong_in_a_worker_is_told_by_the_main_process(monkeypatch, error, kind):
-    monkeypatch.setitem(AGENTS, "broken", lambda: Broken(error))
-    ours, theirs = multiprocessing.Pipe()
-    worker = threading.Thread(target=pool._serve, args=(theirs, partial(module._make_work, replace(SMALL, agent="broken"), {})))
-    worker.start()
-    ours.send((0, [0, 1]))
-    answer = ours.recv()
-    ours.close()
-    worker.join(10)
-    assert not worker.is_alive(), "a worker ends when nobody is there any more"
-    assert type(answer) is kind
-    assert error.args[0] in str(answer)
-    assert kind is ValueError or "in act" in str(answer), "with where it happened"
+@pytest.mark.parametrize(("kind", "line"), [("Refusing", "^no plan for this task$"), ("Broken", "in act\n(.*\n)*KeyError: 'oops'")])
+def test_what_goes_wrong_in_a_worker_is_told_by_the_main_process(tmp_path, monkeypatch, kind, line):
+    (tmp_path / "faulty_agents.py").write_text(
+        "class Refusing:\n    def act(self, states, rngs):\n        raise ValueError('no plan for this task')\n"
+        "class Broken:\n    def act(self, states, rngs):\n        raise KeyError('oops')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError if kind == "Refusing" else RuntimeError, match=line):
+        measured(replace(SMALL, agent=f"faulty_agents:{kind}"), tmp_path / "out.json", workers=2)
+    assert multiprocessing.active_children() == []
 
 
 class Watched(LegalAgent):

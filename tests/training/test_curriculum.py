@@ -13,9 +13,9 @@ from training.tiny import AGENT, policy
 from trilith.evaluation.rollout import play
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, PlayRequest, Result, collect
+from trilith.training.actors import Inline
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import LEAST, RARE, SHARE, WINDOW, Assessed, CurriculumConfig, Performance, Schedule
-from trilith.training.local_actors import Inline
 from trilith.training.plot import passes, plot
 from trilith.training.run import Run, resume, train
 from trilith.utils.config import to_json

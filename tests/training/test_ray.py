@@ -25,15 +25,13 @@ from training.tiny import AGENT, policy, request
 from trilith.evaluation.runner import evaluate
 from trilith.training import checkpoint
 from trilith.training.actor import collect
+from trilith.training.actors import PolicySpec, cluster_actors
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import CurriculumConfig
-from trilith.training.local_actors import PolicySpec
-from trilith.training.ray_actors import RayActors
 from trilith.training.run import Run, resume, train
 from trilith.utils.distributed import ray_cluster as support
-from trilith.utils.distributed import ray_pool as cluster_pool
 from trilith.utils.distributed.ray_cluster import Cluster
-from trilith.utils.distributed.ray_pool import Pool
+from trilith.utils.distributed.ray_pool import RayPool
 
 REQUIRED = os.environ.get("TRILITH_REQUIRE_RAY") == "1"
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
@@ -100,7 +98,7 @@ def answers(pool: Any, count: int, seconds: float = 180) -> list[Any]:
     found: list[Any] = []
     until = time.monotonic() + seconds
     while len(found) < count:
-        assert time.monotonic() < until, getattr(pool, "deaths", None) or getattr(pool, "notes", None)
+        assert time.monotonic() < until, pool.notes
         found += pool.receive(timeout=0.5)
     return found + pool.receive(timeout=0.3)
 
@@ -121,9 +119,9 @@ def test_requests_give_the_same_bytes_as_here_and_weights_are_put_once(cluster: 
     puts: list[Any] = []
     put = cluster.ray.put
     monkeypatch.setattr(cluster.ray, "put", lambda value: puts.append(value) or put(value))
-    actors = RayActors(cluster, PolicySpec("dqn", AGENT, "covering_hard"), 2, 1.0)
+    actors = cluster_actors(cluster, PolicySpec("dqn", AGENT, "covering_hard"), 2, 1.0)
     try:
-        until(actors._pool, lambda: actors.idle() == 4)
+        until(actors, lambda: actors.idle() == 4)
         for each in asked:
             actors.send(each, weights)
         assert actors.idle() == 0
@@ -139,14 +137,14 @@ def test_requests_give_the_same_bytes_as_here_and_weights_are_put_once(cluster: 
 
 
 def test_jobs_of_a_worker_or_a_node_that_dies_are_done_once_by_others(nodes: Nodes, cluster: Cluster) -> None:
-    pool = Pool(cluster, make_sleeper, 2, 1.0)
+    pool = RayPool(cluster, make_sleeper, 2, 1.0)
     try:
         until(pool, lambda: pool.ready() == (2, 2))
         for number in range(4):
             pool.send(number, 0.5)
-        victim = next(worker for worker in pool._workers if worker.node == "b")
+        victim = next(worker for worker in pool.workers if worker.node == "b")
         os.kill(victim.pid, signal.SIGKILL)
-        assert sorted(answer.job for answer in answers(pool, 4)) == [0, 1, 2, 3]
+        assert sorted(answers(pool, 4)) == [0, 1, 2, 3]
         assert any(note.startswith(f"worker {victim.number} on b (process {victim.pid}) was lost") for note in pool.notes), pool.notes
         pool.notes.clear()
 
@@ -154,7 +152,7 @@ def test_jobs_of_a_worker_or_a_node_that_dies_are_done_once_by_others(nodes: Nod
         for number in range(4, 8):
             pool.send(number, 0.5)
         nodes.remove("b")
-        assert sorted(answer.job for answer in answers(pool, 4)) == [4, 5, 6, 7]
+        assert sorted(answers(pool, 4)) == [4, 5, 6, 7]
         assert any(" on b " in note for note in pool.notes), pool.notes
         assert pool.ready() == (1, 1)
         nodes.add("b")  # the worker that had no room starts
@@ -164,14 +162,15 @@ def test_jobs_of_a_worker_or_a_node_that_dies_are_done_once_by_others(nodes: Nod
 
 
 def test_a_result_that_comes_late_is_taken_and_the_second_attempt_dropped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = Pool(cluster, make_sleeper, 2, 1.0)
+    pool = RayPool(cluster, make_sleeper, 2, 1.0)
     try:
         until(pool, lambda: pool.ready() == (2, 2))
-        stopped = pool._workers[0]
+        pool.notes.clear()
+        stopped = pool.workers[0]
         os.kill(stopped.pid, signal.SIGSTOP)
         for number in range(2):
             pool.send(number, 0.1)
-        monkeypatch.setattr(cluster_pool, "STALL_SECONDS", 1.0)
+        monkeypatch.setattr(pool, "stall_seconds", 1.0)
         monkeypatch.setattr(cluster.ray, "kill", lambda handle: None)  # as if its node could not be reached
         time.sleep(1.1)
         found = pool.receive(timeout=0.2)
@@ -179,17 +178,18 @@ def test_a_result_that_comes_late_is_taken_and_the_second_attempt_dropped(cluste
         monkeypatch.undo()
         os.kill(stopped.pid, signal.SIGCONT)
         found += answers(pool, 2 - len(found))
-        until(pool, lambda: not pool._attempts)
-        assert sorted(answer.job for answer in found) == [0, 1]
+        until(pool, lambda: not any(isinstance(about, int) for _, about in pool._refs.values()))
+        assert sorted(found) == [0, 1]
         cluster.ray.kill(stopped.handle)
     finally:
         pool.close()
 
 
 def test_what_workers_print_and_what_fails_is_told_with_the_name_of_the_node(cluster: Cluster) -> None:
-    pool = Pool(cluster, partial(partial, print), 1, 1.0)
+    pool = RayPool(cluster, partial(partial, print), 1, 1.0)
     try:
         until(pool, lambda: pool.ready()[0] == 1)
+        pool.notes.clear()
         pool.send("what I see", "is odd")
         answers(pool, 1)
         [note] = pool.notes
@@ -197,7 +197,7 @@ def test_what_workers_print_and_what_fails_is_told_with_the_name_of_the_node(clu
         assert note.endswith(": what I see is odd")
     finally:
         pool.close()
-    pool = Pool(cluster, partial(partial, operator.truediv), 1, 1.0)
+    pool = RayPool(cluster, partial(partial, operator.truediv), 1, 1.0)
     try:
         until(pool, lambda: pool.ready()[0] == 1)
         pool.send(1, 0)
@@ -205,17 +205,17 @@ def test_what_workers_print_and_what_fails_is_told_with_the_name_of_the_node(clu
             answers(pool, 1)
     finally:
         pool.close()
-    actors = RayActors(cluster, PolicySpec("dqn", AGENT, "no_such_module:Task"), 1, 1.0)
+    actors = cluster_actors(cluster, PolicySpec("dqn", AGENT, "no_such_module:Task"), 1, 1.0)
     try:
         with pytest.raises(ValueError, match=r"actor 0 on [ab] .* cannot start: .*no_such_module"):
-            until(actors._pool, lambda: actors.idle() > 0)
+            until(actors, lambda: actors.idle() > 0)
     finally:
         actors.close()
 
 
 def test_a_cluster_that_cannot_be_used_is_one_line(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"room for 2 workers of 1 CPUs \(2 CPUs on 2 nodes\), not for 3"):
-        Pool(cluster, partial(partial, print), 3, 1.0)
+        RayPool(cluster, partial(partial, print), 3, 1.0)
     cluster.check_room(4, 0.5)
     with pytest.raises(ValueError, match="this machine has 1 GPUs in the cluster, not 2"):
         cluster.reserve_gpus(2)
@@ -275,7 +275,7 @@ def test_a_training_outlives_its_actors_its_nodes_and_itself(nodes: Nodes, clust
                     event()
 
         def _kill(self) -> None:
-            os.kill(next(worker.pid for worker in self._actors._pool._workers if worker.hello is None), signal.SIGKILL)
+            os.kill(next(worker.pid for worker in self._actors.workers if worker.ready), signal.SIGKILL)
 
         def _start_actors(self) -> Any:
             self._actors: Any = super()._start_actors()

@@ -27,9 +27,9 @@ from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.training import checkpoint
 from trilith.training.actor import CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest, collect
+from trilith.training.actors import Inline
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.curriculum import CurriculumConfig
-from trilith.training.local_actors import Inline
 from trilith.training.run import Run, resume, train
 from trilith.utils.config import to_json
 from trilith.utils.files import folder_lock, write_json
@@ -533,10 +533,10 @@ def test_best_weights_without_their_card_are_written_anew(tmp_path: Path) -> Non
 
 
 def test_if_actors_cannot_start_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trilith.training import local_actors as local
+    from trilith.utils.distributed import process_pool
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    start, started = local.start_deaf, []
+    start, started = process_pool.start_ignoring_sigint, []
 
     def second_fails(process: Any) -> None:
         if started:
@@ -544,7 +544,7 @@ def test_if_actors_cannot_start_nothing_stays_behind(tmp_path: Path, monkeypatch
         start(process)
         started.append(process)
 
-    monkeypatch.setattr(local, "start_deaf", second_fails)
+    monkeypatch.setattr(process_pool, "start_ignoring_sigint", second_fails)
     with pytest.raises(OSError, match="Resource temporarily unavailable"):
         train(tiny(tmp_path, actors=2, steps=1), screen=False)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

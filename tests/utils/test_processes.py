@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from trilith.evaluation.runner import evaluate
-from trilith.utils.distributed.processes import start_deaf
+from trilith.utils.distributed.processes import start_ignoring_sigint
 
 
 def interrupted(pipe) -> None:
@@ -21,7 +21,7 @@ def interrupted(pipe) -> None:
 def test_a_process_started_so_is_not_interrupted():
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=interrupted, args=(theirs,))
-    start_deaf(process)
+    start_ignoring_sigint(process)
     theirs.close()
     assert ours.recv() == "still here"
     process.join()
@@ -52,9 +52,9 @@ def test_on_windows_the_console_is_told_instead(windows):
         process = SimpleNamespace(start=start)
         if fails:
             with pytest.raises(OSError, match="no memory"):
-                start_deaf(process)
+                start_ignoring_sigint(process)
         else:
-            start_deaf(process)
+            start_ignoring_sigint(process)
         assert started == [[(None, True)]], "told before it starts"
         assert windows == [(None, True), (None, False)], "and taken back after"
         windows.clear()
@@ -64,6 +64,6 @@ def test_workers_start_and_stop_on_windows_too(windows, monkeypatch):
     monkeypatch.undo()  # what spawns here is not Windows; only what we call is simulated
     kernel = SimpleNamespace(SetConsoleCtrlHandler=lambda handler, ignore: windows.append((handler, ignore)))
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
-    monkeypatch.setattr("trilith.utils.distributed.processes.signal", SimpleNamespace(SIGINT=signal.SIGINT))
+    monkeypatch.setattr("trilith.utils.distributed.processes.signal", SimpleNamespace(SIGINT=signal.SIGINT, signal=signal.signal))
     assert evaluate("scripted", "covering", scenes=20, workers=2)["episodes"] == 20
     assert windows == [(None, True), (None, False)] * 2

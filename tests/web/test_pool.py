@@ -121,7 +121,7 @@ def test_a_worker_that_dies_idle_is_replaced_before_anybody_asks() -> None:
     async def use(pool: Pool) -> None:
         first = await pool.run("pid")
         os.kill(first, signal.SIGKILL)
-        while not any(worker.ready and worker.process.pid != first for worker in pool._workers):
+        while not any(worker.ready and worker.process.pid != first for worker in pool.processes.workers):
             await asyncio.sleep(0.05)
 
     run(lambda pool: asyncio.wait_for(use(pool), 30), limit=5)

@@ -21,7 +21,8 @@ from trilith.agents.registry import check_builds, fingerprint, load
 from trilith.evaluation.rollout import trajectories
 from trilith.evaluation.scene_sets import SIZES, Split, frozen, generator
 from trilith.search.config import SearchConfig
-from trilith.utils.distributed.pool import Work, spread
+from trilith.utils.distributed.pool import Work
+from trilith.utils.distributed.process_pool import spread
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import State, start

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from io import FileIO
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_origin, get_type_hints
@@ -30,9 +28,10 @@ from trilith.agents.weights import weights_file
 from trilith.evaluation.rollout import play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
 from trilith.search.config import SearchConfig
-from trilith.utils.distributed.pool import Work, spread
+from trilith.utils.distributed.pool import Work, do_all
+from trilith.utils.distributed.process_pool import spread
 from trilith.utils.distributed.ray_cluster import Cluster
-from trilith.utils.distributed.ray_pool import Pool
+from trilith.utils.distributed.ray_pool import RayPool
 from trilith.utils.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
 from trilith.world.episode import REASONS, Reason, forfeits, physics_from_json
 from trilith.world.physics import PHYSICS
@@ -429,24 +428,8 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
     if not shipped(evaluation.agent) and path.exists():  # the machines need not share a disk
         weights = weights_file(path)
         files = {each.name: each.read_bytes() for each in (weights, weights.with_suffix(".json"))}
-    cluster = Cluster(address)
-    try:
-        pool = Pool(cluster, partial(_make_work, evaluation, files), min(workers, len(jobs)), cpus=1)
-        try:
-            waiting, left = iter(jobs), len(jobs)
-            while left:
-                for job in islice(waiting, pool.idle()):
-                    pool.send(job)
-                for answer in pool.receive(timeout=1.0):
-                    left -= 1
-                    yield answer.result
-                for note in pool.notes:
-                    print(note, file=sys.stderr)
-                pool.notes.clear()
-        finally:
-            pool.close()
-    finally:
-        cluster.close()
+    with closing(Cluster(address)) as cluster:
+        yield from do_all(RayPool(cluster, partial(_make_work, evaluation, files), min(workers, len(jobs)), cpus=1), jobs)
 
 
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:

@@ -24,9 +24,9 @@ from trilith.agents.weights import is_pair, save_weights
 from trilith.evaluation.scene_sets import SIZES
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest
+from trilith.training.actors import Actors, Inline, PolicySpec, actor_processes, cluster_actors
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
-from trilith.training.local_actors import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
 from trilith.training.trackers import Wandb, wandb_missing
@@ -203,12 +203,10 @@ class Run:
         if not config.actors:
             return Inline(self.spec)
         if not config.cluster:
-            return Processes(self.spec, config.actors)
-        from trilith.training.ray_actors import RayActors
-
+            return actor_processes(self.spec, config.actors)
         self.cluster = self.cluster or Cluster(config.cluster)
         try:
-            return RayActors(self.cluster, self.spec, config.actors, config.actor_cpus)
+            return cluster_actors(self.cluster, self.spec, config.actors, config.actor_cpus)
         except BaseException:
             self.cluster.close()
             raise
@@ -328,9 +326,9 @@ class Run:
 
     def _tell_deaths(self, actors: Actors, log: Log) -> None:
         """Tells which actors died since it was last told."""
-        for death in actors.deaths:
-            log.say(death)
-        actors.deaths.clear()
+        for note in actors.notes:
+            log.say(note)
+        actors.notes.clear()
 
     # ---- care
 

@@ -1,10 +1,11 @@
-"""What the worker processes do. Arguments have been checked; each job returns the bytes of an answer."""
+"""The jobs of the page's worker processes. Their arguments have been checked; each job returns the bytes of an answer."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -17,7 +18,6 @@ from trilith.agents.dynamics.transitions import SIMULATED
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load
 from trilith.search.config import SearchConfig
-from trilith.search.tree import TransitionModel
 from trilith.web.catalog import Spec
 from trilith.web.ideas import think, value_map, views
 from trilith.world.episode import Recording, State, start, step
@@ -31,24 +31,22 @@ FILM_PIXELS = 400
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
-_worlds: dict[tuple[str, bool], TransitionModel[State, Placement | None]] = {}
-"""And worlds, by name and by the rule `forfeit`."""
 
 
 @runtime_checkable
 class Predicts(Protocol):
-    """A world that says more than a search asks of it, as a learned model does."""
+    """A world that predicts more than a search needs, as a learned model does."""
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
-        """What placements, none of which overlaps anything, lead to."""
+        """The outcomes of placements, none of which overlaps anything."""
         ...
 
 
 def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
-    """Has all that is compiled compiled before the first visitor asks, when no time limit runs.
+    """Compiles all that has to be compiled before the first visitor asks, while there is no time limit.
 
-    That is one placement and one look around in each of the tasks on offer, one prediction of a `world`, and one decision of each
-    of the agents, in the task that is named with it.
+    It makes two placements in each of the tasks on offer, one prediction of a `world`, and one decision of each of the agents, in the
+    task that is named with the agent.
     """
     agent = LegalAgent()
     for name in tasks:
@@ -62,7 +60,7 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world
                 predict(world, state, placed, False)
     for spec, name in agents:
         state = start(name, 0, np.random.default_rng(0))
-        with suppress(ValueError):  # one that cannot be loaded here says so when it is asked
+        with suppress(ValueError):  # an agent that cannot be loaded here is reported when a visitor asks for it
             _agent(spec).act([state], [_generator(0, state)])
 
 
@@ -76,8 +74,11 @@ def _agent(spec: Spec, forfeit: bool = False) -> Agent:
     return _agents[spec, forfeit]
 
 
+_world = cache(make_world)
+
+
 def _generator(seed: int, state: State) -> np.random.Generator:
-    """An agent draws from a generator of its own at every step, so that the same page shows the same decisions again."""
+    """A new generator for every step, so that the same page shows the same decisions again."""
     return np.random.default_rng([seed, state.steps])
 
 
@@ -121,15 +122,15 @@ def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
 
 
 def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
-    """One placement of an agent's choosing."""
+    """One placement, which an agent chooses."""
     [placed] = _agent(spec, forfeit).act([state], [_generator(seed, state)])
-    if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
+    if placed is not None:  # + 0.0: a browser has no -0.0 in a link, and its replay must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
-    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
+    return place(state, placed, forfeit)
 
 
 def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
-    """What an agent thinks of a state."""
+    """The placements that an agent considers in a state, and its views of objects."""
     thoughts = think(_agent(spec), state, _generator(seed, state), k)
     return _encode(
         {
@@ -150,7 +151,7 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
 
 
 def _view(view: View) -> dict[str, Any]:
-    """What an agent sees of an object: its window as red, green, blue and alpha, a byte each, row by row."""
+    """An agent's view of an object: a window of red, green, blue and alpha, a byte each, row by row."""
     colours, alpha = view.pixels[..., :3], view.pixels[..., 3:]
     plain = np.divide(colours, alpha, out=np.zeros_like(colours), where=alpha > 0)
     pixels = (np.concatenate([plain, alpha], axis=-1).clip(0, 1) * 255 + 0.5).astype(np.uint8)
@@ -159,20 +160,18 @@ def _view(view: View) -> dict[str, Any]:
 
 
 def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
-    """What an agent expects of a block in every place it considers, as x, y, value; none of an agent that keeps no values."""
+    """An agent's values of a block in every place it considers, as x, y, value; null if the agent has no values."""
     places = value_map(_agent(spec), state, _generator(seed, state), slot)
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
 def predict(world: str, state: State, placed: Placement | None, forfeit: bool) -> bytes:
-    """What a world that is not the simulator says of a placement.
+    """The prediction of a placement, by a world that is not the simulator.
 
-    `poses` has the row, x, y and angle of each block as it would come to rest; none where the rules alone decide. `end` and `hit`
-    are how likely it is that the episode ends and that an obstacle is touched; the latter is null where that is not said.
+    `poses` has the row, x, y and angle of each block at rest; none where the rules alone decide. `end` and `hit` are the probabilities
+    that the episode ends and that an obstacle is touched; `hit` is null where the world does not predict it.
     """
-    if (world, forfeit) not in _worlds:
-        _worlds[world, forfeit] = make_world(world, forfeit)
-    predictor = _worlds[world, forfeit]
+    predictor = _world(world, forfeit)
     [(after, reward, end)] = predictor.steps([state], [placed])
     hit, rows = None, after.scene.rows(Role.BLOCK) if after.ended in SIMULATED else np.array([], int)
     if placed is not None and after.ended in SIMULATED and isinstance(predictor, Predicts):
@@ -192,9 +191,9 @@ def predict(world: str, state: State, placed: Placement | None, forfeit: bool) -
 
 
 def film(recording: Recording, folder: str) -> bytes:
-    """A GIF of an episode, smaller than those of the command line, so that it is made within the time there is.
+    """A GIF of an episode, smaller than those of the command line, so that it is made within the time limit.
 
-    `folder` is the server's to remove, since this process may be stopped at any time.
+    The server removes `folder`, since this process may be stopped at any time.
     """
     from trilith.render.pictures import episode_frames
     from trilith.render.pictures import film as write_film

@@ -1,120 +1,347 @@
-"""Jobs spread over processes of this machine. Knows nothing of blocks."""
+"""One pool of workers for actors, evaluations and the page: it restarts workers that die, and every job is done once.
+
+A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts, and
+later ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Knows nothing of blocks.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import threading
+import sys
+import time
 import traceback
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
-from typing import Any
+from math import inf
+from typing import Any, Literal, NamedTuple
 
-from trilith.utils.distributed.processes import limit_threads, start_deaf
+from trilith.utils.distributed.processes import hold_interrupts
 
 Work = Callable[[Any, Any], Any]
-"""What a worker does: (job, shared) -> result; shared is None here, it is for workers on a cluster."""
+"""How a worker does a job: (job, shared) -> result. Jobs that follow each other often have the same `shared`, such as weights."""
+
+QUEUE = 2
+"""Jobs that a worker has at a time: it starts the next one while the result of the last one is on its way."""
+MAX_DEATHS = 4
+"""Workers that may die of one job, and starts of a worker that may fail; more are no accident."""
+BEAT_SECONDS = 30.0
+"""How often a worker reports that it is alive, however long its job takes."""
+STALL_SECONDS = 300.0
+"""A worker that has a job and has not reported for so long is replaced."""
+MAX_DELAY = 5.0
+"""Longest pause in seconds before a start that has failed is tried again: it must not keep a core busy."""
 
 
-def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
-    """Does jobs in so many processes, each of which makes its work first, and yields each result as it is there, in any order.
+class Failure(NamedTuple):
+    """Why a job has no result. Exceptions are sent as text, because not all of them can be pickled."""
 
-    With one worker, or one job, it happens here. Raises what a job raised, and ChildProcessError if a process dies.
+    kind: Literal["refused", "failed", "died", "late"]
+    """A ValueError, whose message is meant for users; any other exception; too many deaths; the time limit."""
+    text: str
+    """One line."""
+    trace: str = ""
+
+
+def attempt(work: Callable[..., Any], *arguments: Any) -> tuple[Any, Failure | None]:
+    """The result of a call, or its failure."""
+    try:
+        return work(*arguments), None
+    except ValueError as error:
+        return None, Failure("refused", str(error), traceback.format_exc())
+    except Exception as error:
+        return None, Failure("failed", f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+@dataclass(eq=False)
+class Job:
+    """A job that was sent to a pool."""
+
+    number: int
+    content: Any
+    shared: Any
+    deaths: int = 0
+    """Workers that have died of it."""
+    deadline: float = inf
+    """When its worker is stopped, as `time.monotonic`."""
+    worker: str = ""
+    """Name of the worker that it was given to last."""
+    result: Any = None
+    failure: Failure | None = None
+
+
+class Worker(ABC):
+    """A process, as its pool sees it."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number, self.name = number, name
+        self.ready = False
+        self.jobs: dict[int, Job] = {}
+        """Jobs without an answer, by their numbers, oldest first."""
+        self.started = self.heard = time.monotonic()
+        """When it was started, and when it was last known to be alive."""
+
+    @abstractmethod
+    def send(self, job: Job) -> None:
+        """Sends a job, without waiting for anything."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends the process, without waiting for its end. It holds nothing that could be lost."""
+
+    def exit_status(self) -> str:
+        """How the process ended, if that is known. Waits for its end, but not for long."""
+        return ""
+
+
+class Ready(NamedTuple):
+    """A worker has started, or has failed to."""
+
+    worker: Worker
+    failure: Failure | None
+
+
+class Alive(NamedTuple):
+    """A heartbeat."""
+
+    worker: Worker
+
+
+class Done(NamedTuple):
+    """A worker has finished a job."""
+
+    worker: Worker
+    number: int
+    result: Any
+    failure: Failure | None
+
+
+class Died(NamedTuple):
+    """A worker is gone, or cannot be used."""
+
+    worker: Worker
+    why: str = ""
+    """Its exit status, if empty."""
+    pause: float = 0.0
+    """Seconds before its successor starts."""
+
+
+Event = Ready | Alive | Done | Died
+
+
+class Pool(ABC):
+    """A number of workers. A subclass starts them and waits for their events."""
+
+    def __init__(
+        self,
+        what: str = "worker",
+        *,
+        queue: int = QUEUE,
+        max_deaths: int = MAX_DEATHS,
+        restart: Literal["never", "limited", "always"] = "limited",
+        start_seconds: float = inf,
+        job_seconds: float = inf,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
+        """`what` names a worker in notes and errors.
+
+        Args:
+            queue: jobs that a worker has at a time.
+            max_deaths: workers that may die of one job; then it fails.
+            restart: whether dead workers are replaced. If never, a death raises ChildProcessError. If limited, a worker that cannot be
+                started raises ValueError.
+            start_seconds: time limit of a start.
+            job_seconds: time limit of a job, from when a worker gets it.
+            stall_seconds: see `STALL_SECONDS`.
+        """
+        self.what, self.queue, self.max_deaths, self.restart = what, queue, max_deaths, restart
+        self.start_seconds, self.job_seconds, self.stall_seconds = start_seconds, job_seconds, stall_seconds
+        self.notes: list[str] = []
+        """Reports about workers, for the user of the pool to print and to clear."""
+        self.workers: list[Worker] = []
+        self.waiting: list[Job] = []
+        """Jobs that no worker has."""
+        self.failed_starts: Counter[int] = Counter()
+        """In a row, by the worker's number."""
+        self._unfinished: dict[int, Job] = {}
+        self._finished: list[Job] = []
+        """Since `handle` last returned."""
+        self._sent = 0
+        self._starts: list[tuple[float, int]] = []
+        """When to start which worker."""
+
+    @abstractmethod
+    def poll(self, timeout: float) -> list[Event]:
+        """Events since the last call; waits for at most `timeout` seconds if there are none."""
+
+    @abstractmethod
+    def _new_worker(self, number: int) -> Worker:
+        """Starts a worker."""
+
+    def start(self, count: int) -> None:
+        """Starts workers until there are `count`. If that fails, none stays behind."""
+        try:
+            self._starts += [(0.0, number) for number in range(len(self.workers) + len(self._starts), count)]
+            self._start_due()
+        except BaseException:
+            self.close()
+            raise
+
+    def idle(self) -> int:
+        """How many jobs could be given to workers now."""
+        free = sum(self.queue - len(worker.jobs) for worker in self.workers if worker.ready)
+        return max(free - len(self.waiting), 0)
+
+    def send(self, job: Any, shared: Any = None) -> Job:
+        """Gives a job to the worker that has the fewest, now or when one is ready. Never waits."""
+        self._sent += 1
+        sent = self._unfinished[self._sent] = Job(self._sent, job, shared)
+        self.waiting.append(sent)
+        self._assign()
+        return sent
+
+    def cancel(self, job: Job, grace: float) -> None:
+        """Drops a job. A worker that has it may finish it within `grace` seconds: stopping it costs its successor the time to start."""
+        self._unfinished.pop(job.number, None)
+        job.deadline = min(job.deadline, time.monotonic() + grace)
+        if job in self.waiting:
+            self.waiting.remove(job)
+
+    def receive(self, timeout: float) -> list[Any]:
+        """Results since the last call; waits for at most `timeout` seconds if there are none. Raises ValueError if a job failed."""
+        finished = self.handle(self.poll(timeout))
+        for job in finished:
+            if job.failure:  # it would fail again
+                raise ValueError(job.failure.text if job.failure.kind == "died" else f"{job.worker} failed: {job.failure.text}")
+        return [job.result for job in finished]
+
+    def handle(self, events: Sequence[Event]) -> list[Job]:
+        """Jobs that are finished by some events of `poll` and by now, with their results or failures. Replaces dead workers."""
+        for event in events:
+            event.worker.heard = time.monotonic()
+            match event:
+                case Ready(worker, failure):
+                    self._begin(worker, failure)
+                case Done(worker, number, result, failure):
+                    worker.jobs.pop(number, None)
+                    self._finish(number, result, failure)
+                case Died(worker, why, pause):
+                    self._lose(worker, why, pause)
+        self._check_times()
+        self._start_due()
+        self._assign()
+        finished, self._finished = self._finished, []
+        return finished
+
+    def close(self) -> None:
+        """Ends the workers and drops the jobs."""
+        for worker in self.workers:
+            worker.kill()
+        for worker in self.workers:
+            worker.exit_status()
+        self.workers.clear()
+        self._starts.clear()
+
+    def _assign(self) -> None:
+        """Gives waiting jobs to workers that have room."""
+        while self.waiting:
+            free = [worker for worker in self.workers if worker.ready and len(worker.jobs) < self.queue]
+            if not free:
+                return
+            worker, job, now = min(free, key=lambda each: len(each.jobs)), self.waiting.pop(0), time.monotonic()
+            if not worker.jobs:
+                worker.heard = now
+            job.worker, job.deadline = worker.name, now + self.job_seconds
+            worker.jobs[job.number] = job
+            worker.send(job)
+
+    def _finish(self, number: int, result: Any, failure: Failure | None) -> None:
+        """Takes the first answer to a job; a worker that was given up may still deliver it."""
+        if job := self._unfinished.pop(number, None):
+            job.result, job.failure = result, failure
+            self._finished.append(job)
+            if job in self.waiting:
+                self.waiting.remove(job)
+
+    def _begin(self, worker: Worker, failure: Failure | None) -> None:
+        if failure and self.restart != "always":
+            raise ValueError(f"{worker.name} cannot start: {failure.text}")
+        if failure:
+            self._lose(worker, f"cannot start: {failure.text}")
+        else:
+            worker.ready = True
+            self.failed_starts[worker.number] = 0
+
+    def _check_times(self) -> None:
+        """Replaces workers that are too slow to start, to do a job, or to report."""
+        now = time.monotonic()
+        for worker in list(self.workers):
+            current = next(iter(worker.jobs.values()), None)
+            if not worker.ready and now - worker.started > self.start_seconds:
+                self._lose(worker, f"did not start within {self.start_seconds:g} s")
+            elif current and now > current.deadline:
+                self._finish(current.number, None, Failure("late", f"took longer than {self.job_seconds:g} s"))
+                self._retire(worker)
+                self._starts.append((now, worker.number))
+            elif current and now - worker.heard > self.stall_seconds:
+                self._lose(worker, f"did not answer for {self.stall_seconds:g} s")
+
+    def _retire(self, worker: Worker) -> None:
+        """Ends a worker. Its jobs come first of all: if the first of them killed it, that is soon seen."""
+        self.workers.remove(worker)
+        worker.kill()
+        worker.exit_status()
+        self.waiting[:0] = [job for number, job in worker.jobs.items() if number in self._unfinished]
+
+    def _lose(self, worker: Worker, why: str, pause: float = 0.0) -> None:
+        """Replaces a worker that died or must be stopped, unless that has been done."""
+        if worker not in self.workers:
+            return
+        why = why or f"died ({worker.exit_status()})"
+        self._retire(worker)
+        if self.restart == "never":
+            raise ChildProcessError(f"a {self.what} {why}: what is done is kept, the same command goes on from there")
+        self.notes.append(f"{worker.name} {why}; another one starts")
+        for job in islice(worker.jobs.values(), 1):  # the one that it was at
+            job.deaths += 1
+            if job.deaths > self.max_deaths:
+                text = f"{job.deaths} {self.what}s died of the same job: is there enough memory?"
+                self._finish(job.number, None, Failure("died", text))
+        if not worker.ready and not pause:
+            self.failed_starts[worker.number] += 1
+            failed = self.failed_starts[worker.number]
+            if self.restart == "limited" and failed > MAX_DEATHS:
+                raise ValueError(f"{self.what} {worker.number} could not be started {failed} times: the last one {why}")
+            pause = min(0.1 * 2.0**failed, MAX_DELAY)
+        self._starts.append((time.monotonic() + pause, worker.number))
+
+    def _start_due(self) -> None:
+        """Starts the workers whose time has come. If that raises OSError, the next call tries again."""
+        while self._starts and (due := min(self._starts))[0] <= time.monotonic():
+            with hold_interrupts():
+                self.workers.append(self._new_worker(due[1]))
+            self._starts.remove(due)
+
+
+def do_all(pool: Pool, jobs: Sequence[Any]) -> Iterator[Any]:
+    """Does jobs with a pool, yields each result when it is there, in any order, prints notes, and closes the pool.
+
+    Raises the failure of a job: ValueError with its message, or RuntimeError with its traceback.
     """
-    if workers < 1:
-        raise ValueError(f"{workers} workers: must be 1 or more")
-    limit_threads(1)  # here and in workers alike: threads may change a network's last digits
-    if workers == 1 or len(jobs) < 2:
-        work = make()
+    with closing(pool):
         for job in jobs:
-            yield work(job, None)
-        return
-    waiting = iter(jobs)
-    crew: dict[Connection, SpawnProcess] = {}
-    try:
-        for job in islice(waiting, workers):
-            with _interrupts_later():
-                connection, process = _hire(make)
-                crew[connection] = process
-            with _alive(process):
-                connection.send(job)
-        busy = set(crew)
-        while busy:
-            ready = wait(list(busy))
-            for connection in [each for each in busy if each in ready]:
-                with _alive(crew[connection]):
-                    answer = connection.recv()
-                    if (next_job := next(waiting, None)) is not None:
-                        connection.send(next_job)
-                    else:
-                        busy.remove(connection)
-                if isinstance(answer, Exception):
-                    raise answer
-                yield answer
-    finally:
-        for process in crew.values():
-            process.kill()  # they hold nothing that could be lost
-        for process in crew.values():
-            process.join()
-
-
-@contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Ctrl-C counts only when this ends: half a worker could neither be used nor be stopped.
-
-    Blocking the signal would not do, because it may reach any thread of the process, and is then ours all the same.
-    """
-    if threading.current_thread() is not threading.main_thread():  # which interrupts never reach
-        yield
-        return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
-
-
-def _hire(make: Callable[[], Work]) -> tuple[Connection, SpawnProcess]:
-    """A new worker and the connection to it. Ctrl-C reaches it neither while it starts nor later: it is ours to handle."""
-    context = multiprocessing.get_context("spawn")  # a fork would inherit threads' locks
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, make), daemon=True)
-    start_deaf(process)
-    theirs.close()
-    return ours, process
-
-
-def _serve(connection: Connection, make: Callable[[], Work]) -> None:
-    """A worker: does jobs until the other end is gone, also when it was killed."""
-    work: Work | None = None
-    with suppress(EOFError, ConnectionError):
-        while True:
-            job = connection.recv()
-            answer: Any
-            try:
-                work = work or make()
-                answer = work(job, None)
-            except ValueError as error:
-                answer = ValueError(str(error))
-            except Exception:  # goes on in the main process, with where it happened
-                answer = RuntimeError(f"in a worker:\n{traceback.format_exc()}")
-            connection.send(answer)
-
-
-@contextmanager
-def _alive(process: SpawnProcess) -> Iterator[None]:
-    """While we talk to a worker: raises ChildProcessError, which tells how it died, if it is not there."""
-    try:
-        yield
-    except (EOFError, ConnectionError):
-        process.join(5)
-        code = process.exitcode
-        how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        how += "; is memory short?" if code == -9 else ""
-        raise ChildProcessError(f"a worker died ({how}): what is done is kept, the same command goes on from there") from None
+            pool.send(job)
+        left = len(jobs)
+        while left:
+            for done in pool.handle(pool.poll(1.0)):
+                if done.failure and done.failure.kind == "failed":
+                    raise RuntimeError(f"in {done.worker}:\n{done.failure.trace}")
+                if done.failure:
+                    raise ValueError(done.failure.text)
+                left -= 1
+                yield done.result
+            for note in pool.notes:
+                print(note, file=sys.stderr)
+            pool.notes.clear()

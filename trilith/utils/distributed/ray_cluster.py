@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, whose nodes all have this version of the package; workers on it are in `cluster_pool`.
+"""The connection to a Ray cluster, whose nodes all have this version of the package; `ray_pool` has workers on it.
 
 Ray is an extra, and loaded only here.
 """
@@ -35,7 +35,7 @@ STORE_BYTES = 200 * 2**20
 
 @cache
 def package_version() -> str:
-    """The version of the package and a checksum of its source: what has to be the same on all nodes for results to be the same."""
+    """The version of the package and a checksum of its source. It must be the same on all nodes, or results could differ."""
     folder = Path(__file__).parents[2]
     code = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -43,22 +43,17 @@ def package_version() -> str:
     return f"{__version__} (source {code.hexdigest()[:8]})"
 
 
-def missing() -> str | None:
-    """What to say where Ray is not installed."""
-    return None if find_spec("ray") else '--cluster needs Ray: pip install "trilith[ray]", or -e ".[ray]" in a clone'
-
-
 class Cluster:
-    """A connection to a Ray cluster: one that is made for it on this machine, one that runs here, or one at an address.
+    """A connection to a Ray cluster: a new one on this machine, one that runs here, or one at an address.
 
-    Raises ValueError in one line if there is none, or one that cannot be used. Where the caller has a connection already, that is
-    used, and left open.
+    Raises ValueError in one line if there is none, or if it cannot be used. If the caller has a connection already, this uses it and
+    leaves it open.
     """
 
     def __init__(self, address: str) -> None:
         """`address` is local, auto or host:port."""
-        if problem := missing():
-            raise ValueError(problem)
+        if not find_spec("ray"):
+            raise ValueError('--cluster needs Ray: pip install "trilith[ray]", or -e ".[ray]" in a clone')
         _check_address(address)
         self.address = address
         self._folder: str | None = None
@@ -87,31 +82,27 @@ class Cluster:
             self._folder = tempfile.mkdtemp(prefix="trilith-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)  # socket names are short
             options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "_temp_dir": self._folder}
             options |= {"num_cpus": os.cpu_count(), "object_store_memory": STORE_BYTES}
-        # It prints long accounts of every death between our lines, even with log_to_driver=False; ours are in the notes of a pool.
+        # Ray prints long reports of every death, even with log_to_driver=False; a pool has its own notes.
         self.ray._private.worker.print_to_stdstream = lambda *_, **__: None
         try:
             with _own_signals(), _quiet():
                 self.ray.init(**options)
-        except (self.ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            raise ValueError(f"cannot use the cluster {self.address}: {_first_sentence(error)}") from None
+        except (self.ray.exceptions.RayError, RuntimeError, ValueError, OSError) as error:
+            why = " ".join(str(error).split())[:300] or type(error).__name__
+            raise ValueError(f"cannot use the cluster {self.address}: {why}") from None
 
     def _probe(self) -> dict[str, str]:
         """Asks every node for its version of the package. Raises ValueError for the first that has another."""
-        ray = self.ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
+        ray, until = self.ray, time.monotonic() + PROBE_SECONDS
         probe = ray.remote(num_cpus=0, max_retries=0)(_version_task())
         nodes = {node["NodeID"]: node_name(node) for node in ray.nodes() if node["Alive"]}
-        asked = {}
-        for node in nodes:
-            asked[probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()] = node
-        until = time.monotonic() + PROBE_SECONDS
-        for ref, node in asked.items():
+        asked = {node: probe.options(scheduling_strategy=_on_node(node)).remote() for node in nodes}
+        for node, ref in asked.items():
             try:
                 found = ray.get(ref, timeout=max(until - time.monotonic(), 0.1))
             except ray.exceptions.GetTimeoutError:
                 raise ValueError(f"node {nodes[node]} of the cluster starts no process within {PROBE_SECONDS:.0f} s") from None
-            except ray.exceptions.RayError:  # it has vanished meanwhile, or did before, and that is not known yet
+            except ray.exceptions.RayError:  # the node is gone
                 del nodes[node]
                 continue
             if found != package_version():
@@ -121,7 +112,7 @@ class Cluster:
         return nodes
 
     def check_room(self, count: int, cpus: float) -> None:
-        """Raises ValueError if so many workers of so many CPUs do not fit on the nodes, however little else they do."""
+        """Raises ValueError if so many workers of so many CPUs do not fit on the nodes, even if these have nothing else to do."""
         sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["NodeID"] in self.nodes]
         room = sum(int(size / cpus + 1e-9) for size in sizes)
         if room < count:
@@ -131,23 +122,19 @@ class Cluster:
             )
 
     def reserve_gpus(self, count: float) -> str:
-        """Keeps GPUs of this machine's node from others on the cluster, and this process to them. Returns their ids."""
+        """Reserves GPUs of this machine's node for this process, which then uses no others. Returns their ids."""
         ray = self.ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         here = ray.get_runtime_context().get_node_id()
         there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)
-        strategy = NodeAffinitySchedulingStrategy(here, soft=False)
-        holder = ray.remote(_holder_class()).options(num_cpus=0, num_gpus=count, scheduling_strategy=strategy)
         if there < count:
             raise ValueError(f"this machine has {there:g} GPUs in the cluster, not {count:g}")
-        self._holder = holder.remote()
+        self._holder = ray.remote(num_cpus=0, num_gpus=count)(_holder_class()).options(scheduling_strategy=_on_node(here)).remote()
         try:
             ids = ray.get(self._holder.ids.remote(), timeout=PROBE_SECONDS)
         except ray.exceptions.GetTimeoutError:
             raise ValueError(f"others on the cluster use this machine's GPUs: {count:g} of {there:g} are not free") from None
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
-        return str(os.environ["CUDA_VISIBLE_DEVICES"])
+        return os.environ["CUDA_VISIBLE_DEVICES"]
 
     def close(self) -> None:
         """Ends the connection, and a local cluster with it."""
@@ -159,11 +146,18 @@ class Cluster:
 
 
 def node_name(node: dict[str, Any]) -> str:
-    """What a node is called: by the name it was started with, or that of its machine."""
+    """The name that a node was started with, else that of its machine."""
     return str(node["NodeName"] if node["NodeName"] != node["NodeManagerAddress"] else node["NodeManagerHostname"])
 
 
-# ---- what runs on the nodes. Sent there as code, not by name: they may have another version of the package, or none, and are to say so.
+def _on_node(node: str) -> Any:
+    """The scheduling strategy that starts a process on one node only."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+# ---- what runs on the nodes: sent there as code, not by name, because they may have another version of the package, or none.
 
 
 def _version_task() -> Callable[[], str]:
@@ -189,7 +183,7 @@ def _holder_class() -> type:
     return Holder
 
 
-# ---- the rough edges of the engine
+# ---- rough edges of Ray
 
 
 def _check_address(address: str) -> None:
@@ -209,7 +203,7 @@ def _check_address(address: str) -> None:
 
 
 def _keep_to_loopback() -> None:
-    """Ray listens on all interfaces of a Linux machine unless it is told, as elsewhere by default, that it has no others to serve."""
+    """Makes Ray listen on loopback only, which is its default on Windows and macOS but not on Linux."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     if "RAY_AUTH_MODE" not in os.environ:  # other users of this machine stay out; by default Ray writes a token to the home folder
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
@@ -219,40 +213,31 @@ def _keep_to_loopback() -> None:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray sets a handler of its own for SIGTERM: what to do then is the caller's business."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Keeps the caller's handler of SIGTERM: Ray sets one of its own, in the main thread."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops what Ray prints while it connects, from Python or below: what is wrong is in its errors too."""
+    """Drops what Ray prints while it connects, from Python or from C++: its errors say the same."""
     sys.stderr.flush()
     kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
     try:
         yield
     finally:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
-        os.close(nowhere)
 
 
 def other_version(node: str, found: str) -> str:
-    """What to say of a node that has another version of the package, or none."""
+    """The message about a node that has another version of the package, or none."""
     there = "does not have trilith installed" if found == "none" else f"runs trilith {found}"
     return f"node {node} of the cluster {there}, this is {package_version()}: install the same on all nodes"
-
-
-def _first_sentence(error: BaseException) -> str:
-    """What an error of Ray says, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines)[:300] or type(error).__name__

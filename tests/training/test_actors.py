@@ -10,9 +10,9 @@ import torch
 from training.tiny import AGENT, policy, request, returns
 
 from trilith.agents.dqn.config import DQNConfig
-from trilith.training import local_actors as local
 from trilith.training.actor import collect
-from trilith.training.local_actors import MAX_DEATHS, PolicySpec, Processes
+from trilith.training.actors import PolicySpec, actor_processes
+from trilith.utils.distributed.pool import MAX_DEATHS, QUEUE
 
 SPEC = PolicySpec("dqn", AGENT, "covering_hard")
 
@@ -21,9 +21,9 @@ def test_a_request_gives_the_same_episodes_in_any_process() -> None:
     here_policy = policy()
     asked = request(6, 0.5)
     here = collect(here_policy, "covering_hard", asked)
-    actors = Processes(SPEC, 1)
+    actors = actor_processes(SPEC, 1)
     try:
-        free = actors.idle()
+        free = all_idle(actors)
         actors.send(asked, here_policy.weights())
         assert actors.idle() == free - 1
         [there] = wait_for(actors)
@@ -31,13 +31,13 @@ def test_a_request_gives_the_same_episodes_in_any_process() -> None:
         for mine, theirs in zip(here.episodes, there.episodes, strict=True):
             assert mine.steps.tobytes() == theirs.steps.tobytes()
 
-        victim = actors._actors[0].process
+        victim = actors.workers[0].process
         actors.send(asked, here_policy.weights())
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
         [again] = wait_for(actors)  # another actor takes over the request
         assert returns(again) == returns(here)
-        assert len(actors.deaths) <= 1  # none if it had answered before it died
+        assert len(actors.notes) <= 1  # none if it had answered before it died
     finally:
         actors.close()
 
@@ -48,9 +48,9 @@ def test_an_actor_takes_its_next_requests_while_it_plays_one() -> None:
     agent = DQNConfig()
     weights = policy(agent).weights()
     assert sum(array.nbytes for array in weights.values()) > 2**18
-    actors = Processes(PolicySpec("dqn", agent, "covering_hard"), 1)
+    actors = actor_processes(PolicySpec("dqn", agent, "covering_hard"), 1)
     try:
-        asked = [request(256, 0.5, number=i) for i in range(actors.idle())]
+        asked = [request(256, 0.5, number=i) for i in range(all_idle(actors))]
         assert len(asked) > 1
         for each in asked:
             actors.send(each, weights)
@@ -62,14 +62,17 @@ def test_an_actor_takes_its_next_requests_while_it_plays_one() -> None:
         actors.close()
 
 
-def test_sending_never_waits_for_an_actor_that_is_starting_or_stopped() -> None:
+@pytest.mark.parametrize("ready", [False, True])
+def test_sending_never_waits_for_an_actor_that_is_starting_or_stopped(ready: bool) -> None:
     agent = DQNConfig()
     weights = policy(agent).weights()
-    actors = Processes(PolicySpec("dqn", agent, "covering_hard"), 1)
+    actors = actor_processes(PolicySpec("dqn", agent, "covering_hard"), 1)
     try:
-        process = actors._actors[0].process
+        process = actors.workers[0].process
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGSTOP)  # while it starts: it reads nothing
+        if ready:
+            all_idle(actors)
+        os.kill(process.pid, signal.SIGSTOP)  # it reads nothing
         begin = time.monotonic()
         for number in range(4):
             actors.send(request(1, 0.5, number=number), weights)
@@ -83,20 +86,20 @@ def test_sending_never_waits_for_an_actor_that_is_starting_or_stopped() -> None:
 
 
 def test_an_actor_that_does_not_answer_is_replaced_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    actors = Processes(SPEC, 1)
+    actors = actor_processes(SPEC, 1)
     try:
         weights = policy().weights()
         actors.send(request(1, 0.5), weights)
         wait_for(actors)
-        stopped = actors._actors[0].process
+        stopped = actors.workers[0].process
         assert stopped.pid is not None
         os.kill(stopped.pid, signal.SIGSTOP)
         actors.send(request(2, 0.5), weights)
-        monkeypatch.setattr(local, "STALL_SECONDS", 0.5)
+        monkeypatch.setattr(actors, "stall_seconds", 0.5)
         time.sleep(0.6)
         actors.receive(timeout=0.1)
         monkeypatch.undo()
-        assert "did not answer" in actors.deaths[0]
+        assert "did not answer" in actors.notes[0]
         assert not stopped.is_alive()
         assert len(wait_for(actors)[0].episodes) == 2
     finally:
@@ -104,26 +107,34 @@ def test_an_actor_that_does_not_answer_is_replaced_and_that_is_told(monkeypatch:
 
 
 def test_a_request_that_kills_its_actors_ends_the_run() -> None:
-    actors = Processes(SPEC, 2)
+    actors = actor_processes(SPEC, 2)
     weights = policy().weights()
 
-    def kill() -> None:
-        actor = next(each for each in actors._actors if each.requests)
-        actor.process.kill()
-        actors._replace(actor, "died")
+    def kill_and_receive() -> None:
+        until = time.monotonic() + 180
+        while time.monotonic() < until:
+            for actor in actors.workers:
+                if actor.jobs:
+                    actor.process.kill()
+            actors.receive(timeout=0.1)
 
     try:
-        actors.send(request(1, 0.0), weights)
-        for _ in range(MAX_DEATHS):
-            kill()
-            assert actors.receive(timeout=0.0) == []  # which gives the request to another
-        with pytest.raises(ValueError, match="5 actor processes died of the same episodes"):
-            kill()
+        actors.send(request(10_000, 0.0), weights)
+        with pytest.raises(ValueError, match=r"^5 actors died of the same job: is there enough memory\?$"):
+            kill_and_receive()
+        assert len(actors.notes) == MAX_DEATHS + 1
     finally:
         actors.close()
 
 
-def wait_for(actors: Processes) -> list[Any]:
+def all_idle(actors: Any) -> int:
+    """Waits until all actors are ready; how many requests they could have."""
+    while actors.idle() < QUEUE * len(actors.workers):
+        assert actors.receive(timeout=1) == []
+    return actors.idle()
+
+
+def wait_for(actors: Any) -> list[Any]:
     until = time.monotonic() + 180
     while time.monotonic() < until:
         if results := actors.receive(timeout=1):

@@ -1,0 +1,75 @@
+"""Actors: in this process, in processes of their own, or on a Ray cluster. `actor` has what each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from trilith.agents.base import Policy, Weights
+from trilith.agents.recipes import get_algorithm
+from trilith.training.actor import Request, Result, collect, collect_timed
+from trilith.utils.distributed.pool import STALL_SECONDS
+from trilith.utils.distributed.process_pool import ProcessPool
+from trilith.utils.distributed.ray_cluster import Cluster
+from trilith.utils.distributed.ray_pool import RayPool
+
+
+class PolicySpec(NamedTuple):
+    """Enough to make the policy of an actor, in any process."""
+
+    algorithm: str
+    config: Any
+    task: str
+    forfeit: bool = False
+
+    def make(self) -> Policy:
+        """The policy, with weights that mean nothing yet."""
+        return get_algorithm(self.algorithm).make_policy(self.config, self.task, beyond=False, forfeit=self.forfeit)
+
+
+class Inline:
+    """No actor processes: a request is played at once, in this process, so that a run is deterministic."""
+
+    def __init__(self, spec: PolicySpec) -> None:
+        self._spec, self._policy = spec, spec.make()
+        self._results: list[Result] = []
+        self.notes: list[str] = []
+
+    def idle(self) -> int:
+        return 0 if self._results else 1
+
+    def send(self, request: Request, weights: Weights) -> None:
+        self._policy.load(weights)
+        self._results.append(collect(self._policy, self._spec.task, request))
+
+    def receive(self, timeout: float) -> list[Result]:
+        results, self._results = self._results, []
+        return results
+
+    def close(self) -> None:
+        pass
+
+
+Actors = Inline | ProcessPool | RayPool
+"""Requests are sent to actors, and results received from them; see `Pool`."""
+
+
+def actor_processes(spec: PolicySpec, count: int) -> ProcessPool:
+    """`Actors` in processes of this machine."""
+    return ProcessPool(partial(_make_work, spec), count, "actor", start_seconds=STALL_SECONDS)
+
+
+def cluster_actors(cluster: Cluster, spec: PolicySpec, count: int, cpus: float) -> RayPool:
+    """`Actors` on a cluster."""
+    return RayPool(cluster, partial(_make_work, spec), count, cpus, what="actor")
+
+
+def _make_work(spec: PolicySpec) -> Callable[[Request, Weights], Result]:
+    policy = spec.make()
+
+    def work(request: Request, weights: Weights) -> Result:
+        policy.load(weights)
+        return collect_timed(policy, spec.task, request)
+
+    return work

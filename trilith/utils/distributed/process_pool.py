@@ -1,0 +1,137 @@
+"""Workers that are processes of this machine, each with a pipe."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from math import inf
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from trilith.utils.distributed.pool import BEAT_SECONDS, Alive, Died, Done, Event, Job, Pool, Ready, Work, Worker, attempt, do_all
+from trilith.utils.distributed.processes import limit_threads, start_ignoring_sigint
+
+_SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit locks that other threads hold
+
+
+class ProcessWorker(Worker):
+    """A process, and two threads that write to its pipe and read from it: the pipe of a process that is stopped or slow is soon full."""
+
+    def __init__(self, number: int, what: str, make: Callable[[], Work], events: SimpleQueue[Event]) -> None:
+        self._pipe, theirs = _SPAWN.Pipe()
+        self.process = _SPAWN.Process(target=_serve, args=(theirs, make), daemon=True)
+        start_ignoring_sigint(self.process)
+        theirs.close()
+        super().__init__(number, f"{what} {number} (process {self.process.pid})")
+        self._outbox: SimpleQueue[Job | None] = SimpleQueue()
+        for target in (self._write, self._read):
+            threading.Thread(target=target, args=(events,), daemon=True).start()
+
+    def send(self, job: Job) -> None:
+        self._outbox.put(job)
+
+    def kill(self) -> None:
+        self._outbox.put(None)
+        self.process.kill()
+
+    def exit_status(self) -> str:
+        self.process.join(5)
+        code = self.process.exitcode
+        if code is None or code >= 0:
+            return f"exit code {code}"
+        return f"killed by {signal.Signals(-code).name}{'; is memory short?' if code == -9 else ''}"
+
+    def _write(self, events: SimpleQueue[Event]) -> None:
+        with suppress(OSError):  # the reader notices too
+            while job := self._outbox.get():
+                message, failure = attempt(pickle.dumps, (job.number, job.content, job.shared))
+                if failure:
+                    events.put(Done(self, job.number, None, failure))
+                else:
+                    self._pipe.send_bytes(message)
+
+    def _read(self, events: SimpleQueue[Event]) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                kind, *fields = self._pipe.recv()
+                events.put(kind(self, *fields))
+        events.put(Died(self))
+
+
+class ProcessPool(Pool):
+    """A pool of processes of this machine."""
+
+    def __init__(self, make: Callable[[], Work], count: int, what: str = "worker", **options: Any) -> None:
+        """Each worker calls `make`, which must be known to pickle, and does jobs by the function that it returns.
+
+        The `options` are those of `Pool`.
+        """
+        super().__init__(what, **options)
+        self._make = make
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self.start(count)
+
+    def poll(self, timeout: float) -> list[Event]:
+        """As in `Pool`. May be called in a thread of its own."""
+        events: list[Event] = []
+        with suppress(Empty):
+            events.append(self._events.get(timeout=timeout))
+            while True:
+                events.append(self._events.get_nowait())
+        return events
+
+    def _new_worker(self, number: int) -> Worker:
+        return ProcessWorker(number, self.what, self._make, self._events)
+
+
+def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
+    """Does jobs in so many processes, and yields each result when it is there, in any order. One worker, or one job, needs no process.
+
+    Raises the failure of a job, and ChildProcessError if a process dies.
+    """
+    if workers < 1:
+        raise ValueError(f"{workers} workers: must be 1 or more")
+    limit_threads(1)  # here and in workers alike: threads may change a network's last digits
+    if workers == 1 or len(jobs) < 2:
+        work = make()
+        yield from (work(job, None) for job in jobs)
+    else:
+        yield from do_all(ProcessPool(make, min(workers, len(jobs)), queue=1, restart="never", stall_seconds=inf), jobs)
+
+
+def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
+    """A worker process: does jobs until the other end of the pipe is gone."""
+    limit_threads(1)  # there are about as many workers as cores
+    jobs: SimpleQueue[tuple[int, Any, Any]] = SimpleQueue()
+    lock = threading.Lock()
+
+    def send(*event: Any) -> None:
+        with lock, suppress(OSError):
+            pipe.send(event)
+
+    def read() -> None:
+        """Reads the next job while one is done. Ends the process when the pool is gone, even if it was killed."""
+        with suppress(EOFError, OSError):
+            while True:
+                jobs.put(pipe.recv())
+        os._exit(1)
+
+    def beat() -> None:
+        while True:
+            time.sleep(BEAT_SECONDS)
+            send(Alive)
+
+    for thread in (read, beat):
+        threading.Thread(target=thread, daemon=True).start()
+    work, failure = attempt(make)
+    send(Ready, failure)
+    while True:
+        number, content, shared = jobs.get()
+        send(Done, number, *attempt(work, content, shared))
