@@ -55,7 +55,7 @@ def world(config: DynamicsConfig = TINY) -> ModelWorld:
 
 def test_a_fall_is_what_physics_does_where_nothing_tips(table):
     quiet = [t for t in range(len(table)) if not table.moved[t].any() and not table.hit[t]]
-    fallen = falls(*(getattr(table.placed, name) for name in ("pose", "size", "role", "sticky", "objects", "new")))
+    fallen = falls(table.placed)
     off = [abs(fallen[t, 0] - table.pose[t, table.placed.new[t], 1]) for t in quiet]
     assert len(quiet) > 100
     assert max(off) < 0.02
@@ -66,7 +66,7 @@ def test_what_is_glued_to_the_floor_cannot_move_and_what_is_glued_together_is_on
     for x, y, sticky in ((-5.0, 0.4, True), (-5.0, 1.2, True), (5.0, 0.4, False), (5.0, 1.2, True)):
         state = replace(step(state, Placement(0, x, y, sticky)).state, ended=None)
     placed = placed_arrays([place(state.scene, Placement(0, 0.0, 1.0), keep=True)], [len(state.scene)])
-    same, fixed = bodies(placed.glue, placed.role, placed.objects)
+    same, fixed = bodies(placed)
     blocks = np.flatnonzero(placed.role[0] == Role.BLOCK)
     assert fixed[0, blocks].tolist() == [True, True, False, False, False]
     assert same[0][np.ix_(blocks, blocks)].sum(axis=1).tolist() == [2, 2, 2, 2, 1]

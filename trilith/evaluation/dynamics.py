@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import hypot
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from trilith.agents.dynamics.rigid_body_features import placed_arrays
 from trilith.agents.dynamics.transitions import SIMULATED, Happened, base_pose, is_last, placed_scene, simulated
 from trilith.agents.dynamics.world import ModelWorld, Outcome
 from trilith.search.agent import Valuer
-from trilith.utils.compiled import compiled
-from trilith.world.actions import reference_rows
 from trilith.world.episode import State, step
-from trilith.world.geometry.rectangles import gap
+from trilith.world.geometry.rectangles import touching
 from trilith.world.physics import settle
 from trilith.world.scene import Bools, Floats, Placement, Role, Scene
 from trilith.world.trajectory import Trajectory
@@ -153,23 +150,8 @@ def nudged(happened: Happened) -> Floats | None:
 
 def overlapping(scene: Scene) -> bool:
     """Whether any two solid objects of a scene, at least one a block, overlap by more than `DEEP`."""
-    rows = reference_rows(scene)
-    rows = rows[scene.solid[rows]]
-    return bool(_overlapping(scene.pose[rows], np.maximum(scene.size[rows] - DEEP, 0.01), scene.role[rows] == Role.BLOCK))
-
-
-@compiled
-def _overlapping(pose: Floats, size: Floats, block: Bools) -> bool:
-    for i in range(len(pose)):
-        for j in range(i):
-            near = (size[i, 0] + size[i, 1] + size[j, 0] + size[j, 1]) / 2
-            if (block[i] or block[j]) and hypot(pose[i, 0] - pose[j, 0], pose[i, 1] - pose[j, 1]) < near:
-                apart = gap(
-                    pose[i, 0], pose[i, 1], pose[i, 2], size[i, 0], size[i, 1], pose[j, 0], pose[j, 1], pose[j, 2], size[j, 0], size[j, 1]
-                )  # fmt: skip
-                if apart == 0.0:
-                    return True
-    return False
+    smaller = np.maximum(scene.size - DEEP, 0.01)
+    return len(touching(scene.pose, smaller, scene.solid, scene.role == Role.BLOCK, 0.0)) > 0
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:

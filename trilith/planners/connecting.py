@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trilith.planners.candidates import CODEC, GRID, LEVEL, SAFE, Options, boxes, options
+from trilith.planners.candidates import CODEC, GRID, SAFE, Options, options
 from trilith.planners.registry import plans, scripts
 from trilith.world.actions import CLEARANCE
 from trilith.world.episode import State, step
+from trilith.world.geometry.drop import LEVEL
+from trilith.world.geometry.rectangles import boxes
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, SLOT_WIDTHS, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.world.tasks.connecting import reached
 from trilith.world.tasks.task import SPACING, layer_y
@@ -198,7 +200,8 @@ def _near(scene: Scene, x: Floats, width: Floats, y: Floats, margin: float) -> B
 
 def _blocked(scene: Scene, x: Floats, width: float, y: float) -> Bools:
     """Which blocks at (x, y) would overlap one that stands already."""
-    left, right, low, top = boxes(scene, scene.rows(Role.BLOCK))
+    blocks = scene.rows(Role.BLOCK)
+    left, right, low, top = boxes(scene.pose[blocks], scene.size[blocks])
     level = np.flatnonzero((top > y - BLOCK_HEIGHT / 2 + LEVEL) & (low < y + BLOCK_HEIGHT / 2 - LEVEL))
     beside: Bools = (x[:, None] - width / 2 < right[level]) & (x[:, None] + width / 2 > left[level])
     return np.logical_or.reduce(beside, axis=1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trilith.planners.candidates import Options, boxes, options
+from trilith.planners.candidates import Options, options
+from trilith.world.geometry.rectangles import boxes
 from trilith.world.scene import BLOCK_HEIGHT, Bools, Floats, Placement, Role, Scene, place
 from trilith.world.tasks.task import SCENE_WIDTH, SPACING, layer_y
 
@@ -25,12 +26,12 @@ class Shelter:
         self.options: Options = options(scene)
         blocks, obstacles = scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE)
         layer = np.rint((scene.pose[obstacles, 1] - layer_y(0)) / SPACING).astype(np.int64)
-        self.left, self.right, _, top = boxes(scene, blocks)
+        self.left, self.right, _, top = boxes(scene.pose[blocks], scene.size[blocks])
         self.height = np.rint(top / SPACING).astype(np.int64)
         """(B,): number of layers up to the top of each block."""
         self.layers: list[int] = sorted(set(layer.tolist()))
         """Layers that have obstacles."""
-        begin, end, _, _ = boxes(scene, obstacles)
+        begin, end, _, _ = boxes(scene.pose[obstacles], scene.size[obstacles])
         self.taken: Bools = np.array([((begin[layer == n, None] < XS) & (end[layer == n, None] > XS)).any(axis=0) for n in self.layers])
         """(layers, cells): where obstacles are."""
         over = [scene.pose[blocks, 1] >= layer_y(n) - BLOCK_HEIGHT / 4 for n in self.layers]

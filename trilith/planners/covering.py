@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from trilith.planners.candidates import stands
 from trilith.planners.coverage_state import Shelter
 from trilith.planners.registry import plans, scripts
-from trilith.planners.statics import stands
 from trilith.world.episode import State, step
 from trilith.world.scene import Ints, Placement, Scene
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trilith.planners.candidates import stands
 from trilith.planners.coverage_state import XS, Shelter, running, stretches
 from trilith.planners.registry import plans, scripts
-from trilith.planners.statics import stands
 from trilith.world.episode import State, step
 from trilith.world.scene import SLOTS, Bools, Floats, Placement, Role, Scene
 from trilith.world.tasks import get_task

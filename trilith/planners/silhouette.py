@@ -8,9 +8,8 @@ from itertools import count
 
 import numpy as np
 
-from trilith.planners.candidates import CODEC, options
+from trilith.planners.candidates import CODEC, options, stands
 from trilith.planners.registry import plans, scripts
-from trilith.planners.statics import stands
 from trilith.world.actions import CLEARANCE, OFFSETS
 from trilith.world.episode import State, step
 from trilith.world.scene import BLOCK_HEIGHT, SLOTS, Placement, Role, Scene, place

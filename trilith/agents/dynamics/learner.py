@@ -39,9 +39,9 @@ def make_net(config: DynamicsConfig) -> Dynamics:
 
 def given(placed: Placed, pose: Tensor | None = None) -> Given:
     """What the network is shown of placements; `pose` is that of `placed` if gradients shall pass."""
-    same, fixed = bodies(placed.glue, placed.role, placed.objects)
+    same, fixed = bodies(placed)
     links = np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32)
-    fall = falls(placed.pose, placed.size, placed.role, placed.sticky, placed.objects, placed.new)
+    fall = falls(placed)
     where = torch.from_numpy(placed.pose) if pose is None else pose
     return Given(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
 

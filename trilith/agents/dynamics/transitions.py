@@ -118,13 +118,13 @@ def base_pose(placed: Placed) -> Array:
     """(B, R, 3): where everything would be if the new block fell straight down and nothing else moved."""
     base = placed.pose.copy()
     at = np.arange(len(base)), placed.new
-    base[..., 1][at] = falls(placed.pose, placed.size, placed.role, placed.sticky, placed.objects, placed.new)[:, 0]
+    base[..., 1][at] = falls(placed)[:, 0]
     return base
 
 
 def _moved(placed: Placed, pose: Array) -> Bools:
     base = base_pose(placed)
-    _, fixed = bodies(placed.glue, placed.role, placed.objects)
+    _, fixed = bodies(placed)
     far = np.hypot(*(pose - base)[..., :2].transpose(2, 0, 1)) > MOVED
     turned = 2 * np.abs(np.sin(pose[..., 2] - base[..., 2])) > TURNED  # |difference of the unit vectors of twice the angle|
     moved: Bools = (far | turned) & ~fixed
