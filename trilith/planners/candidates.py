@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trilith.world.actions import DiscreteRelative, first_of_width, rest_height
-from trilith.world.geometry.drop import drops
+from trilith.world.geometry.drop import OBSTACLE_GAP, drops
 from trilith.world.geometry.rectangles import boxes
 from trilith.world.geometry.statics import is_stable
 from trilith.world.scene import BLOCK_HEIGHT, FLOOR, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
@@ -21,8 +21,6 @@ CODEC = DiscreteRelative()
 """Every builder acts through this: the paper's interface, 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
 """(15,): the offsets, in units of the mean width of the placed block and its reference."""
-SAFE = 0.02
-"""A falling block keeps at least this far from an obstacle, four times what counts as touching."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +80,9 @@ def options(scene: Scene) -> Options:
     solid = scene.solid
     around, obstacle = boxes(scene.pose[solid], scene.size[solid]), scene.role[solid] == Role.OBSTACLE
     ground, left, right, held, _, clearance = drops(
-        x - width / 2, x + width / 2, bottom, BLOCK_HEIGHT, around, scene.sticky[solid], obstacle, SAFE
+        x - width / 2, x + width / 2, bottom, BLOCK_HEIGHT, around, scene.sticky[solid], obstacle, OBSTACLE_GAP
     )
-    rest, safe = ground + BLOCK_HEIGHT / 2, clearance >= SAFE
+    rest, safe = ground + BLOCK_HEIGHT / 2, clearance >= OBSTACLE_GAP
     return Options(scene, slot, ref, offset, x, width, rest, bottom - ground, left, right, safe, held > 0)
 
 
