@@ -66,9 +66,7 @@ class Options:
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
         """Option k as a placement, decoded from its discrete relative action."""
-        placement = CODEC.decode(self.scene, (int(self.slot[k]), int(self.ref[k]), int(self.offset[k]), int(sticky)))
-        assert placement is not None  # options are valid edges
-        return placement
+        return CODEC.decode(self.scene, (int(self.slot[k]), int(self.ref[k]), int(self.offset[k]), int(sticky)))
 
 
 def options(scene: Scene) -> Options:
@@ -92,3 +90,9 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
     bonded[tuple(scene.glue.T)] = True
     rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
     return is_stable(scene.pose[rows], scene.size[rows], scene.sticky[rows], bonded[np.ix_(rows, rows)], margin)
+
+
+def rounded_key(*columns: Floats | Bools) -> bytes:
+    """A key that scenes have in common whose blocks have the same rounded `columns` (B,) or (B, n), in any order of blocks."""
+    rows = np.rint(np.column_stack(columns)).astype(np.int64)
+    return rows[np.lexsort(rows.T)].tobytes()
