@@ -6,7 +6,7 @@ A prediction several steps on is made of predictions, as in a search: the record
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trilith.agents.dynamics.rigid_body_features import placed_arrays
 from trilith.agents.dynamics.transitions import SIMULATED, Happened, base_pose, is_last, placed_scene, simulated
-from trilith.agents.dynamics.world import ModelWorld, Outcome
+from trilith.agents.dynamics.world import ModelWorld
 from trilith.search.agent import Valuer
 from trilith.world.episode import State, step
 from trilith.world.geometry.rectangles import touching
@@ -38,11 +38,7 @@ GROUP = 128
 
 def chains(episodes: Iterable[Trajectory]) -> list[list[Happened]]:
     """From every simulated placement of episodes on: the placements that followed, up to `DEPTH`."""
-    found = []
-    for episode in episodes:
-        steps = simulated(episode)
-        found += [steps[k : k + DEPTH] for k in range(len(steps))]
-    return found
+    return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
 def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Happened]]:
@@ -85,49 +81,39 @@ def compare(world: ModelWorld, all_chains: Sequence[list[Happened]]) -> list[Com
     """Every prediction along chains, the first from the true state, each other from the prediction before it."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), GROUP):
-        group = list(all_chains[begin : begin + GROUP])
-        states = [chain[0].state for chain in group]
-        bases = [state.scene for state in states]
+        group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + GROUP]]
         for depth in range(DEPTH):
-            alive = [k for k, chain in enumerate(group) if len(chain) > depth]
-            if not alive:
+            group = [each for each in group if len(each[0]) > depth]
+            if not group:
                 break
-            asked = [(states[k], group[k][depth].placement) for k in alive]
-            fallen = _fallen([(State(bases[k], s.task, s.level), p) for k, (s, p) in zip(alive, asked, strict=True)])
-            for k, outcome, base in zip(alive, world.predict(asked), fallen, strict=True):
-                happened = group[k][depth]
-                found.append(_compared(world, states[k], outcome, base, happened, depth + 1))
-                rules = happened.state.rules
-                total = rules.score(outcome.scene) - rules.sticky_cost * int(outcome.scene.sticky.sum())
-                states[k] = State(outcome.scene, happened.after.task, happened.after.level, happened.after.steps, total)
-                bases[k] = base
+            outcomes = world.predict([(state, chain[depth].placement) for chain, state, _ in group])
+            bases = _fallen([(base, chain[depth].placement) for chain, _, base in group])
+            for k, ((chain, state, _), outcome, base) in enumerate(zip(group, outcomes, bases, strict=True)):
+                after, scored, ended = world.after(state, outcome)
+                found.append(_compared(chain[depth], depth + 1, ended, outcome.reward, scored, after.scene, base.scene))
+                group[k] = (chain, after, base)
     return found
 
 
-def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[Scene]:
-    """The scenes after placements if nothing moved but the new block fell straight down."""
+def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[State]:
+    """The states after placements if nothing moved but the new block fell straight down."""
     scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
     placed = placed_arrays(scenes, rows)
-    heights = base_pose(placed)[np.arange(len(rows)), placed.new, 1]
-    found = []
-    for scene, row, height in zip(scenes, rows, heights.tolist(), strict=True):
-        pose = scene.pose.copy()
+    poses = [scene.pose.copy() for scene in scenes]
+    for pose, row, height in zip(poses, rows, base_pose(placed)[np.arange(len(rows)), placed.new, 1], strict=True):
         pose[row, 1] = height
-        found.append(Scene(pose, scene.size, scene.velocity, scene.role, scene.sticky, scene.contact, scene.glue, scene.glue_frame))
-    return found
+    return [replace(state, scene=replace(scene, pose=pose)) for (state, _), scene, pose in zip(asked, scenes, poses, strict=True)]
 
 
-def _compared(world: ModelWorld, state: State, outcome: Outcome, base: Scene, happened: Happened, depth: int) -> Compared:
+def _compared(happened: Happened, depth: int, ended: float, learned: float, scored: float, predicted: Scene, base: Scene) -> Compared:
     true, hit = happened.after.scene, happened.after.ended == "obstacle_hit"
     rows, new = _eventful(happened)
     rows = rows[:0] if hit else rows
-    off, base_off = (np.hypot(*(scene.pose[rows, :2] - true.pose[rows, :2]).T) for scene in (outcome.scene, base))
-    pairs = [{tuple(pair) for pair in scene.contact.tolist()} for scene in (outcome.scene, true)]
-    ended = 1 - (1 - outcome.hit) * (1 - outcome.complete)
-    scored = world._after(state, outcome)[1]
+    off, base_off = (np.hypot(*(scene.pose[rows, :2] - true.pose[rows, :2]).T) for scene in (predicted, base))
+    wrong = {*map(tuple, predicted.contact.tolist())} ^ {*map(tuple, true.contact.tolist())}
     return Compared(
-        happened, depth, ended, outcome.reward, scored, off, base_off, rows == new,
-        0 if hit else len(pairs[0] ^ pairs[1]), not hit and overlapping(outcome.scene),
+        happened, depth, ended, learned, scored, off, base_off, rows == new,
+        0 if hit else len(wrong), not hit and overlapping(predicted),
     )  # fmt: skip
 
 
@@ -156,14 +142,14 @@ def overlapping(scene: Scene) -> bool:
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
     """What comparisons of one depth say. Of ends, those count that could not be known: by the step limit, or for want of blocks."""
-    hits = np.array([each.happened.after.ended == "obstacle_hit" for each in compared])
+    settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
-    truth = np.array([each.happened.after.ended is not None for each in open_], dtype=np.float64)
-    said = np.array([each.ended for each in open_])
     reward = np.array([each.happened.reward for each in compared])
     variance = float(reward.var())
-    found: dict[str, Any] = {"placements": len(compared), "hit": float(hits.mean())}
-    if len(open_):
+    found: dict[str, Any] = {"placements": len(compared), "hit": (len(compared) - len(settled)) / len(compared)}
+    if open_:
+        truth = np.array([each.happened.after.ended is not None for each in open_], dtype=np.float64)
+        said = np.array([each.ended for each in open_])
         constant = float(truth.mean() * (1 - truth.mean()))
         found |= {"brier": float(((said - truth) ** 2).mean()), "brier_constant": constant, "reliability": reliability(said, truth)}
     for name in ("learned", "scored"):
@@ -171,17 +157,13 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
         found[f"reward_{name}"] = float((wrong**2).mean()) / variance if variance else 0.0
     off, base, new = (np.concatenate([getattr(each, name) for each in compared]) for name in ("off", "base_off", "new"))
     found["eventful"] = len(off)
-    if len(off):
-        found |= {"pose": float(off.mean()), "pose_base": float(base.mean())}
-    for name, rows in (("new", new), ("old", ~new)):
+    for name, rows in (("", new | True), ("_new", new), ("_old", ~new)):
         if rows.any():
-            found |= {f"pose_{name}": float(off[rows].mean()), f"pose_base_{name}": float(base[rows].mean()), name: int(rows.sum())}
-    settled = max(int((~hits).sum()), 1)
-    found["contacts"] = sum(each.contacts for each in compared) / settled
-    found["overlaps"] = sum(each.overlaps for each in compared) / settled
-    found["overlaps_true"] = (
-        sum(overlapping(each.happened.after.scene) for each, hit in zip(compared, hits, strict=True) if not hit) / settled
-    )
+            found |= {f"pose{name}": float(off[rows].mean()), f"pose_base{name}": float(base[rows].mean())}
+            found |= {name[1:]: int(rows.sum())} if name else {}
+    wrongs = ("contacts", [each.contacts for each in settled]), ("overlaps", [each.overlaps for each in settled])
+    for name, counts in (*wrongs, ("overlaps_true", [overlapping(each.happened.after.scene) for each in settled])):
+        found[name] = sum(counts) / max(len(settled), 1)
     return found
 
 

@@ -27,7 +27,7 @@ PAIR_INPUTS = (1 + len(_SHARP)) * _LENGTHS + 3
 NODE_INPUTS = 11 + len(Role)
 
 
-class Given(NamedTuple):
+class DynamicsInput(NamedTuple):
     """B scenes of up to R objects, a block newly placed in each; see `agents.dynamics.rigid_body_features`."""
 
     objects: Ints
@@ -89,7 +89,7 @@ class Dynamics(nn.Module):
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
-    def forward(self, given: Given) -> Predicted:
+    def forward(self, given: DynamicsInput) -> Predicted:
         """What comes of placing the block of each scene."""
         b, r = given.role.shape
         present = np.arange(r) < given.objects[:, None]
@@ -124,19 +124,15 @@ class Dynamics(nn.Module):
         pose = torch.where((moves > 0)[..., None], there, base)
 
         after = torch.cat([_between(_sides(pose.detach(), torch.from_numpy(given.size)), pair_at), links[pair_at]], dim=1)
-        asked = self.ask(tokens)[self._token(rows, pair_at, 1)] * self.answer(tokens)[self._token(rows, pair_at, 2)]
+        first = torch.from_numpy(rows.first)[pair_at[0]]
+        asked = self.ask(tokens)[first + pair_at[1]] * self.answer(tokens)[first + pair_at[2]]
         contact = self.contact(torch.cat([after, asked], dim=1))[:, 0]
         touch = tokens.new_full((b, r, r), -20.0).index_put(pair_at, contact)
         touch = (touch + touch.transpose(1, 2)) / 2
         return Predicted(base, moves, found[..., 1:3], turn, pose, touch, ends[:, 0], ends[:, 1], found[..., 5].sum(dim=1))
 
-    @staticmethod
-    def _token(rows: Rows, pair_at: tuple[Tensor, ...], which: int) -> Tensor:
-        """(p,): the token of one end of each pair."""
-        return torch.from_numpy(rows.first)[pair_at[0]] + pair_at[which]
 
-
-def _nodes(given: Given, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
+def _nodes(given: DynamicsInput, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
     """(B, R, NODE_INPUTS + F): each object by itself; what is known of the fall stands with the new block."""
     size = torch.from_numpy(given.size)
     x, y, angle = pose.unbind(-1)
@@ -146,13 +142,9 @@ def _nodes(given: Given, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
         x / 7, y / SCALE, (2 * angle).cos() - 1, (2 * angle).sin(), w / SCALE, h, (x - w / 2) / 7, (x + w / 2) / 7,
         *flags, is_new.float(),
     ]  # fmt: skip
+    scale = torch.tensor([SCALE] + [1.0] * (fall.shape[1] - 1))  # the height comes in metres, all else about 1
     role = F.one_hot(torch.from_numpy(given.role), len(Role)).float()
-    return torch.cat([torch.stack(columns, dim=-1), role, _about_one(fall)[:, None] * is_new[..., None]], dim=-1)
-
-
-def _about_one(fall: Tensor) -> Tensor:
-    """The height comes in metres; all else about 1."""
-    return torch.cat([fall[:, :1] / SCALE, fall[:, 1:]], dim=1)
+    return torch.cat([torch.stack(columns, dim=-1), role, (fall / scale)[:, None] * is_new[..., None]], dim=-1)
 
 
 def _sides(pose: Tensor, size: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ moment is not learned: nothing is ever built on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -21,13 +22,13 @@ from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
 from trilith.agents.dynamics.rigid_body_features import FALL, Array, Placed, bodies, falls
 from trilith.agents.dynamics.transitions import Transitions
 from trilith.agents.optimizer import descend, load_moments, load_parameters, moments_of, parameters_of, part, scheduled_rate
-from trilith.networks.dynamics import Dynamics, Given, Predicted
+from trilith.networks.dynamics import Dynamics, DynamicsInput, Predicted
 from trilith.world.scene import Bools, Ints, Role
 
-WARM_UP = 200
-"""Learner steps until the learning rate is what it shall be."""
-CLIP = 10.0
-"""Of the norm of gradients."""
+MODEL_WARMUP_STEPS = 200
+"""Learner steps over which the learning rate rises to its highest."""
+MODEL_MAX_GRAD_NORM = 10.0
+"""Norm that gradients are clipped to."""
 _TURN = 0.5
 """Metres that the unit vector of twice an angle counts for."""
 
@@ -37,22 +38,26 @@ def make_net(config: DynamicsConfig) -> Dynamics:
     return Dynamics(FALL, config.width, config.layers, config.heads, config.pair)
 
 
-def given(placed: Placed, pose: Tensor | None = None) -> Given:
+def given(placed: Placed, pose: Tensor | None = None) -> DynamicsInput:
     """What the network is shown of placements; `pose` is that of `placed` if gradients shall pass."""
     same, fixed = bodies(placed)
     links = np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32)
     fall = falls(placed)
     where = torch.from_numpy(placed.pose) if pose is None else pose
-    return Given(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
+    return DynamicsInput(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
+
+
+def touchable(role: Ints, objects: Ints) -> Bools:
+    """(B, R, R): pairs of different solid objects, at least one of them a block, which are the pairs that can touch."""
+    there = (role != Role.TARGET) & (np.arange(role.shape[1]) < objects[:, None])
+    block = role == Role.BLOCK
+    return there[:, :, None] & there[:, None] & (block[:, :, None] | block[:, None]) & ~np.eye(role.shape[1], dtype=bool)
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
     """(B, R, R) each: who touches whom in the predicted scenes, and who is bonded: what was, and what touches something sticky."""
-    solid, block = placed.role != Role.TARGET, placed.role == Role.BLOCK
-    can = solid[:, :, None] & solid[:, None] & (block[:, :, None] | block[:, None])
-    there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
-    touch = (predicted.touch.detach().numpy() > 0) & can & there[:, :, None] & there[:, None] & ~np.eye(can.shape[1], dtype=bool)
-    bonds = block | (placed.role == Role.FLOOR)
+    touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
+    bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
     return touch, glue
 
@@ -81,14 +86,11 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
     """(size,) placements, half of them of those that moved something, which are few; and what each counts for so that none is preferred."""
-    eventful = table.eventful
-    share = 0.5 if len(eventful) else 0.0
-    at = np.where(
-        rng.random(size) < share,
-        eventful[rng.integers(max(len(eventful), 1), size=size)] if share else 0,
-        rng.integers(len(table), size=size),
-    )
-    often = share * len(table) / max(len(eventful), 1) * table.moved[at].any(axis=1) + 1 - share
+    share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
+    preferred = rng.random(size) < share
+    eventful = table.eventful[rng.integers(count, size=size)] if share else 0
+    at = np.where(preferred, eventful, rng.integers(len(table), size=size))
+    often = share * len(table) / count * table.moved[at].any(axis=1) + 1 - share
     return at, np.asarray(1 / often, np.float32)
 
 
@@ -101,17 +103,13 @@ class Losses(NamedTuple):
     end: Tensor
     reward: Tensor
 
-    @property
-    def total(self) -> Tensor:
-        """As they are weighed: about equal at the beginning. Weights are ours."""
-        return self.pose + self.moves + self.touch + self.end + self.reward
 
-
-def losses(predicted: Predicted, shown: Given, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
+def losses(predicted: Predicted, shown: DynamicsInput, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
     """Compares predictions with what came of the placements `at` (B,), where everything came to rest at `pose` (B, R, 3).
 
     Placements count as `weight` (B,) says, but for where a block ends that moves: that is asked only if it does.
     """
+    cross_entropy = partial(F.binary_cross_entropy_with_logits, reduction="none")
     counts = torch.from_numpy(weight)
     settled = torch.from_numpy(~table.hit[at])
     loose = torch.from_numpy(~shown.fixed) & settled[:, None]
@@ -120,18 +118,13 @@ def losses(predicted: Predicted, shown: Given, table: Transitions, at: Ints, pos
     off = (predicted.base[..., :2] + predicted.shift - pose[..., :2]).square().sum(-1)
     off = off + _TURN**2 * (predicted.turn - torch.stack([twice.cos(), twice.sin()], -1)).square().sum(-1)
     length = ((off + 1e-4).sqrt() * moved).sum()
-    moves = F.binary_cross_entropy_with_logits(predicted.moves, moved.float(), reduction="none") * loose
-    block, solid = shown.role == Role.BLOCK, shown.role != Role.TARGET
-    there = np.arange(shown.role.shape[1]) < shown.objects[:, None]
-    can = (solid & there)[:, :, None] & (solid & there)[:, None] & (block[:, :, None] | block[:, None])
-    pairs = torch.from_numpy(np.triu(can, 1)) & settled[:, None, None]
-    touch = F.binary_cross_entropy_with_logits(predicted.touch, torch.from_numpy(table.touch[at]).float(), reduction="none")
-    hit = F.binary_cross_entropy_with_logits(predicted.hit, (~settled).float(), reduction="none")
-    done = torch.from_numpy(table.complete[at]).float()
-    complete = F.binary_cross_entropy_with_logits(predicted.complete, done, reduction="none") * settled
+    moves = cross_entropy(predicted.moves, moved.float()) * loose
+    pairs = torch.from_numpy(np.triu(touchable(shown.role, shown.objects))) & settled[:, None, None]
+    touch = cross_entropy(predicted.touch, torch.from_numpy(table.touch[at]).float()) * pairs
+    hit = cross_entropy(predicted.hit, (~settled).float())
+    complete = cross_entropy(predicted.complete, torch.from_numpy(table.complete[at]).float()) * settled
     reward = (predicted.reward - torch.from_numpy(table.reward[at])).square()
-    touch = (touch * pairs).sum(dim=(1, 2)) / 4
-    return Losses(length, moves.sum(dim=1) @ counts, touch @ counts, (hit + complete) @ counts, reward @ counts)
+    return Losses(length, moves.sum(dim=1) @ counts, touch.sum(dim=(1, 2)) / 4 @ counts, (hit + complete) @ counts, reward @ counts)
 
 
 class ModelLearner:
@@ -164,11 +157,15 @@ class ModelLearner:
                 break
             chosen, placed, pose = onward(table, at, predicted, placed, sign)
             at, sign, weight = table.follows[at[chosen]], sign[chosen], weight[chosen]
-        total = torch.stack([each.total for each in parts]).sum() / config.batch
+        total = (
+            torch.stack([sum(each, start=torch.zeros(())) for each in parts]).sum() / config.batch
+        )  # about equal at first, so unweighted
         loss = float(total.detach())
         if not isfinite(loss):
             raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
-        descend(self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, WARM_UP, config.steps), CLIP)
+        descend(
+            self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, MODEL_WARMUP_STEPS, config.steps), MODEL_MAX_GRAD_NORM
+        )
         self.steps += 1
         return {name: float(getattr(parts[0], name).detach()) / config.batch for name in Losses._fields} | {"loss": loss}
 

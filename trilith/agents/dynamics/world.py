@@ -71,7 +71,7 @@ class ModelWorld:
         asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
         predicted = dict(zip(open_, self.predict(asked), strict=True))
         return [
-            self._after(state, predicted[k]) if k in predicted else self._ended(state, placement)
+            self.after(state, predicted[k]) if k in predicted else self._ended(state, placement)
             for k, (state, placement) in enumerate(zip(states, placements, strict=True))
         ]
 
@@ -94,7 +94,8 @@ class ModelWorld:
             for k, scene in enumerate(scenes)
         ]
 
-    def _after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
+    def after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
+        """The state after an outcome, the expected reward, and the probability that the episode ends."""
         rules, scene = state.rules, outcome.scene
         total = rules.score(scene) - rules.sticky_cost * int(scene.sticky.sum())
         lost = -state.total if self.forfeit else 0.0

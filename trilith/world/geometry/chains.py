@@ -60,7 +60,7 @@ class Links(NamedTuple):
 
     def take(self, rows: Ints) -> Links:
         """Some of the chains."""
-        return Links(*(column[rows] for column in self))
+        return Links._make(column[rows] for column in self)
 
 
 class Chain(NamedTuple):
@@ -113,7 +113,7 @@ def cheapest_chain(
     for number in range(int(target_layer.max(initial=-1)) + 1):
         links = starts.take(np.flatnonzero(layer == number))
         if layers:
-            links = Links(*map(np.concatenate, zip(links, _extended(layers[-1], heights[number], around), strict=True)))
+            links = Links._make(map(np.concatenate, zip(links, _extended(layers[-1], heights[number], around), strict=True)))
         if noise is not None:
             links = links._replace(cost=links.cost + noise.uniform(0, COST_NOISE, len(links.cost)))
         cell = np.rint(links.x / CHAIN_CELL) * len(around.widths) + np.searchsorted(around.widths, links.width)
