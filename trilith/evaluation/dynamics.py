@@ -1,6 +1,6 @@
-"""How a learned model is measured: what it predicts of recorded placements, one step and several steps on, against what happened.
+"""Measures of a learned model: its predictions of recorded placements, one and several steps ahead, against the simulator.
 
-A prediction several steps on is made of predictions, as in a search: the recorded placements are made in the predicted scenes.
+A prediction several steps ahead builds on predictions, as in a search: the recorded placements are made in the predicted scenes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.dynamics.rigid_body_features import placed_arrays
-from trilith.agents.dynamics.transitions import SIMULATED, Happened, base_pose, is_last, placed_scene, simulated
+from trilith.agents.dynamics.transitions import SIMULATED, Transition, base_pose, is_last, placed_scene, simulated
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.search.agent import Valuer
 from trilith.world.episode import State, step
@@ -28,21 +28,21 @@ OLD, NEW = 0.05, 0.20
 """Metres: something happens to a block that was there if it moves more than the first, to the new one if it ends further from where
 it was placed than the second."""
 NUDGE = 0.001
-"""Metres by which a placement is moved to see how well anybody could know what comes of it."""
+"""Metres by which a placement is moved to find the error that no prediction could avoid."""
 DEEP = 0.02
 """Metres by which objects of a predicted scene overlap visibly; at rest they do by up to 0.014."""
 BINS = 10
-GROUP = 128
+PREDICTED_AT_ONCE = 128
 """Predictions that are made at once."""
 
 
-def chains(episodes: Iterable[Trajectory]) -> list[list[Happened]]:
+def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
     """From every simulated placement of episodes on: the placements that followed, up to `DEPTH`."""
     return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
-def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Happened]]:
-    """What comes of the placements that an agent values highest in each state: where a search looks first."""
+def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
+    """Results of the placements that an agent values highest in each state: where a search looks first."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
@@ -50,15 +50,15 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
             if placement is not None:
                 after, reward, _ = step(state, placement)
                 if after.ended in SIMULATED:
-                    found.append([Happened(state, placement, after, reward)])
+                    found.append([Transition(state, placement, after, reward)])
     return found
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A prediction beside what happened."""
+    """A prediction beside the simulator's result."""
 
-    happened: Happened
+    happened: Transition
     depth: int
     ended: float
     """Predicted probability that it was the end, if that could not be known."""
@@ -77,11 +77,11 @@ class Compared:
     """Whether objects of the predicted scene overlap visibly, though none was touched that ends the episode."""
 
 
-def compare(world: ModelWorld, all_chains: Sequence[list[Happened]]) -> list[Compared]:
+def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
     """Every prediction along chains, the first from the true state, each other from the prediction before it."""
     found: list[Compared] = []
-    for begin in range(0, len(all_chains), GROUP):
-        group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + GROUP]]
+    for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
+        group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
         for depth in range(DEPTH):
             group = [each for each in group if len(each[0]) > depth]
             if not group:
@@ -105,7 +105,7 @@ def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[State]:
     return [replace(state, scene=replace(scene, pose=pose)) for (state, _), scene, pose in zip(asked, scenes, poses, strict=True)]
 
 
-def _compared(happened: Happened, depth: int, ended: float, learned: float, scored: float, predicted: Scene, base: Scene) -> Compared:
+def _compared(happened: Transition, depth: int, ended: float, learned: float, scored: float, predicted: Scene, base: Scene) -> Compared:
     true, hit = happened.after.scene, happened.after.ended == "obstacle_hit"
     rows, new = _eventful(happened)
     rows = rows[:0] if hit else rows
@@ -117,7 +117,7 @@ def _compared(happened: Happened, depth: int, ended: float, learned: float, scor
     )  # fmt: skip
 
 
-def _eventful(happened: Happened) -> tuple[NDArray[np.int64], int]:
+def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
     """Rows of the blocks that something happens to, and that of the new block."""
     scene, new = placed_scene(happened.state, happened.placement)
     blocks = scene.rows(Role.BLOCK)
@@ -125,7 +125,7 @@ def _eventful(happened: Happened) -> tuple[NDArray[np.int64], int]:
     return blocks[far > np.where(blocks == new, NEW, OLD)], new
 
 
-def nudged(happened: Happened) -> Floats | None:
+def nudged(happened: Transition) -> Floats | None:
     """(K,): how far the blocks that something happens to end elsewhere if the placement is moved by 1 mm; None if it then fails."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
@@ -141,7 +141,7 @@ def overlapping(scene: Scene) -> bool:
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
-    """What comparisons of one depth say. Of ends, those count that could not be known: by the step limit, or for want of blocks."""
+    """Errors over comparisons of one depth. Ends that are known beforehand, by the step limit or for want of blocks, are left out."""
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
     reward = np.array([each.happened.reward for each in compared])
@@ -175,7 +175,7 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
     ]
 
 
-def nudge_error(all_chains: Sequence[list[Happened]], most: int = 1000) -> float | None:
+def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
     """Mean of `nudged` over the first eventful placements: as well as anybody could know; None if there are none."""
     off: list[float] = []
     for chain in all_chains:
@@ -186,7 +186,7 @@ def nudge_error(all_chains: Sequence[list[Happened]], most: int = 1000) -> float
     return float(np.mean(off)) if off else None
 
 
-def report(world: ModelWorld, all_chains: Sequence[list[Happened]]) -> dict[str, Any]:
+def report(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> dict[str, Any]:
     """Figures by task, by level ("all": of all levels) and by depth."""
     compared = compare(world, all_chains)
     found: dict[str, Any] = {}

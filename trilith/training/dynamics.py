@@ -22,6 +22,7 @@ from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
 from trilith.evaluation.dynamics import chains, compare, figures, nudge_error, report, tried_first
 from trilith.search.agent import Valuer
+from trilith.training.checkpoint import PREVIOUS
 from trilith.training.log import Log, cut_log
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import limit_threads
@@ -29,7 +30,7 @@ from trilith.utils.files import atomic_write, clear_leftovers, folder_lock, make
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 
-CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "previous.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
 HELD_OUT = 10
 """One episode in so many is not learned from but validated on, unless other episodes are given for that."""
 WATCHED = 500
@@ -84,7 +85,7 @@ class _Run:
         learned, held_out = _episodes(config)
         self.tasks = sorted({episode.states[0].task for episode in learned})
         self.table, self.held_out = transitions(simulated(episode) for episode in learned), chains(held_out)
-        moved, hit = self.table.moved.any(axis=1).mean(), self.table.hit.mean()
+        moved, hit = self.table["moved"].any(axis=1).mean(), self.table["hit"].mean()
         log.say(f"{len(self.table)} placements, of which {moved:.1%} move something and {hit:.1%} touch an obstacle")
 
     def train(self) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _episodes(config: ModelRunConfig) -> tuple[list[Trajectory], list[Trajectory
 
 
 def draw_log(folder: Path) -> None:
-    """Draws what the log tells of the validation into curve.png."""
+    """Draws the validations of the log into curve.png."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""All that a model and its learning depend on. Imports no learning framework."""
+"""Configs of a learned model, of its learning and of its training. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class OnlineConfig(ModelConfig):
     """How a model learns beside an agent whose actors search in it. None of this is in the paper either."""
 
     steps: int = 10_000
-    """Its learner steps over which its learning rate falls, to a tenth, at which it goes on."""
+    """Its learner steps over which its learning rate falls, to a tenth, at which it stays."""
     first_steps: int = 500
     """Learner steps of the model before actors search in it. Until then they act without search, and it learns at every learner step of
     the agent."""

@@ -1,4 +1,4 @@
-"""What is known of a placement without learning: rigid bodies, what cannot move, and where the new block would fall straight down to.
+"""Features of a placement that need no learning: rigid bodies, objects that cannot move, and the straight fall of the new block.
 
 All functions take B scenes of up to R objects as padded arrays: everything but the available blocks, in order of rows.
 """
@@ -6,7 +6,7 @@ All functions take B scenes of up to R objects as padded arrays: everything but 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ Array = NDArray[np.float32]
 FALL = 7
 """Numbers of a fall: height at rest, drop, how far the middle is inside the supports to the left and to the right, whether something
 sticky carries it, whether an obstacle does, and how far it stays from obstacles."""
-_REACH = 1.0
-"""Metres beyond which supports and obstacles say nothing more."""
+_FEATURE_REACH = 1.0
+"""Metres that distances to supports and obstacles are clipped to."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
 
 
@@ -49,8 +49,7 @@ class Placed(NamedTuple):
 
     def take(self, at: Ints) -> Placed:
         """Some of the scenes."""
-        parts: Any = [each[at] for each in self]
-        return Placed(*parts)
+        return Placed._make(each[at] for each in self)
 
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
@@ -122,6 +121,6 @@ def _falls(pose: Array, size: Array, role: Ints, sticky: Bools, new: Ints) -> Ar
             0.0,
         )
         found[k, 0], found[k, 1] = ground + half, bottom - ground
-        found[k, 2], found[k, 3] = min(max(x - left, -_REACH), _REACH), min(max(right - x, -_REACH), _REACH)
-        found[k, 4], found[k, 5], found[k, 6] = on_sticky, on_obstacle, min(max(clearance, 0.0), _REACH)
+        found[k, 2], found[k, 3] = min(max(x - left, -_FEATURE_REACH), _FEATURE_REACH), min(max(right - x, -_FEATURE_REACH), _FEATURE_REACH)
+        found[k, 4], found[k, 5], found[k, 6] = on_sticky, on_obstacle, min(max(clearance, 0.0), _FEATURE_REACH)
     return found
