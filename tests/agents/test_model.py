@@ -54,9 +54,9 @@ def world(config: DynamicsConfig = TINY) -> ModelWorld:
 
 
 def test_a_fall_is_what_physics_does_where_nothing_tips(table):
-    quiet = [t for t in range(len(table)) if not table.moved[t].any() and not table.hit[t]]
-    fallen = falls(*(getattr(table.placed, name) for name in ("pose", "size", "role", "sticky", "objects", "new")))
-    off = [abs(fallen[t, 0] - table.pose[t, table.placed.new[t], 1]) for t in quiet]
+    quiet = [t for t in range(len(table)) if not table["moved"][t].any() and not table["hit"][t]]
+    fallen = falls(table.placed)
+    off = [abs(fallen[t, 0] - table["pose"][t, table.placed.new[t], 1]) for t in quiet]
     assert len(quiet) > 100
     assert max(off) < 0.02
 
@@ -66,7 +66,7 @@ def test_what_is_glued_to_the_floor_cannot_move_and_what_is_glued_together_is_on
     for x, y, sticky in ((-5.0, 0.4, True), (-5.0, 1.2, True), (5.0, 0.4, False), (5.0, 1.2, True)):
         state = replace(step(state, Placement(0, x, y, sticky)).state, ended=None)
     placed = placed_arrays([place(state.scene, Placement(0, 0.0, 1.0), keep=True)], [len(state.scene)])
-    same, fixed = bodies(placed.glue, placed.role, placed.objects)
+    same, fixed = bodies(placed)
     blocks = np.flatnonzero(placed.role[0] == Role.BLOCK)
     assert fixed[0, blocks].tolist() == [True, True, False, False, False]
     assert same[0][np.ix_(blocks, blocks)].sum(axis=1).tolist() == [2, 2, 2, 2, 1]
@@ -74,10 +74,10 @@ def test_what_is_glued_to_the_floor_cannot_move_and_what_is_glued_together_is_on
 
 def test_a_table_goes_on_from_a_true_prediction_to_the_true_next_scene(table):
     """The next placement made in a scene that was predicted rightly is the next placement of the table."""
-    at = np.flatnonzero((table.follows >= 0) & ~table.hit)[:40]
+    at = np.flatnonzero((table.follows >= 0) & ~table["hit"])[:40]
     placed = table.placed.take(at)
     truth = make_net(TINY)(given(placed))._replace(
-        pose=torch.from_numpy(table.pose[at]), touch=torch.from_numpy(table.touch[at].astype(np.float32)) - 0.5
+        pose=torch.from_numpy(table["pose"][at]), touch=torch.from_numpy(table["touch"][at].astype(np.float32)) - 0.5
     )
     chosen, then, pose = onward(table, at, truth, placed)
     following = table.placed.take(table.follows[at[chosen]])
@@ -217,7 +217,7 @@ def test_an_online_memory_is_a_table_and_forgets_the_oldest(episodes):
     assert found is not None
     rows = (small.memory.added - 256 + np.arange(256)) % 256  # from the oldest that is left on, they are the last of all
     for name in ("reward", "hit", "complete"):
-        assert np.array_equal(getattr(found, name)[rows], getattr(every, name)[-256:])
+        assert np.array_equal(found[name][rows], every[name][-256:])
     true = np.where(every.follows[-256:] < 0, -1, rows[np.minimum(np.arange(1, 257), 255)])
     assert np.array_equal(found.follows[rows], true)
 

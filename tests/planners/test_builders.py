@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from trilith.planners import Planner, ScriptedBuilder
-from trilith.planners.candidates import options
+from trilith.planners.candidates import options, stands
 from trilith.planners.planner import beginning
-from trilith.planners.statics import stands
 from trilith.world import episode
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State

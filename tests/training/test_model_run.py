@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from shell import launch, until
 
-from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
+from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig, ModelRunConfig
 from trilith.agents.dynamics.learner import ModelLearner
 from trilith.cli.main import main
 from trilith.data.recording import Recorder, record
-from trilith.training.dynamics import ModelRunConfig, train_model
+from trilith.training.dynamics import train_model
 
 MODEL = ModelConfig(DynamicsConfig(width=8, layers=1, heads=1, pair=4), unroll=2, batch=8, steps=200)
 SIZE = ["--model.net.width=8", "--model.net.layers=1", "--model.net.heads=1", "--model.net.pair=4", "--model.batch=8", "--model.unroll=2"]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trilith.agents.dynamics.config import ModelConfig
+from trilith.agents.dynamics.config import ModelRunConfig
 from trilith.utils.console import show, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-@dataclass
-class TrainModel:
+@dataclass(frozen=True)
+class TrainModel(ModelRunConfig):
     """Train a model of the world from recorded episodes. Ctrl-C saves; stopped or killed, the same command goes on.
 
     Example: trilith train-model data/covering_hard data/silhouette --out models/x --agent objects
@@ -24,31 +24,17 @@ class TrainModel:
 
     data: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER [FOLDER ...]")]]
     """Folders of `trilith record-episodes`."""
-    out: Path
-    """Folder for the model, its log and its checkpoints."""
-    valid: tuple[Path, ...] = ()
-    """Folders of episodes to validate on, best of frozen scenes (--split valid); without, a tenth of the others is kept for that."""
-    seed: int = 0
-    """Of the first weights, and of which placements are drawn."""
-    agent: str | None = None
-    """An agent that values actions, on whose best eight placements the model is validated too: there a search looks first."""
-    log_steps: int = 250
-    """Learner steps between lines of the log."""
-    checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
-    model: ModelConfig = field(default_factory=ModelConfig)
 
     def run(self) -> None:
-        """Trains what is left, validates, and prints the validation."""
+        """Trains until all steps are made, validates, and prints the validation."""
         from trilith.agents.weights import learning, missing
 
         if not learning():
             raise ValueError(missing("training a model"))
-        from trilith.training.dynamics import ModelRunConfig, train_model
+        from trilith.training.dynamics import train_model
 
-        config = ModelRunConfig(self.data, self.out, self.valid, self.seed, self.agent, self.log_steps, self.checkpoint_seconds, self.model)
         try:
-            found = train_model(config)
+            found = train_model(self)
         except KeyboardInterrupt:
             raise SystemExit(130) from None
         show(_table("recorded placements", found["recorded"], found["nudge"]))

@@ -1,6 +1,6 @@
-"""What a placement leads to, by attention over the objects of a scene: each object's change of pose, contacts, reward and end.
+"""Predicts the result of a placement by attention over the objects of a scene: changes of pose, contacts, reward and end.
 
-Every object is a token, the new block marked and already where it would fall straight down to, since what happens happens there.
+Every object is a token; the new block is marked, and already at the end of a straight fall, since contacts begin there.
 For each block the network says whether it comes to rest elsewhere than that (an old one: than it is), and if so, where. So what
 stays as it is stays exactly as it is, however often predictions are made of predictions.
 """
@@ -20,14 +20,14 @@ from trilith.networks.kernels.relational_attention import Rows
 from trilith.networks.layers.attention import AttentionLayer
 from trilith.world.scene import Bools, Ints, Role
 
-_SHARP = (4.0, 16.0)
+_SHARPNESS = (4.0, 16.0)
 """Lengths between objects come as they are and as tanh of these multiples: far, near, touching or not."""
-_LENGTHS = 8
-PAIR_INPUTS = (1 + len(_SHARP)) * _LENGTHS + 3
+_SIDE_LENGTHS = 8
+PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
 NODE_INPUTS = 11 + len(Role)
 
 
-class Given(NamedTuple):
+class DynamicsInput(NamedTuple):
     """B scenes of up to R objects, a block newly placed in each; see `agents.dynamics.rigid_body_features`."""
 
     objects: Ints
@@ -43,20 +43,20 @@ class Given(NamedTuple):
     sticky: Bools
     """(B, R)"""
     fixed: Bools
-    """(B, R): what cannot move."""
+    """(B, R): objects that cannot move."""
     links: Floats32
     """(B, R, R, 3): which touch, which are bonded, which are one rigid body."""
     fall: Floats32
-    """(B, F): of the new block: its height after a straight fall, in metres, then what else is to be known of the fall, about 1."""
+    """(B, F): of the new block: its height after a straight fall, in metres, then the other features of the fall, about 1."""
 
 
 class Predicted(NamedTuple):
-    """What comes of it. `base` is where all objects would be if the new block fell straight down and nothing else moved."""
+    """Predictions for B placements. `base` is where all objects would be if the new block fell straight down and nothing else moved."""
 
     base: Tensor
     """(B, R, 3)"""
     moves: Tensor
-    """(B, R): logit of whether an object comes to rest elsewhere than at its base; very negative for what cannot."""
+    """(B, R): logit of whether an object comes to rest elsewhere than at its base; very negative for objects that cannot move."""
     shift: Tensor
     """(B, R, 2): how far from it, if it does."""
     turn: Tensor
@@ -89,8 +89,8 @@ class Dynamics(nn.Module):
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
-    def forward(self, given: Given) -> Predicted:
-        """What comes of placing the block of each scene."""
+    def forward(self, given: DynamicsInput) -> Predicted:
+        """Predictions for the new block of each scene."""
         b, r = given.role.shape
         present = np.arange(r) < given.objects[:, None]
         both = present[:, :, None] & present[:, None]
@@ -124,20 +124,16 @@ class Dynamics(nn.Module):
         pose = torch.where((moves > 0)[..., None], there, base)
 
         after = torch.cat([_between(_sides(pose.detach(), torch.from_numpy(given.size)), pair_at), links[pair_at]], dim=1)
-        asked = self.ask(tokens)[self._token(rows, pair_at, 1)] * self.answer(tokens)[self._token(rows, pair_at, 2)]
+        first = torch.from_numpy(rows.first)[pair_at[0]]
+        asked = self.ask(tokens)[first + pair_at[1]] * self.answer(tokens)[first + pair_at[2]]
         contact = self.contact(torch.cat([after, asked], dim=1))[:, 0]
         touch = tokens.new_full((b, r, r), -20.0).index_put(pair_at, contact)
         touch = (touch + touch.transpose(1, 2)) / 2
         return Predicted(base, moves, found[..., 1:3], turn, pose, touch, ends[:, 0], ends[:, 1], found[..., 5].sum(dim=1))
 
-    @staticmethod
-    def _token(rows: Rows, pair_at: tuple[Tensor, ...], which: int) -> Tensor:
-        """(p,): the token of one end of each pair."""
-        return torch.from_numpy(rows.first)[pair_at[0]] + pair_at[which]
 
-
-def _nodes(given: Given, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """(B, R, NODE_INPUTS + F): each object by itself; what is known of the fall stands with the new block."""
+def _nodes(given: DynamicsInput, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
+    """(B, R, NODE_INPUTS + F): each object by itself, the features of the fall with the new block."""
     size = torch.from_numpy(given.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
@@ -146,13 +142,9 @@ def _nodes(given: Given, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
         x / 7, y / SCALE, (2 * angle).cos() - 1, (2 * angle).sin(), w / SCALE, h, (x - w / 2) / 7, (x + w / 2) / 7,
         *flags, is_new.float(),
     ]  # fmt: skip
+    scale = torch.tensor([SCALE] + [1.0] * (fall.shape[1] - 1))  # the height comes in metres, all else about 1
     role = F.one_hot(torch.from_numpy(given.role), len(Role)).float()
-    return torch.cat([torch.stack(columns, dim=-1), role, _about_one(fall)[:, None] * is_new[..., None]], dim=-1)
-
-
-def _about_one(fall: Tensor) -> Tensor:
-    """The height comes in metres; all else about 1."""
-    return torch.cat([fall[:, :1] / SCALE, fall[:, 1:]], dim=1)
+    return torch.cat([torch.stack(columns, dim=-1), role, (fall / scale)[:, None] * is_new[..., None]], dim=-1)
 
 
 def _sides(pose: Tensor, size: Tensor) -> Tensor:
@@ -170,4 +162,4 @@ def _between(sides: Tensor, pair_at: tuple[Tensor, ...]) -> Tensor:
     """(p, 24): distances between centres, edges of the same side and of opposite sides of pairs of objects."""
     scene, i, j = pair_at
     lengths = sides[scene, i][:, _MINE] - sides[scene, j][:, _OTHERS]
-    return torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, *((each * lengths).tanh() for each in _SHARP)], dim=1)
+    return torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, *((each * lengths).tanh() for each in _SHARPNESS)], dim=1)

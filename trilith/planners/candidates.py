@@ -10,18 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trilith.world.actions import CLEARANCE, DiscreteRelative
-from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.world.actions import DiscreteRelative, first_of_width, rest_height
+from trilith.world.geometry.drop import OBSTACLE_GAP, drops
+from trilith.world.geometry.rectangles import boxes
+from trilith.world.geometry.statics import is_stable
+from trilith.world.scene import BLOCK_HEIGHT, FLOOR, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.world.tasks.task import SPACING
 
 CODEC = DiscreteRelative()
 """Every builder acts through this: the paper's interface, 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
 """(15,): the offsets, in units of the mean width of the placed block and its reference."""
-SAFE = 0.02
-"""A falling block keeps at least this far from an obstacle, four times what counts as touching."""
-LEVEL = 0.08
-"""Tops that differ by less than this carry a block together: stacks sink into each other by up to 0.01 a layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,44 +66,33 @@ class Options:
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
         """Option k as a placement, decoded from its discrete relative action."""
-        placement = CODEC.decode(self.scene, (int(self.slot[k]), int(self.ref[k]), int(self.offset[k]), int(sticky)))
-        assert placement is not None  # options are valid edges
-        return placement
+        return CODEC.decode(self.scene, (int(self.slot[k]), int(self.ref[k]), int(self.offset[k]), int(sticky)))
 
 
 def options(scene: Scene) -> Options:
     """Everything that can be placed in a scene."""
-    mask = CODEC.mask(scene)
-    seen: set[float] = set()
-    for row, wide in enumerate(scene.size[: len(mask), 0].tolist()):
-        if wide in seen:
-            mask[row] = False
-        elif scene.role[row] == Role.AVAILABLE:
-            seen.add(wide)
-    slot, ref, offset = np.nonzero(mask)
+    slot, ref, offset = np.nonzero(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
     width = scene.size[slot, 0]
     x = np.clip(scene.pose[ref, 0] + (scene.size[ref, 0] + width) / 2 * GRID[offset], *PLACE_X)
-    above = np.where(scene.role[ref] == Role.TARGET, 0.0, (scene.size[ref, 1] + BLOCK_HEIGHT) / 2)
-    bottom = scene.pose[ref, 1] + above + CLEARANCE - BLOCK_HEIGHT / 2
-
-    solid = np.flatnonzero(scene.solid)
-    west, east, low, top = boxes(scene, solid)
-    first, last = (x - width / 2)[:, None], (x + width / 2)[:, None]
-    between = np.maximum(west - last, first - east)  # horizontal gap, negative where they overlap
-    below = (between < 0) & (top <= bottom[:, None] + LEVEL / 4)
-    ground = np.where(below, top, 0.0).max(axis=1, initial=0.0)
-    carries = below & (top >= ground[:, None] - LEVEL)
-    left = np.where(carries, np.maximum(west, first), np.inf).min(axis=1, initial=np.inf)
-    right = np.where(carries, np.minimum(east, last), -np.inf).max(axis=1, initial=-np.inf)
-    held = (carries & scene.sticky[solid]).any(axis=1)
-    passed = (between < SAFE) & (top > ground[:, None] - SAFE) & (low < bottom[:, None] + BLOCK_HEIGHT + SAFE)
-    safe = ~(passed & (scene.role[solid] == Role.OBSTACLE)).any(axis=1)
-    return Options(scene, slot, ref, offset, x, width, ground + BLOCK_HEIGHT / 2, bottom - ground, left, right, safe, held)
+    bottom = rest_height(scene, ref) - BLOCK_HEIGHT / 2
+    solid = scene.solid
+    around, obstacle = boxes(scene.pose[solid], scene.size[solid]), scene.role[solid] == Role.OBSTACLE
+    ground, left, right, held, _, clearance = drops(
+        x - width / 2, x + width / 2, bottom, BLOCK_HEIGHT, around, scene.sticky[solid], obstacle, OBSTACLE_GAP
+    )
+    rest, safe = ground + BLOCK_HEIGHT / 2, clearance >= OBSTACLE_GAP
+    return Options(scene, slot, ref, offset, x, width, rest, bottom - ground, left, right, safe, held > 0)
 
 
-def boxes(scene: Scene, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-    """(R,) each: left, right, bottom and top of the upright boxes around some rows."""
-    (x, y, angle), (w, h) = scene.pose[rows].T, scene.size[rows].T / 2
-    c, s = np.abs(np.cos(angle)), np.abs(np.sin(angle))
-    across, up = w * c + h * s, w * s + h * c
-    return x - across, x + across, y - up, y + up
+def stands(scene: Scene, margin: float = 0.0) -> bool:
+    """Whether every block of an upright scene would stay in place, with `margin` metres to spare."""
+    bonded = np.zeros((len(scene), len(scene)), dtype=bool)
+    bonded[tuple(scene.glue.T)] = True
+    rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
+    return is_stable(scene.pose[rows], scene.size[rows], scene.sticky[rows], bonded[np.ix_(rows, rows)], margin)
+
+
+def rounded_key(*columns: Floats | Bools) -> bytes:
+    """A key that scenes have in common whose blocks have the same rounded `columns` (B,) or (B, n), in any order of blocks."""
+    rows = np.rint(np.column_stack(columns)).astype(np.int64)
+    return rows[np.lexsort(rows.T)].tobytes()

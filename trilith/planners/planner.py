@@ -1,4 +1,4 @@
-"""The agent `planner`: a search with the simulator, one kind a task, nothing learned."""
+"""The agent `planner`: a search with the simulator, one kind per task, nothing learned."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from trilith.planners.registry import plan_for
 from trilith.world.episode import State, step
 from trilith.world.scene import Placement, Role, fresh_scene
 
-KEPT = 256
-"""Plans kept for the next calls."""
+CACHED_PLANS = 256
+"""Plans that are cached."""
 
 
 class Planner:
     """Tries placements in the simulator before it commits to one.
 
-    What it does in a state depends on that state alone. An episode is planned as a whole from its beginning, which any of
-    its states still shows: the scene without blocks. In a state of that plan, the next placement of it is made; in any
-    other, for instance one that a person has built, a new plan from there. Plans are kept, which saves time and changes
-    nothing.
+    Its choice depends on the state alone. An episode is planned as a whole from its beginning, which every state of it still
+    shows: the scene without blocks. In a state of that plan, the next placement of the plan is made; in any other state, for
+    instance one that a person has built, a new plan is made. Plans are cached, which changes no choice.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class Planner:
         return course[here] if here in course else self._course(state)[here]
 
     def _course(self, state: State) -> dict[tuple[bytes, int], list[Placement]]:
-        """What is still to be placed in each state along the plan from `state`."""
+        """The placements still to come in each state along the plan from `state`."""
         key = (state.scene.tobytes(), state.task, str(state.level), state.steps, state.total)
         if key not in self._kept:
             todo = plan_for(state.task)(state)
@@ -48,7 +47,7 @@ class Planner:
                 state = step(state, placement).state
                 course[state.scene.tobytes(), state.steps] = todo[k:]
             self._kept[key] = course
-            if len(self._kept) > KEPT:
+            if len(self._kept) > CACHED_PLANS:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]

@@ -1,8 +1,9 @@
-"""Builders by the name of the task that they build in. A module that states a task can state builders for it as well."""
+"""Scripts and planners by the name of their task. A module with a task of its own can register builders for it as well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from trilith.world.episode import State
@@ -20,38 +21,33 @@ _SCRIPTS: dict[str, Script] = {}
 
 
 def plans(task: str) -> Callable[[Plan], Plan]:
-    """Makes the function below it what the agent `planner` does in a task."""
-
-    def keep(plan: Plan) -> Plan:
-        _PLANS[task] = plan
-        return plan
-
-    return keep
+    """Decorator: the function below plans for the agent `planner` in a task."""
+    return partial(_register, _PLANS, task)
 
 
 def scripts(task: str) -> Callable[[Script], Script]:
-    """Makes the function below it what the agent `scripted` does in a task."""
-
-    def keep(script: Script) -> Script:
-        _SCRIPTS[task] = script
-        return script
-
-    return keep
+    """Decorator: the function below chooses for the agent `scripted` in a task."""
+    return partial(_register, _SCRIPTS, task)
 
 
 def plan_for(task: str) -> Plan:
-    """What plans in a task. Raises ValueError naming the tasks for which there is a planner."""
+    """The planner of a task. Raises ValueError naming the tasks for which there is a planner."""
     return _find(task, _PLANS, "planner")
 
 
 def script_for(task: str) -> Script:
-    """What builds by a script in a task. Raises ValueError naming the tasks for which there is a script."""
+    """The script of a task. Raises ValueError naming the tasks for which there is a script."""
     return _find(task, _SCRIPTS, "script")
 
 
 def has_planner(task: str) -> bool:
     """Whether a task has a planner."""
     return _name(task, _PLANS) is not None
+
+
+def _register(builders: dict[str, B], task: str, builder: B) -> B:
+    builders[task] = builder
+    return builder
 
 
 def _find(task: str, builders: dict[str, B], what: str) -> B:
@@ -62,7 +58,7 @@ def _find(task: str, builders: dict[str, B], what: str) -> B:
 
 
 def _name(task: str, builders: dict[str, B]) -> str | None:
-    """The name that a task's builder was registered by: that of the task or, of my_module:MyTask, also the one its class states."""
-    rules = get_task(task)  # which imports the module that may bring the builder
+    """The name that a task's builder is registered by: that of the task or, of my_module:MyTask, also the `name` of its class."""
+    rules = get_task(task)  # imports the module, which may register the builder
     stated = vars(type(rules)).get("name")
     return next((name for name in (rules.name, stated) if name in builders and (name == rules.name or name not in TASKS)), None)

@@ -1,6 +1,6 @@
 """Training a model of the world from recorded episodes: a run with a log, checkpoints, and a validation at its end.
 
-The same command again goes on from the last checkpoint, and gives the same weights as if nothing had happened.
+The same command resumes from the last checkpoint, and gives the same weights as a training without a stop.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trilith.agents.dynamics.config import ModelConfig
+from trilith.agents.dynamics.config import ModelRunConfig
 from trilith.agents.dynamics.files import save_model
 from trilith.agents.dynamics.learner import ModelLearner
-from trilith.agents.dynamics.transitions import Happened, simulated, transitions
+from trilith.agents.dynamics.transitions import simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
 from trilith.evaluation.dynamics import chains, compare, figures, nudge_error, report, tried_first
 from trilith.search.agent import Valuer
+from trilith.training.checkpoint import PREVIOUS
 from trilith.training.log import Log, cut_log
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import limit_threads
@@ -30,40 +30,11 @@ from trilith.utils.files import atomic_write, clear_leftovers, folder_lock, make
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 
-CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "previous.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
 HELD_OUT = 10
 """One episode in so many is not learned from but validated on, unless other episodes are given for that."""
 WATCHED = 500
 """Chains of placements that are validated on along the way."""
-
-
-@dataclass(frozen=True)
-class ModelRunConfig:
-    """A training of a model."""
-
-    data: tuple[Path, ...]
-    """Folders of recorded episodes."""
-    out: Path
-    """Folder for the model, its log and its checkpoints."""
-    valid: tuple[Path, ...] = ()
-    """Folders of episodes to validate on, best of frozen scenes; without, a tenth of the others is kept for that."""
-    seed: int = 0
-    """Of the first weights and of which placements are drawn."""
-    agent: str | None = None
-    """An agent that values actions, on whose best placements the model is validated too: a search looks where the model errs."""
-    log_steps: int = 250
-    """Learner steps between lines of the log."""
-    checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
-    model: ModelConfig = field(default_factory=ModelConfig)
-
-    def __post_init__(self) -> None:
-        if not self.data:
-            raise ValueError("no data: name at least one folder of recorded episodes")
-        if self.seed < 0:
-            raise ValueError(f"seed {self.seed}: must be 0 or more")
-        if self.log_steps < 1:
-            raise ValueError(f"log steps {self.log_steps}: must be 1 or more")
 
 
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
@@ -72,40 +43,34 @@ def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
     Raises ValueError or OSError in one line if the folder holds another training, or the data cannot be read.
     """
     limit_threads(1)
-    identity = _identity(config)
-    if config.agent is not None and not isinstance(load(config.agent), Valuer):
+    datasets = [{"folder": str(folder)} | read_dataset(folder) for folder in (*config.data, *config.valid)]
+    identity = {"model": to_json(config.model), "seed": config.seed, "agent": config.agent, "learns": len(config.data), "data": datasets}
+    agent = None if config.agent is None else load(config.agent)
+    if agent is not None and not isinstance(agent, Valuer):
         raise ValueError(f"the agent {config.agent!r} does not value actions: choose a trained one")
     make_folder(config.out)
     with folder_lock(config.out):
         clear_leftovers(config.out)
-        _take(config.out / "config.json", identity)
-        run = _Run(config, identity)
+        _claim(config.out / "config.json", identity)
         with Log(config.out, screen) as log:
-            return run.go(log)
+            return _Run(config, agent, log).train()
 
 
-def _identity(config: ModelRunConfig) -> dict[str, Any]:
-    """All that the weights and their validation depend on."""
-    datasets = [{"folder": str(folder)} | read_dataset(folder) for folder in (*config.data, *config.valid)]
-    return {"model": to_json(config.model), "seed": config.seed, "agent": config.agent, "learns": len(config.data), "data": datasets}
-
-
-def _take(path: Path, identity: dict[str, Any]) -> None:
-    """Writes what is trained, unless the folder holds something else."""
-    if path.exists():
-        found = read_json(path)
-        for name, value in json.loads(json.dumps(identity)).items():
-            if not isinstance(found, dict) or found.get(name) != value:
-                raise ValueError(f"{path.parent} holds another training, with another {name}: choose another --out, or remove it")
-    else:
+def _claim(path: Path, identity: dict[str, Any]) -> None:
+    """Writes all that the weights and their validation depend on, unless the folder holds another training."""
+    if not path.exists():
         write_json(path, identity)
+    found = read_json(path)
+    for name, value in json.loads(json.dumps(identity)).items():
+        if not isinstance(found, dict) or found.get(name) != value:
+            raise ValueError(f"{path.parent} holds another training, with another {name}: choose another --out, or remove it")
 
 
 class _Run:
     """A training under way."""
 
-    def __init__(self, config: ModelRunConfig, identity: dict[str, Any]) -> None:
-        self.config, self.identity = config, identity
+    def __init__(self, config: ModelRunConfig, agent: Valuer | None, log: Log) -> None:
+        self.config, self.agent, self.log = config, agent, log
         self.learner = ModelLearner(config.model, config.seed)
         self.rng = np.random.default_rng(config.seed)
         self.seconds = 0.0
@@ -114,89 +79,85 @@ class _Run:
             arrays, texts = load_tensors(path)
             facts = parse_json(texts["facts"])
             self.learner.load(arrays, facts)
-            self.rng.bit_generator.state = facts["rng"]
-            self.seconds = facts["seconds"]
+            self.rng.bit_generator.state, self.seconds = facts["rng"], facts["seconds"]
         cut_log(config.out, self.seconds, self.learner.steps)
-
-    def go(self, log: Log) -> dict[str, Any]:
-        """Trains what is left, and validates."""
-        config, learner = self.config, self.learner
         log.say(f"reading {', '.join(map(str, config.data))}")
         learned, held_out = _episodes(config)
-        table, watched = transitions(simulated(episode) for episode in learned), chains(held_out)
-        tasks = sorted({episode.states[0].task for episode in learned})
-        moved = table.moved.any(axis=1).mean()
-        log.say(f"{len(table)} placements, of which {moved:.1%} move something and {table.hit.mean():.1%} touch an obstacle")
+        self.tasks = sorted({episode.states[0].task for episode in learned})
+        self.table, self.held_out = transitions(simulated(episode) for episode in learned), chains(held_out)
+        moved, hit = self.table["moved"].any(axis=1).mean(), self.table["hit"].mean()
+        log.say(f"{len(self.table)} placements, of which {moved:.1%} move something and {hit:.1%} touch an obstacle")
+
+    def train(self) -> dict[str, Any]:
+        """Makes the learner steps that are left, and validates."""
+        config, learner, log = self.config, self.learner, self.log
         sums: Counter[str] = Counter()
         begin, saved, first = time.monotonic() - self.seconds, time.monotonic(), learner.steps
         try:
             while learner.steps < config.model.steps:
-                sums.update(learner.step(table, self.rng))
+                sums.update(learner.step(self.table, self.rng))
                 self.seconds = time.monotonic() - begin
                 if learner.steps % config.log_steps == 0 or learner.steps == config.model.steps:
-                    self._tell(
-                        log, {name: value / config.log_steps for name, value in sums.items()}, watched[:: max(len(watched) // WATCHED, 1)]
-                    )
+                    self._report({name: value / config.log_steps for name, value in sums.items()})
                     sums.clear()
                 if time.monotonic() - saved > config.checkpoint_seconds:
-                    self.save(tasks)
+                    self.save()
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            self.save(tasks)
+            self.save()
             log.say(f"stopped and saved after {learner.steps} steps: the same command goes on from there")
             raise
         if learner.steps > first or not (config.out / "model.safetensors").exists():
-            self.save(tasks)
-        result_path = config.out / "validation.json"
-        if not result_path.exists() or learner.steps > first:
+            self.save()
+        path = config.out / "validation.json"
+        if learner.steps > first or not path.exists():
             log.say("validating")
-            write_json(result_path, self.validate(watched))
+            write_json(path, self.validate())
             draw_log(config.out)
-        result: dict[str, Any] = read_json(result_path)
+        result: dict[str, Any] = read_json(path)
         return result
 
-    def _tell(self, log: Log, means: dict[str, float], watched: list[list[Happened]]) -> None:
+    def _report(self, means: dict[str, float]) -> None:
+        """Logs the mean losses since the last time, and a validation on some of the placements."""
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
-        log.write("train", learner.steps, means | minutes)
-        now = figures([each for each in compare(ModelWorld(learner.net), [chain[:1] for chain in watched]) if each.depth == 1])
+        self.log.write("train", learner.steps, means | minutes)
+        watched = self.held_out[:: max(len(self.held_out) // WATCHED, 1)]
+        now = figures(compare(ModelWorld(learner.net), [chain[:1] for chain in watched]))
         now.pop("reliability", None)
-        log.write("valid", learner.steps, now | minutes)
+        self.log.write("valid", learner.steps, now | minutes)
         left = self.seconds / learner.steps * (steps - learner.steps)
         pose = f", pose {now['pose']:.3f} m (falls only: {now['pose_base']:.3f})" if "pose" in now else ""
-        log.show(
+        self.log.show(
             f"step {learner.steps} of {steps}, {left:.0f} s left, loss {means['loss']:.3f}, end {now['brier'] / now['brier_constant']:.2f} "
             f"of the constant's Brier score, reward {now['reward_scored']:.2f} of its variance left{pose}"
         )
 
-    def save(self, tasks: list[str]) -> None:
+    def save(self) -> None:
         """Writes a checkpoint, and the model as it is."""
+        config = self.config
         arrays, facts = self.learner.state()
         facts |= {"seconds": self.seconds, "rng": self.rng.bit_generator.state}
-        out = self.config.out
-        save_tensors(out / CHECKPOINT, arrays, {"facts": json.dumps(facts)}, previous=out / PREVIOUS)
+        save_tensors(config.out / CHECKPOINT, arrays, {"facts": json.dumps(facts)}, previous=config.out / PREVIOUS)
         about = {
-            "learning": to_json(self.config.model),
+            "learning": to_json(config.model),
             "steps": self.learner.steps,
             "minutes": round(self.seconds / 60, 1),
-            "data": [str(folder) for folder in self.config.data],
+            "data": [str(folder) for folder in config.data],
         }
-        save_model(out, self.config.model.net, tasks, parameters_of(self.learner.net), about)
+        save_model(config.out, config.model.net, self.tasks, parameters_of(self.learner.net), about)
 
-    def validate(self, watched: list[list[Happened]]) -> dict[str, Any]:
-        """All figures: of what was recorded, of an agent's best placements, and of the simulator if it is nudged."""
+    def validate(self) -> dict[str, Any]:
+        """All figures: on the recorded placements, on an agent's best placements, and of the simulator after a nudge."""
         world = ModelWorld(self.learner.net)
-        found: dict[str, Any] = {"recorded": report(world, watched), "nudge": {}}
-        for task in found["recorded"]:
-            found["nudge"][task] = nudge_error([chain for chain in watched if chain[0].state.task == task])
-        if self.config.agent is not None:
-            agent = load(self.config.agent)
-            assert isinstance(agent, Valuer)
-            states = [chain[0].state for chain in watched[:: max(len(watched) // 400, 1)]]
+        recorded = report(world, self.held_out)
+        nudges = {task: nudge_error([chain for chain in self.held_out if chain[0].state.task == task]) for task in recorded}
+        found = {"recorded": recorded, "nudge": nudges}
+        if self.agent is not None:
+            states = [chain[0].state for chain in self.held_out[:: max(len(self.held_out) // 400, 1)]]
             found["first"] = {}
-            for task in found["recorded"]:
-                mine = tried_first(agent, [state for state in states if state.task == task])
-                found["first"] |= report(world, mine)
+            for task in recorded:
+                found["first"] |= report(world, tried_first(self.agent, [state for state in states if state.task == task]))
         return found
 
 
@@ -209,20 +170,24 @@ def _episodes(config: ModelRunConfig) -> tuple[list[Trajectory], list[Trajectory
 
 
 def draw_log(folder: Path) -> None:
-    """Draws what the log tells of the validation into curve.png."""
+    """Draws the validations of the log into curve.png."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     lines = [parse_json(line) for line in (folder / "log.jsonl").read_bytes().splitlines()]
-    valid = [line for line in lines if line["kind"] == "valid" and "brier" in line]
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, of in (("end", ("brier", "brier_constant")), ("pose", ("pose", "pose_base"))):
-        points = [(line["step"], line[of[0]] / line[of[1]]) for line in valid if line.get(of[1])]
-        axis.plot(*zip(*points, strict=True), label=name) if points else None
-    for name in ("reward_scored", "reward_learned"):
-        axis.plot([line["step"] for line in valid], [line[name] for line in valid], label=name.replace("_", ", "))
+    curves = (
+        ("end", "brier", "brier_constant"),
+        ("pose", "pose", "pose_base"),
+        ("reward, scored", "reward_scored", ""),
+        ("reward, learned", "reward_learned", ""),
+    )
+    for label, error, constant in curves:
+        valid = [line | {"": 1} for line in lines if line["kind"] == "valid" and "brier" in line]
+        points = [(line["step"], line[error] / line[constant]) for line in valid if line.get(constant)]
+        axis.plot(*zip(*points, strict=True), label=label) if points else None
     axis.set(xlabel="learner steps", ylabel="error left, of that of knowing nothing", yscale="log")
     axis.grid(alpha=0.3)
     axis.legend(fontsize="small")

@@ -1,4 +1,4 @@
-"""What an agent thinks of a state: its best placements and their values."""
+"""Ideas of an agent in a state: its best placements and their values."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ import numpy as np
 
 from trilith.agents.base import Agent, Sees, View
 from trilith.search.agent import SearchAgent, Valuer
-from trilith.world.actions import DiscreteRelative
+from trilith.world.actions import DiscreteRelative, first_of_width
 from trilith.world.episode import State, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, clipped
 
-CANDIDATES = 240
+LOOKAHEAD_PLACEMENTS = 240
 """Placements that the look-ahead tries at most; each costs one or two milliseconds."""
-SECONDS = 1.5
-"""And the time it takes at most."""
-APART = 0.3
-"""Metres: of two ideas for the same kind of block that come to rest closer than this only the better is shown."""
-
-TWINS = 4
-"""So many times the ideas that are to be shown are asked for, since some may be the same once they are clipped."""
+LOOKAHEAD_SECONDS = 1.5
+"""Time that it takes at most."""
+IDEAS_APART = 0.3
+"""Metres: of two ideas for the same kind of block that come to rest closer than this, only the better is shown."""
+IDEAS_ASKED = 4
+"""Ideas asked of an agent for each one shown, since some may be the same once they are clipped."""
 
 
 class Idea(NamedTuple):
-    """A placement that was thought of."""
+    """A placement that an agent considers."""
 
     placement: Placement
     value: float
-    """In units of reward: what the agent expects from here to the end, or, of a look-ahead, the reward of this one step."""
+    """In units of reward: expected from here to the end of the episode or, of a look-ahead, of this one step."""
     visits: int | None = None
     """How often a search tried it."""
     line: tuple[Placement, ...] = ()
@@ -40,7 +39,7 @@ class Idea(NamedTuple):
 
 @runtime_checkable
 class Thinker(Protocol):
-    """An agent that can say what it thinks. Plain (placement, value) pairs do as well as `Idea`s."""
+    """An agent with ideas. Plain (placement, value) pairs do as well as `Idea`s."""
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> Sequence[Idea | tuple[Placement, float]]:
         """The `k` best placements, best first."""
@@ -48,19 +47,19 @@ class Thinker(Protocol):
 
 
 class Thoughts(NamedTuple):
-    """What there is to show of an agent's thinking."""
+    """The ideas to show of an agent."""
 
     source: str
-    """"agent" if these are its own values, "plan" if they are the steps of its plan, each with what it will earn, "lookahead" if
-    physics was asked one placement ahead in its stead."""
+    """"agent": its own values; "plan": the steps of its plan, each with its reward; "lookahead": rewards of single placements, by the
+    simulator."""
     ideas: list[Idea]
     chosen: bool = False
-    """Whether the first of them is what the agent would do, good or not."""
+    """Whether the first of them is the agent's choice, good or not."""
 
 
 @runtime_checkable
 class PlansAhead(Protocol):
-    """An agent that knows all that it is going to place."""
+    """An agent that plans all its placements."""
 
     def plan(self, state: State) -> list[Placement]:
         """The placements it would make from here on."""
@@ -73,7 +72,7 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
     Placements are shown where the block would be: clipped, and of two that are the same then only the better.
     """
     if isinstance(agent, Thinker):
-        found = [Idea(*each) for each in agent.ideas(state, rng, k * TWINS)]
+        found = [Idea(*each) for each in agent.ideas(state, rng, k * IDEAS_ASKED)]
         return Thoughts("agent", _distinct(state, found)[:k])
     if isinstance(agent, PlansAhead):
         return Thoughts("plan", _planned(state, agent.plan(state)))
@@ -83,15 +82,15 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
 
 
 def views(agent: Agent, state: State) -> list[View]:
-    """What an agent sees of each object, if it sees pictures of them."""
+    """The pictures of objects that an agent sees, if it sees any."""
     inner = agent.agent if isinstance(agent, SearchAgent) else agent
     return inner.views(state) if isinstance(inner, Sees) else []
 
 
 def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -> list[tuple[float, float, float]] | None:
-    """What an agent expects of a block like that of `slot` in every place it considers: x, y, value, sticky or not whichever is more.
+    """x, y and value of every place that an agent considers for the block of `slot`, the higher of sticky and not.
 
-    None for an agent that keeps no values. One that searches is asked after its search.
+    None for an agent without values. The values of an agent that searches are those after its search.
     """
     if isinstance(agent, SearchAgent):
         [root] = agent.search([state], [rng])
@@ -112,13 +111,11 @@ def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -
 
 def _planned(state: State, plan: list[Placement]) -> list[Idea]:
     """The steps of a plan, in its order, each with the reward it will bring."""
-    ideas = []
+    ideas = list[Idea]()
     for placement in plan:
-        after = step(state, placement)
-        ideas.append(Idea(_seen(placement), float(after.reward)))
-        state = after.state
-        if state.ended:
-            break
+        if not state.ended:
+            state, reward, _ = step(state, placement)
+            ideas.append(Idea(_seen(placement), float(reward)))
     return ideas
 
 
@@ -140,52 +137,39 @@ def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
 def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
     """The `k` legal relative placements with the highest reward of those that were tried, best first, but `first` before all.
 
-    The middles of targets are tried, where a reward is likely, then others at random; what ends the episode badly is left
-    out, and what leads to about the same as a better one, and what earns nothing if anything does. Blocks of one width are
-    alike, so only the first available slot of each is tried, and none is sticky.
+    The middles of targets are tried first, where a reward is likely, then others at random. Left out are placements that end the
+    episode badly, those that lead to about the same as a better one, and, if any placement earns something, those that do not.
+    Blocks of one width are alike, so only the first available slot of each is tried, and none is sticky.
     """
     found: list[tuple[Idea, tuple[float, ...]]] = []
-    best: list[Idea] = []
-    shown: list[tuple[float, ...]] = []
-    if first is not None:
-        after = step(state, first)
-        best.append(Idea(first, float(after.reward)))
-        shown.append(_outcome(state, first, after.state))
-    stop = time.monotonic() + SECONDS
+    best = [] if first is None else [_tried(state, first)[:2]]
+    stop = time.monotonic() + LOOKAHEAD_SECONDS
     for placement in _candidates(state, rng):
-        after = step(state, placement)
-        if after.state.ended in (None, "complete", "max_steps"):
-            found.append((Idea(placement, float(after.reward)), _outcome(state, placement, after.state)))
+        idea, outcome, ended = _tried(state, placement)
+        if ended in (None, "complete", "max_steps"):
+            found.append((idea, outcome))
         if time.monotonic() > stop:
             break
-    found.sort(key=lambda each: (-round(each[0].value, 6), each[0].placement.y))
-    for idea, outcome in found:
-        if len(best) >= k or (best and idea.value <= 0 < best[-1].value):
+    for idea, outcome in sorted(found, key=lambda each: (-round(each[0].value, 6), each[0].placement.y)):
+        if len(best) >= k or (best and idea.value <= 0 < best[-1][0].value):
             break
-        if all(outcome[0] != other[0] or math.dist(outcome, other) > APART for other in shown):
-            best.append(idea)
-            shown.append(outcome)
-    return best
+        if all(outcome[0] != other[0] or math.dist(outcome, other) > IDEAS_APART for _, other in best):
+            best.append((idea, outcome))
+    return [idea for idea, _ in best]
 
 
 def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
     """Legal relative placements, the likely ones first."""
     codec, scene = DiscreteRelative(), state.scene
-    mask = codec.mask(scene)
-    seen: set[float] = set()
-    for slot in range(len(mask)):
-        width = float(scene.size[slot, 0])
-        if width in seen:
-            mask[slot] = False
-        elif mask[slot].any():
-            seen.add(width)
-    choices = np.argwhere(mask)
+    choices = np.argwhere(codec.mask(scene) & first_of_width(scene)[:, None, None])
     likely = (scene.role[choices[:, 1]] == Role.TARGET) & (np.abs(choices[:, 2] - codec.offsets // 2) <= 1)
-    for c, r, i in choices[np.lexsort([rng.random(len(choices)), ~likely])[:CANDIDATES]].tolist():
+    for c, r, i in choices[np.lexsort([rng.random(len(choices)), ~likely])[:LOOKAHEAD_PLACEMENTS]].tolist():
         yield _seen(codec.decode(scene, (c, r, i, 0)))
 
 
-def _outcome(state: State, placement: Placement, after: State) -> tuple[float, ...]:
-    """Width of the block that was placed, and where it came to rest."""
+def _tried(state: State, placement: Placement) -> tuple[Idea, tuple[float, ...], str | None]:
+    """A placement with its reward; width of its block and the pose in which the block came to rest; and why the episode ended."""
+    after, reward, _ = step(state, placement)
     row = len(after.scene) - 1 if len(after.scene) > len(state.scene) else placement.slot
-    return (float(state.scene.size[placement.slot, 0]), *after.scene.pose[row].tolist())
+    outcome = (float(state.scene.size[placement.slot, 0]), *after.scene.pose[row].tolist())
+    return Idea(placement, float(reward)), outcome, after.ended

@@ -1,1 +1,1 @@
-"""A learned model of the world: what a placement leads to, as a network predicts it, and the world that it is to a search."""
+"""A learned model of the world: a network predicts the result of a placement, and a search can use it in place of the simulator."""

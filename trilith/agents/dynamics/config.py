@@ -1,8 +1,9 @@
-"""All that a model and its learning depend on. Imports no learning framework."""
+"""Configs of a learned model, of its learning and of its training. Imports no learning framework."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from trilith.utils.config import check_least, check_most
 
@@ -58,7 +59,7 @@ class OnlineConfig(ModelConfig):
     """How a model learns beside an agent whose actors search in it. None of this is in the paper either."""
 
     steps: int = 10_000
-    """Its learner steps over which its learning rate falls, to a tenth, at which it goes on."""
+    """Its learner steps over which its learning rate falls, to a tenth, at which it stays."""
     first_steps: int = 500
     """Learner steps of the model before actors search in it. Until then they act without search, and it learns at every learner step of
     the agent."""
@@ -72,3 +73,29 @@ class OnlineConfig(ModelConfig):
         check_least(self, every=1, first_steps=1)
         if not 0 < self.replay_mb < float("inf"):
             raise ValueError(f"replay_mb {self.replay_mb}: must be above 0")
+
+
+@dataclass(frozen=True)
+class ModelRunConfig:
+    """A training of a model from recorded episodes."""
+
+    data: tuple[Path, ...]
+    """Folders of `trilith record-episodes`."""
+    out: Path
+    """Folder for the model, its log and its checkpoints."""
+    valid: tuple[Path, ...] = ()
+    """Folders of episodes to validate on, best of frozen scenes (--split valid); without, a tenth of the others is kept for that."""
+    seed: int = 0
+    """Of the first weights, and of which placements are drawn."""
+    agent: str | None = None
+    """An agent that values actions, on whose best eight placements the model is validated too: there a search looks first."""
+    log_steps: int = 250
+    """Learner steps between lines of the log."""
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+
+    def __post_init__(self) -> None:
+        if not self.data:
+            raise ValueError("no data: name at least one folder of recorded episodes")
+        check_least(self, seed=0, log_steps=1)

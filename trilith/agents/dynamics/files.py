@@ -1,4 +1,4 @@
-"""A model on disk: weights in safetensors and, beside them as JSON, a card that says what they mean. Imports no learning framework."""
+"""A model on disk: weights in safetensors and, beside them as JSON, a card that describes them. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from trilith.utils.tensors import checksum, load_tensors, read_header, save_tens
 from trilith.world.physics import PHYSICS
 
 MODEL = "model.safetensors"
-FORMAT = 1
+MODEL_FORMAT = 1
 """Of cards."""
 PREDICTS = "settled-1"
-"""What a model is shown and what it predicts (`nets.dynamics`): anything else is another version."""
+"""Version of the inputs and outputs of a model (`networks.dynamics`)."""
 
 
 class ModelCard(TypedDict):
-    """What a card says."""
+    """The fields of a card."""
 
     format: int
     predicts: str
     physics: int
     weights: str
-    """Checksum of what the weights' file holds."""
+    """Checksum of the weights."""
     tasks: list[str]
     """Of the episodes it learned from."""
     net: dict[str, Any]
@@ -41,7 +41,7 @@ class ModelCard(TypedDict):
 
 def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
     """Writes the weights of a model and its card into a folder, each whole."""
-    facts = {"format": FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {}), "tasks": tasks}
+    facts = {"format": MODEL_FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {}), "tasks": tasks}
     card = {**facts, "net": to_json(net), **about}
     with atomic_write(folder / "model.json") as aside:  # both are whole on the disk before either gets its name
         aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
@@ -52,7 +52,7 @@ def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], M
     """The network, weights and card of a model. Raises ValueError in one line if they are damaged or do not belong together."""
     where = folder / "model.json"
     data = read_json(where)
-    for name, known in (("format", FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):
+    for name, known in (("format", MODEL_FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):
         if not isinstance(data, dict) or data.get(name) != known:
             found = data.get(name) if isinstance(data, dict) else None
             raise ValueError(f"{where} is of {name} {found!r}, this version of trilith knows {known!r}")

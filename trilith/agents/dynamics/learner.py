@@ -1,13 +1,14 @@
-"""Learning a model: predictions of predictions, 1 to 4 steps on, compared with what happened (paper §E.3).
+"""Learning a model: predictions from predictions, up to 4 steps ahead, compared with the simulator (paper §E.3).
 
-As printed, the divergence is infinite for an end that is certain, and the first term of the sum compares the input with itself: here
-it is KL(truth ‖ prediction), and steps count from 1. An obstacle that is touched ends an episode, and where things were at that
-moment is not learned: nothing is ever built on it.
+As printed in the paper, the divergence is infinite for a certain end, and the first term of the sum compares the input with itself.
+Here the divergence is KL(truth ‖ prediction), and steps count from 1. Poses at the moment an obstacle is touched are not learned:
+the episode ends there, and nothing is built on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -21,52 +22,56 @@ from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
 from trilith.agents.dynamics.rigid_body_features import FALL, Array, Placed, bodies, falls
 from trilith.agents.dynamics.transitions import Transitions
 from trilith.agents.optimizer import descend, load_moments, load_parameters, moments_of, parameters_of, part, scheduled_rate
-from trilith.networks.dynamics import Dynamics, Given, Predicted
+from trilith.networks.dynamics import Dynamics, DynamicsInput, Predicted
 from trilith.world.scene import Bools, Ints, Role
 
-WARM_UP = 200
-"""Learner steps until the learning rate is what it shall be."""
-CLIP = 10.0
-"""Of the norm of gradients."""
+MODEL_WARMUP_STEPS = 200
+"""Learner steps over which the learning rate rises to its highest."""
+MODEL_MAX_GRAD_NORM = 10.0
+"""Norm that gradients are clipped to."""
 _TURN = 0.5
-"""Metres that the unit vector of twice an angle counts for."""
+"""Metres per unit of distance between unit vectors of twice an angle."""
 
 
 def make_net(config: DynamicsConfig) -> Dynamics:
-    """A network whose weights mean nothing yet."""
+    """An untrained network."""
     return Dynamics(FALL, config.width, config.layers, config.heads, config.pair)
 
 
-def given(placed: Placed, pose: Tensor | None = None) -> Given:
-    """What the network is shown of placements; `pose` is that of `placed` if gradients shall pass."""
-    same, fixed = bodies(placed.glue, placed.role, placed.objects)
+def given(placed: Placed, pose: Tensor | None = None) -> DynamicsInput:
+    """The network's input for placements. `pose` replaces that of `placed` where gradients pass through it."""
+    same, fixed = bodies(placed)
     links = np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32)
-    fall = falls(placed.pose, placed.size, placed.role, placed.sticky, placed.objects, placed.new)
+    fall = falls(placed)
     where = torch.from_numpy(placed.pose) if pose is None else pose
-    return Given(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
+    return DynamicsInput(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
+
+
+def touchable(role: Ints, objects: Ints) -> Bools:
+    """(B, R, R): pairs of different solid objects, at least one of them a block, which are the pairs that can touch."""
+    there = (role != Role.TARGET) & (np.arange(role.shape[1]) < objects[:, None])
+    block = role == Role.BLOCK
+    return there[:, :, None] & there[:, None] & (block[:, :, None] | block[:, None]) & ~np.eye(role.shape[1], dtype=bool)
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
-    """(B, R, R) each: who touches whom in the predicted scenes, and who is bonded: what was, and what touches something sticky."""
-    solid, block = placed.role != Role.TARGET, placed.role == Role.BLOCK
-    can = solid[:, :, None] & solid[:, None] & (block[:, :, None] | block[:, None])
-    there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
-    touch = (predicted.touch.detach().numpy() > 0) & can & there[:, :, None] & there[:, None] & ~np.eye(can.shape[1], dtype=bool)
-    bonds = block | (placed.role == Role.FLOOR)
+    """(B, R, R) each: pairs that touch in the predicted scenes, and pairs that are glued: the old ones, and those that touch glue."""
+    touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
+    bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
     return touch, glue
 
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
-    """The next placements, made in the predicted scenes: which of `at` (B,) have one, and the scenes of those then.
+    """The next placements, made in the predicted scenes: which of `at` (B,) have a next one, those scenes, and their poses.
 
-    Poses of the table are multiplied by `sign` (B, 3), which mirrors a scene. Gradients pass through the poses that are returned.
+    Poses of the table are multiplied by `sign` (B, 3), which mirrors a scene. Gradients pass through the returned poses.
     """
     chosen = table.follows[at] >= 0
     touch, glue = contacts(predicted, placed)
     nxt = table.follows[at[chosen]]
     true = table.placed.take(nxt)
-    origin = table.origin[nxt]
+    origin = table["origin"][nxt]
     known = origin >= 0
     from_ = np.where(known, origin, 0)
     before = predicted.pose[torch.from_numpy(chosen.nonzero()[0])]
@@ -80,20 +85,17 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
-    """(size,) placements, half of them of those that moved something, which are few; and what each counts for so that none is preferred."""
-    eventful = table.eventful
-    share = 0.5 if len(eventful) else 0.0
-    at = np.where(
-        rng.random(size) < share,
-        eventful[rng.integers(max(len(eventful), 1), size=size)] if share else 0,
-        rng.integers(len(table), size=size),
-    )
-    often = share * len(table) / max(len(eventful), 1) * table.moved[at].any(axis=1) + 1 - share
+    """(size,) placements, half of them from the few that moved something, and their importance weights."""
+    share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
+    preferred = rng.random(size) < share
+    eventful = table.eventful[rng.integers(count, size=size)] if share else 0
+    at = np.where(preferred, eventful, rng.integers(len(table), size=size))
+    often = share * len(table) / count * table["moved"][at].any(axis=1) + 1 - share
     return at, np.asarray(1 / often, np.float32)
 
 
 class Losses(NamedTuple):
-    """Of one step of a batch, each a sum over its scenes."""
+    """Losses of one step of a batch, each a sum over its scenes."""
 
     pose: Tensor
     moves: Tensor
@@ -101,41 +103,32 @@ class Losses(NamedTuple):
     end: Tensor
     reward: Tensor
 
-    @property
-    def total(self) -> Tensor:
-        """As they are weighed: about equal at the beginning. Weights are ours."""
-        return self.pose + self.moves + self.touch + self.end + self.reward
 
+def losses(predicted: Predicted, shown: DynamicsInput, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
+    """Compares predictions with the results of the placements `at` (B,), at rest at `pose` (B, R, 3).
 
-def losses(predicted: Predicted, shown: Given, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
-    """Compares predictions with what came of the placements `at` (B,), where everything came to rest at `pose` (B, R, 3).
-
-    Placements count as `weight` (B,) says, but for where a block ends that moves: that is asked only if it does.
+    Placements are weighted by `weight` (B,), except in the loss of poses, which only blocks that move have.
     """
+    cross_entropy = partial(F.binary_cross_entropy_with_logits, reduction="none")
     counts = torch.from_numpy(weight)
-    settled = torch.from_numpy(~table.hit[at])
+    settled = torch.from_numpy(~table["hit"][at])
     loose = torch.from_numpy(~shown.fixed) & settled[:, None]
-    moved = torch.from_numpy(table.moved[at]) & settled[:, None]
+    moved = torch.from_numpy(table["moved"][at]) & settled[:, None]
     twice = 2 * pose[..., 2]
     off = (predicted.base[..., :2] + predicted.shift - pose[..., :2]).square().sum(-1)
     off = off + _TURN**2 * (predicted.turn - torch.stack([twice.cos(), twice.sin()], -1)).square().sum(-1)
     length = ((off + 1e-4).sqrt() * moved).sum()
-    moves = F.binary_cross_entropy_with_logits(predicted.moves, moved.float(), reduction="none") * loose
-    block, solid = shown.role == Role.BLOCK, shown.role != Role.TARGET
-    there = np.arange(shown.role.shape[1]) < shown.objects[:, None]
-    can = (solid & there)[:, :, None] & (solid & there)[:, None] & (block[:, :, None] | block[:, None])
-    pairs = torch.from_numpy(np.triu(can, 1)) & settled[:, None, None]
-    touch = F.binary_cross_entropy_with_logits(predicted.touch, torch.from_numpy(table.touch[at]).float(), reduction="none")
-    hit = F.binary_cross_entropy_with_logits(predicted.hit, (~settled).float(), reduction="none")
-    done = torch.from_numpy(table.complete[at]).float()
-    complete = F.binary_cross_entropy_with_logits(predicted.complete, done, reduction="none") * settled
-    reward = (predicted.reward - torch.from_numpy(table.reward[at])).square()
-    touch = (touch * pairs).sum(dim=(1, 2)) / 4
-    return Losses(length, moves.sum(dim=1) @ counts, touch @ counts, (hit + complete) @ counts, reward @ counts)
+    moves = cross_entropy(predicted.moves, moved.float()) * loose
+    pairs = torch.from_numpy(np.triu(touchable(shown.role, shown.objects))) & settled[:, None, None]
+    touch = cross_entropy(predicted.touch, torch.from_numpy(table["touch"][at]).float()) * pairs
+    hit = cross_entropy(predicted.hit, (~settled).float())
+    complete = cross_entropy(predicted.complete, torch.from_numpy(table["complete"][at]).float()) * settled
+    reward = (predicted.reward - torch.from_numpy(table["reward"][at])).square()
+    return Losses(length, moves.sum(dim=1) @ counts, touch.sum(dim=(1, 2)) / 4 @ counts, (hit + complete) @ counts, reward @ counts)
 
 
 class ModelLearner:
-    """A network, its optimiser, and where it stands."""
+    """A network, its optimiser, and the number of its learner steps."""
 
     def __init__(self, config: ModelConfig, seed: int) -> None:
         torch.manual_seed(seed)
@@ -145,7 +138,7 @@ class ModelLearner:
         self.steps = 0
 
     def step(self, table: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step; returns the mean loss of a scene: of its first step by part, and in all."""
+        """One learner step; returns mean losses of a scene: the parts for its first step, and their sum over all steps."""
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)
@@ -159,27 +152,31 @@ class ModelLearner:
         for k in range(config.unroll):
             shown = given(placed, pose)
             predicted = self.net(shown)
-            parts.append(losses(predicted, shown, table, at, torch.from_numpy(table.pose[at] * sign[:, None]), weight))
+            parts.append(losses(predicted, shown, table, at, torch.from_numpy(table["pose"][at] * sign[:, None]), weight))
             if k + 1 == config.unroll or (table.follows[at] < 0).all():
                 break
             chosen, placed, pose = onward(table, at, predicted, placed, sign)
             at, sign, weight = table.follows[at[chosen]], sign[chosen], weight[chosen]
-        total = torch.stack([each.total for each in parts]).sum() / config.batch
+        total = (
+            torch.stack([sum(each, start=torch.zeros(())) for each in parts]).sum() / config.batch
+        )  # about equal at first, so unweighted
         loss = float(total.detach())
         if not isfinite(loss):
             raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
-        descend(self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, WARM_UP, config.steps), CLIP)
+        descend(
+            self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, MODEL_WARMUP_STEPS, config.steps), MODEL_MAX_GRAD_NORM
+        )
         self.steps += 1
         return {name: float(getattr(parts[0], name).detach()) / config.batch for name in Losses._fields} | {"loss": loss}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """What a checkpoint keeps."""
+        """Arrays and numbers for a checkpoint."""
         arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
         arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
         return arrays, {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises ValueError in one line if it is of another network."""
+        """Restores the result of `state`. Raises ValueError in one line if it is of another network."""
         load_parameters(self.net, part(arrays, "net."))
         load_moments(self.optimiser, part(arrays, "optimiser."))
         self.steps = int(facts["steps"])

@@ -39,5 +39,5 @@ def is_model(name: str) -> bool:
 
 
 def world_fingerprint(name: str) -> str | None:
-    """What tells a learned model from others in the same folder; None for a world without weights."""
+    """Part of the checksum of a learned model's weights; None for a world without weights."""
     return read_header(Path(name) / MODEL).checksum[:16] if is_model(name) else None

@@ -1,4 +1,4 @@
-"""What is known of a placement without learning: rigid bodies, what cannot move, and where the new block would fall straight down to.
+"""Features of a placement that need no learning: rigid bodies, objects that cannot move, and the straight fall of the new block.
 
 All functions take B scenes of up to R objects as padded arrays: everything but the available blocks, in order of rows.
 """
@@ -6,23 +6,25 @@ All functions take B scenes of up to R objects as padded arrays: everything but 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.planners.candidates import LEVEL
 from trilith.utils.compiled import compiled
 from trilith.world.actions import reference_rows
+from trilith.world.geometry.drop import drop
+from trilith.world.geometry.rectangles import extent
+from trilith.world.geometry.rigid_groups import rigid_groups
 from trilith.world.scene import Bools, Ints, Role, Scene
 
 Array = NDArray[np.float32]
 FALL = 7
 """Numbers of a fall: height at rest, drop, how far the middle is inside the supports to the left and to the right, whether something
 sticky carries it, whether an obstacle does, and how far it stays from obstacles."""
-_REACH = 1.0
-"""Metres beyond which supports and obstacles say nothing more."""
-_BLOCK, _TARGET, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.TARGET), int(Role.OBSTACLE), int(Role.FLOOR)
+_FEATURE_REACH = 1.0
+"""Metres that distances to supports and obstacles are clipped to."""
+_TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
 
 
 class Placed(NamedTuple):
@@ -47,8 +49,7 @@ class Placed(NamedTuple):
 
     def take(self, at: Ints) -> Placed:
         """Some of the scenes."""
-        parts: Any = [each[at] for each in self]
-        return Placed(*parts)
+        return Placed._make(each[at] for each in self)
 
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
@@ -77,64 +78,49 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
     return placed
 
 
-@compiled
-def bodies(glue: Bools, role: Ints, count: Ints) -> tuple[Bools, Bools]:
+def bodies(placed: Placed) -> tuple[Bools, Bools]:
     """(B, R, R): which objects are one rigid body; and (B, R): which cannot move, being fixed or bonded to the floor."""
-    b, r = role.shape
-    same, fixed = np.zeros((b, r, r), dtype=np.bool_), np.ones((b, r), dtype=np.bool_)
-    for k in range(b):
-        group = np.arange(r)
-        for i in range(count[k]):
-            for j in range(i):
-                if glue[k, i, j] and group[i] != group[j]:
-                    old, new = max(group[i], group[j]), min(group[i], group[j])
-                    for m in range(count[k]):
-                        if group[m] == old:
-                            group[m] = new
-        for i in range(count[k]):
-            fixed[k, i] = role[k, i] != _BLOCK
-            for j in range(count[k]):
-                same[k, i, j] = group[i] == group[j]
-                if same[k, i, j] and role[k, j] == _FLOOR:
-                    fixed[k, i] = True
-    return same, fixed
+    group = np.stack([rigid_groups(glue) for glue in placed.glue])
+    there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
+    same = (group[:, :, None] == group[:, None]) & there[:, :, None] & there[:, None]
+    return same, (placed.role != Role.BLOCK) | (same & (placed.role == Role.FLOOR)[:, None]).any(axis=2)
+
+
+def falls(placed: Placed) -> Array:
+    """(B, 7): where the new block of each scene would come to rest if it fell straight down and nothing else moved; see `FALL`."""
+    return _falls(placed.pose, placed.size, placed.role, placed.sticky, placed.new)
 
 
 @compiled
-def falls(pose: Array, size: Array, role: Ints, sticky: Bools, count: Ints, new: Ints) -> Array:
-    """(B, 7): where the new block of each scene would come to rest if it fell straight down and nothing else moved; see `FALL`."""
+def _falls(pose: Array, size: Array, role: Ints, sticky: Bools, new: Ints) -> Array:
     b, r = role.shape
     found = np.zeros((b, FALL), dtype=np.float32)
     for k in range(b):
-        me, n = new[k], count[k]
+        me = new[k]
         x, half = pose[k, me, 0], size[k, me, 1] / 2
-        bottom, begin, end = pose[k, me, 1] - half, x - size[k, me, 0] / 2, x + size[k, me, 0] / 2
-        ground = np.float32(-0.0)
-        tops = np.empty(r, dtype=np.float32)
-        for i in range(n):
-            c, s = abs(np.cos(pose[k, i, 2])), abs(np.sin(pose[k, i, 2]))
-            across = (size[k, i, 0] * c + size[k, i, 1] * s) / 2
-            tops[i] = pose[k, i, 1] + (size[k, i, 0] * s + size[k, i, 1] * c) / 2
-            under = i != me and role[k, i] != _TARGET and pose[k, i, 0] - across < end and begin < pose[k, i, 0] + across
-            if under and tops[i] <= bottom + LEVEL / 4:
-                ground = max(ground, tops[i])
-        left, right, clear = x + _REACH, x - _REACH, np.float32(_REACH)
-        held = stone = np.float32(0.0)
-        for i in range(n):
-            if i == me or role[k, i] == _TARGET:
-                continue
-            c, s = abs(np.cos(pose[k, i, 2])), abs(np.sin(pose[k, i, 2]))
-            across = (size[k, i, 0] * c + size[k, i, 1] * s) / 2
-            west, east = pose[k, i, 0] - across, pose[k, i, 0] + across
-            if west < end and begin < east and tops[i] <= bottom + LEVEL / 4 and tops[i] >= ground - LEVEL:
-                left, right = min(left, max(west, begin)), max(right, min(east, end))
-                held = max(held, np.float32(sticky[k, i]))
-                if role[k, i] == _OBSTACLE:
-                    stone = np.float32(1.0)
-            low = 2 * pose[k, i, 1] - tops[i]
-            if role[k, i] == _OBSTACLE and tops[i] > ground and low < bottom + 2 * half:
-                clear = min(clear, max(west - end, begin - east, np.float32(0.0)))
+        bottom = pose[k, me, 1] - half
+        solid = np.flatnonzero((role[k] != _TARGET) & (np.arange(r) != me))  # rows without an object are targets too
+        boxes = np.empty((4, len(solid)))
+        for j, i in enumerate(solid):
+            across, up = extent(size[k, i, 0], size[k, i, 1], pose[k, i, 2])
+            top = np.float32(pose[k, i, 1] + up)
+            boxes[0, j], boxes[1, j], boxes[2, j], boxes[3, j] = (
+                pose[k, i, 0] - across,
+                pose[k, i, 0] + across,
+                2 * pose[k, i, 1] - top,
+                top,
+            )
+        ground, left, right, on_sticky, on_obstacle, clearance = drop(
+            x - size[k, me, 0] / 2,
+            x + size[k, me, 0] / 2,
+            bottom,
+            bottom + 2 * half,
+            boxes,
+            sticky[k][solid],
+            role[k][solid] == _OBSTACLE,
+            0.0,
+        )
         found[k, 0], found[k, 1] = ground + half, bottom - ground
-        found[k, 2], found[k, 3] = min(max(x - left, -_REACH), _REACH), min(max(right - x, -_REACH), _REACH)
-        found[k, 4], found[k, 5], found[k, 6] = held, stone, clear
+        found[k, 2], found[k, 3] = min(max(x - left, -_FEATURE_REACH), _FEATURE_REACH), min(max(right - x, -_FEATURE_REACH), _FEATURE_REACH)
+        found[k, 4], found[k, 5], found[k, 6] = on_sticky, on_obstacle, min(max(clearance, 0.0), _FEATURE_REACH)
     return found

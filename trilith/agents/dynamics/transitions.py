@@ -1,61 +1,29 @@
-"""Recorded placements as a table that a model learns from: what was there, where the block was placed, and what came of it."""
+"""Recorded placements as a table that a model learns from: the scene with the new block, and the scene at rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trilith.agents.dynamics.rigid_body_features import Array, Placed, bodies, falls, placed_arrays
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State
-from trilith.world.scene import Bools, Ints, Placement, Scene, place
-from trilith.world.tasks import get_task
+from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene, place
 from trilith.world.trajectory import Trajectory
 
 MOVED, TURNED = 0.02, 0.05
-"""Metres, and of the sine and cosine of twice the angle: what moves less is said to stay where it is, or where it fell."""
+"""Metres, and distance of the unit vectors of twice the angle, below which an object counts as not moved."""
 SIMULATED = (None, "obstacle_hit", "complete", "max_steps")
-"""How placements end that physics had a part in; the others are known without."""
+"""Ends of an episode after a placement that was simulated; all other ends are known without physics."""
 
 
-@dataclass(frozen=True)
-class Transitions:
-    """T placements that were simulated."""
-
-    placed: Placed
-    """Before anything moved."""
-    pose: Array
-    """(T, R, 3): where everything came to rest."""
-    touch: Bools
-    """(T, R, R): who then touched whom."""
-    moved: Bools
-    """(T, R): what came to rest elsewhere than it was or, of the new block, than right below."""
-    reward: Array
-    """(T,)"""
-    hit: Bools
-    """(T,): an obstacle was touched, so that nothing came to rest."""
-    complete: Bools
-    """(T,): there was nothing left to do."""
-    follows: Ints
-    """(T,): the placement that was next in the episode, -1: none."""
-    origin: Ints
-    """(T, R): which object of the placement before each one is; -1 for the new block, and at the first placement."""
-
-    def __len__(self) -> int:
-        return len(self.reward)
-
-    @cached_property
-    def eventful(self) -> Ints:
-        """(E,): the placements that moved something, which are few."""
-        return np.flatnonzero(self.moved.any(axis=1))
-
-
-class Happened(NamedTuple):
-    """A placement that physics had a part in, and what came of it."""
+class Transition(NamedTuple):
+    """A placement that was simulated, and its result."""
 
     state: State
     placement: Placement
@@ -63,75 +31,112 @@ class Happened(NamedTuple):
     reward: float
 
 
-def simulated(episode: Trajectory) -> list[Happened]:
+def transition_dtype(objects: int) -> np.dtype[Any]:
+    """A record of a table with room for R objects, but for its last two columns, `reward` and `left`.
+
+    placed    the scene before anything moves, see `Placed`
+    pose      (R, 3): where everything came to rest
+    touch     (R, R): which objects then touched
+    moved     (R,): objects that came to rest away from their place or, of the new block, away from the end of a straight fall
+    hit       an obstacle was touched, so that nothing came to rest
+    complete  nothing was left to do
+    origin    (R,): index of each object in the placement before; -1 for the new block, and at the first placement
+    """
+    one, two = (objects,), (objects, objects)
+    placed: list[Any] = [
+        *(("objects", "i8"), ("new", "i8"), ("pose", "f4", (objects, 3)), ("size", "f4", (objects, 2))),
+        *(("role", "i8", one), ("sticky", "?", one), ("touch", "?", two), ("glue", "?", two)),
+    ]
+    columns: list[Any] = [("placed", placed), ("pose", "f4", (objects, 3)), ("touch", "?", two), ("moved", "?", one)]
+    return np.dtype([*columns, ("hit", "?"), ("complete", "?"), ("origin", "i8", one)])
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """T simulated placements: a ring of records of whole episodes, as a `Replay` keeps them."""
+
+    rows: NDArray[Any]
+    """(T,) of `transition_dtype`, with `reward` (f4) and `left`: steps to the end of the episode, this one included."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        """(T, ...): a column."""
+        return self.rows[column]
+
+    @cached_property
+    def placed(self) -> Placed:
+        """The scenes before anything moved."""
+        return Placed._make(self.rows["placed"][name] for name in Placed._fields)
+
+    @cached_property
+    def follows(self) -> Ints:
+        """(T,): the next placement of the episode, -1: none."""
+        return np.where(self.rows["left"] > 1, (np.arange(len(self)) + 1) % len(self), -1)
+
+    @cached_property
+    def eventful(self) -> Ints:
+        """(E,): the placements that moved something, which are few."""
+        return np.flatnonzero(self.rows["moved"].any(axis=1))
+
+
+def simulated(episode: Trajectory) -> list[Transition]:
     """The placements of an episode that were simulated: all but, maybe, the last."""
-    found = []
-    for state, placement, after, reward in zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True):
-        if placement is None or after.ended not in SIMULATED:
-            break
-        found.append(Happened(state, placement, after, reward))
-    return found
+    steps = zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True)
+    return [Transition(s, placement, after, r) for s, placement, after, r in steps if placement is not None and after.ended in SIMULATED]
 
 
 def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
-    """A state's scene with the block of a placement in it, nothing simulated yet, and its row."""
+    """A state's scene with the block of a placement in it, nothing simulated yet, and the row of the block."""
     keep = state.rules.keeps_supply
     return place(state.scene, placement, keep=keep), len(state.scene) if keep else placement.slot
 
 
-def transitions(episodes: Iterable[list[Happened]], objects: int = 0) -> Transitions:
+def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
     """The table of the simulated placements of episodes, with room for that many objects or more.
 
-    Raises ValueError if physics had a part in none of them.
+    Raises ValueError if none of them was simulated.
     """
-    steps: list[Happened] = []
-    follows: list[int] = []
+    steps, left = list[Transition](), list[int]()
     for episode in episodes:
         steps += episode
-        follows += [*range(len(follows) + 1, len(steps)), -1][: len(episode)]
+        left += range(len(episode), 0, -1)
     if not steps:
         raise ValueError("there is nothing to learn from: no recorded placement was simulated")
-    scenes, rows = zip(*(placed_scene(each.state, each.placement) for each in steps), strict=True)
-    placed = placed_arrays(scenes, rows, objects)
-    settled = placed_arrays([each.after.scene for each in steps], rows, objects)
-    origin = np.full(placed.role.shape, -1)
-    for t, nxt in enumerate(follows):
-        if nxt >= 0:
-            before, now = reference_rows(scenes[t]), reference_rows(scenes[nxt])
-            old = now != rows[nxt]
-            origin[nxt, : len(now)][old] = np.searchsorted(before, now[old])
-    ended = [each.after.ended for each in steps]
-    return Transitions(
-        placed=placed,
-        pose=settled.pose,
-        touch=settled.touch,
-        moved=_moved(placed, settled.pose),
-        reward=np.array([each.reward for each in steps], np.float32),
-        hit=np.array([reason == "obstacle_hit" for reason in ended]),
-        complete=np.array([reason == "complete" for reason in ended]),
-        follows=np.array(follows),
-        origin=origin,
-    )
+    scenes, blocks = zip(*(placed_scene(each.state, each.placement) for each in steps), strict=True)
+    placed = placed_arrays(scenes, blocks, objects)
+    settled = placed_arrays([each.after.scene for each in steps], blocks, objects)
+    rows = np.zeros(len(steps), [*transition_dtype(placed.role.shape[1]).descr, ("reward", "f4"), ("left", "u1")])
+    for name, column in placed._asdict().items():
+        rows["placed"][name] = column
+    rows["pose"], rows["touch"], rows["moved"], rows["origin"] = settled.pose, settled.touch, _moved(placed, settled.pose), -1
+    for t, each in enumerate(steps):
+        rows["reward"][t], rows["left"][t] = each.reward, left[t]
+        rows["hit"][t], rows["complete"][t] = each.after.ended == "obstacle_hit", each.after.ended == "complete"
+        if left[t] > 1:
+            before, now = reference_rows(scenes[t]), reference_rows(scenes[t + 1])
+            old = now != blocks[t + 1]
+            rows["origin"][t + 1, : len(now)][old] = np.searchsorted(before, now[old])
+    return Transitions(rows)
 
 
 def base_pose(placed: Placed) -> Array:
-    """(B, R, 3): where everything would be if the new block fell straight down and nothing else moved."""
+    """(B, R, 3): poses if the new block fell straight down and nothing else moved."""
     base = placed.pose.copy()
-    at = np.arange(len(base)), placed.new
-    base[..., 1][at] = falls(placed.pose, placed.size, placed.role, placed.sticky, placed.objects, placed.new)[:, 0]
+    base[np.arange(len(base)), placed.new, 1] = falls(placed)[:, 0]
     return base
 
 
 def _moved(placed: Placed, pose: Array) -> Bools:
     base = base_pose(placed)
-    _, fixed = bodies(placed.glue, placed.role, placed.objects)
     far = np.hypot(*(pose - base)[..., :2].transpose(2, 0, 1)) > MOVED
     turned = 2 * np.abs(np.sin(pose[..., 2] - base[..., 2])) > TURNED  # |difference of the unit vectors of twice the angle|
-    moved: Bools = (far | turned) & ~fixed
+    moved: Bools = (far | turned) & ~bodies(placed)[1]
     return moved
 
 
 def is_last(state: State) -> bool:
     """Whether the next placement is the last one in any case: by the step limit, or because no block is left after it."""
-    supply = 2 if state.rules.keeps_supply else int((state.scene.role[:7] == 0).sum())
-    return state.steps + 1 >= get_task(state.task).max_steps(state.scene, state.level) or supply < 2
+    supply = 2 if state.rules.keeps_supply else int((state.scene.role[:SLOTS] == Role.AVAILABLE).sum())
+    return state.steps + 1 >= state.max_steps or supply < 2

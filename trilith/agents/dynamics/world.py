@@ -1,4 +1,4 @@
-"""A learned model as a world to search: what is known exactly is decided by the rules, what physics decides is predicted."""
+"""A learned model as a world to search: the rules decide all that they can, and only the result of physics is predicted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trilith.world.scene import INVALID_EDGE, Bools, Floats, Placement, Role, Sc
 
 
 class Outcome(NamedTuple):
-    """What a placement is predicted to lead to."""
+    """The predicted result of a placement."""
 
     scene: Scene
     """At rest, if no obstacle is touched."""
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
 
 class ModelWorld:
-    """What follows from a placement is what a network expects of it.
+    """A world in which a network predicts the result of every placement.
 
     A state that follows is the likeliest one in which no obstacle is touched; the reward is that of its scene, scored by the task's
     own rule, times the probability that none is.
@@ -71,12 +71,12 @@ class ModelWorld:
         asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
         predicted = dict(zip(open_, self.predict(asked), strict=True))
         return [
-            self._after(state, predicted[k]) if k in predicted else self._ended(state, placement)
+            self.after(state, predicted[k]) if k in predicted else self._ended(state, placement)
             for k, (state, placement) in enumerate(zip(states, placements, strict=True))
         ]
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> list[Outcome]:
-        """What placements, none of which overlaps anything, lead to."""
+        """The results of placements, none of which overlaps anything."""
         if not asked:
             return []
         scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
@@ -94,7 +94,8 @@ class ModelWorld:
             for k, scene in enumerate(scenes)
         ]
 
-    def _after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
+    def after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
+        """The state after an outcome, the expected reward, and the probability that the episode ends."""
         rules, scene = state.rules, outcome.scene
         total = rules.score(scene) - rules.sticky_cost * int(scene.sticky.sum())
         lost = -state.total if self.forfeit else 0.0
@@ -104,20 +105,20 @@ class ModelWorld:
         return after, reward, ended
 
     def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
-        """What the rules say of a placement that is not possible: nothing is simulated for it."""
+        """The result of an impossible placement, by the rules alone."""
         after = step(state, placement, self.forfeit)
         return after.state, after.reward, 1.0
 
 
 def _simulated(state: State, placement: Placement | None) -> bool:
-    """Whether physics has a part in what comes of a placement."""
+    """Whether the result of a placement depends on physics."""
     if placement is None or placement == INVALID_EDGE or state.scene.role[placement.slot] != Role.AVAILABLE:
         return False
     return not collides(state.scene, placement, state.scene.solid)
 
 
 def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
-    """The scene with its blocks where they are predicted to come to rest; what cannot move is exactly where it was."""
+    """The scene with its blocks at their predicted rest; objects that cannot move are exactly where they were."""
     rows, n = reference_rows(scene), int(placed.objects[k])
     where = scene.pose.copy()
     where[rows[loose[:n]]] = pose[:n][loose[:n]]

@@ -1,1 +1,1 @@
-"""Geometry of rectangles on arrays, one implementation of each function."""
+"""Geometry on arrays, one compiled implementation each, with its constants: rectangles, drop, statics, rigid groups, chains, coverage."""

@@ -1,4 +1,4 @@
-"""Rectangles: extents, overlap, gap, point inside. A rectangle is a pose (x, y, angle) and a size (width, height)."""
+"""Rectangles: upright boxes around them, overlap, gap, point inside. A rectangle is a pose (x, y, angle) and a size (width, height)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def extents(pose: Floats, size: Floats) -> Floats:
     """(M, 2): half width and half height of the upright box around each rectangle."""
     half = size.T * 0.5
     return (half * np.abs(np.cos(pose[:, 2])) + half[::-1] * np.abs(np.sin(pose[:, 2]))).T
+
+
+def boxes(pose: Floats, size: Floats) -> Floats:
+    """(4, M): left, right, bottom and top of the upright box around each rectangle."""
+    (x, y, _), (across, up) = pose.T, extents(pose, size).T
+    return np.stack([x - across, x + across, y - up, y + up])
+
+
+@compiled
+def extent(w: float, h: float, angle: float) -> tuple[float, float]:
+    """Half width and half height of the upright box around one rectangle, for compiled loops."""
+    c, s = abs(cos(angle)), abs(sin(angle))
+    return (w * c + h * s) / 2, (w * s + h * c) / 2
 
 
 @compiled
@@ -80,8 +93,8 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 
 
 @compiled
-def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools) -> Ints:
-    """(C, 2): pairs (i, j), i < j, sorted, of touching rows of `solid` (N,), at least one of them `wanted` (N,)."""
+def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
+    """(C, 2): pairs (i, j), i < j, sorted, of rows of `solid` (N,) at most `apart` metres apart, at least one of them `wanted` (N,)."""
     n = len(solid)
     pairs = np.empty((n * (n - 1) // 2, 2), dtype=np.int64)
     count = 0
@@ -90,11 +103,11 @@ def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools) -> Ints:
         if not solid[i]:
             continue
         for j in range(i + 1, n):
-            near = TOUCH + reach[i] + reach[j]
+            near = apart + reach[i] + reach[j]
             (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
             if not solid[j] or not (wanted[i] or wanted[j]) or abs(ax - bx) > near or abs(ay - by) > near:
                 continue
-            if gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= TOUCH:
+            if gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= apart:
                 pairs[count] = i, j
                 count += 1
     return pairs[:count].copy()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import cos, sin
 from typing import ClassVar
 
 import numpy as np
 
-from trilith.utils.compiled import compiled
-from trilith.world.scene import SLOTS, Floats, Ints, Role, Scene, fresh_scene
+from trilith.world.geometry.coverage import covered_lengths, covered_pieces
+from trilith.world.scene import SLOTS, Floats, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, obstacle_layer, uniform
 
 OBSTACLES = (1, 2)
@@ -116,46 +115,16 @@ class CoveringHard(_Shelter):
 
 def covered(scene: Scene) -> Floats:
     """(O,): length of each obstacle's top, in row order, that lies under some block at or above it."""
-    blocks, obstacles = scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE)
-    return _covered(scene.pose, scene.size, blocks, obstacles)
-
-
-@compiled
-def _covered(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
-    left, right = np.empty(len(blocks)), np.empty(len(blocks))
-    for k, b in enumerate(blocks):
-        reach = (size[b, 0] * abs(cos(pose[b, 2])) + size[b, 1] * abs(sin(pose[b, 2]))) / 2
-        left[k], right[k] = pose[b, 0] - reach, pose[b, 0] + reach
-    from_left = np.argsort(left)
-    lengths = np.zeros(len(obstacles))
-    for k, o in enumerate(obstacles):
-        furthest, end = pose[o, 0] - size[o, 0] / 2, pose[o, 0] + size[o, 0] / 2
-        for b in from_left:  # each span adds what lies beyond the furthest right end so far
-            begin, stop = max(left[b], furthest), min(right[b], end)
-            if pose[blocks[b], 1] >= pose[o, 1] and stop > begin:
-                lengths[k] += stop - begin
-                furthest = stop
-    return lengths
+    return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 
 def covered_spans(scene: Scene) -> tuple[tuple[float, float, float], ...]:
     """Left end, right end and height of each covered stretch of an obstacle's top; their lengths sum to the score."""
-    spans: list[tuple[float, float, float]] = []
-    blocks = scene.rows(Role.BLOCK)
-    pose, size = scene.pose[blocks], scene.size[blocks]
-    reach = (size[:, 0] * np.abs(np.cos(pose[:, 2])) + size[:, 1] * np.abs(np.sin(pose[:, 2]))) / 2
-    for row in scene.rows(Role.OBSTACLE).tolist():
-        (x, y, _), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
-        above = pose[:, 1] >= y
-        lefts = np.maximum(pose[above, 0] - reach[above], x - w / 2).tolist()
-        rights = np.minimum(pose[above, 0] + reach[above], x + w / 2).tolist()
-        own = len(spans)
-        for left, right in sorted(zip(lefts, rights, strict=True)):
-            end = spans[-1][1] if len(spans) > own else x - w / 2
-            if right <= max(left, end):
-                continue
-            if len(spans) > own and left <= end:
-                spans[-1] = (spans[-1][0], right, y + h / 2)  # grows what was there
-            else:
-                spans.append((left, right, y + h / 2))
-    return tuple(spans)
+    obstacles = scene.rows(Role.OBSTACLE)
+    top = scene.pose[obstacles, 1] + scene.size[obstacles, 1] / 2
+    spans: list[tuple[int, float, float]] = []
+    for obstacle, begin, end in covered_pieces(scene.pose, scene.size, scene.rows(Role.BLOCK), obstacles).tolist():
+        if spans and spans[-1][0] == obstacle and spans[-1][2] == begin:
+            begin = spans.pop()[1]  # the piece continues the one before
+        spans.append((int(obstacle), begin, end))
+    return tuple((begin, end, float(top[obstacle])) for obstacle, begin, end in spans)

@@ -1,0 +1,41 @@
+"""Coverage: the parts of obstacles that lie under blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import Floats, Ints, extent
+
+
+@compiled
+def covered_pieces(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
+    """(P, 3): pieces of the tops of `obstacles` (O,) under `blocks` at or above them: which obstacle, left end, right end.
+
+    Each obstacle's pieces come from left to right and never overlap; each block adds what lies beyond those before it.
+    """
+    left, right = np.empty(len(blocks)), np.empty(len(blocks))
+    for k, b in enumerate(blocks):
+        across, _ = extent(size[b, 0], size[b, 1], pose[b, 2])
+        left[k], right[k] = pose[b, 0] - across, pose[b, 0] + across
+    from_left = np.argsort(left)
+    pieces = np.empty((len(obstacles) * len(blocks), 3))
+    count = 0
+    for k, o in enumerate(obstacles):
+        furthest, end = pose[o, 0] - size[o, 0] / 2, pose[o, 0] + size[o, 0] / 2
+        for b in from_left:
+            begin, stop = max(left[b], furthest), min(right[b], end)
+            if pose[blocks[b], 1] >= pose[o, 1] and stop > begin:
+                pieces[count, 0], pieces[count, 1], pieces[count, 2] = k, begin, stop
+                furthest = stop
+                count += 1
+    return pieces[:count]
+
+
+@compiled
+def covered_lengths(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
+    """(O,): covered length of the top of each obstacle, in metres."""
+    lengths = np.zeros(len(obstacles))
+    for piece in covered_pieces(pose, size, blocks, obstacles):
+        lengths[int(piece[0])] += piece[2] - piece[1]
+    return lengths

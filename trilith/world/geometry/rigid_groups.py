@@ -1,0 +1,19 @@
+"""Rigid groups: objects that glue joins into one rigid body."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import Bools, Ints
+
+
+@compiled
+def rigid_groups(bonded: Bools) -> Ints:
+    """(N,): the first row of the rigid body of each object, by which pairs are `bonded` (N, N); (i, j) also means (j, i)."""
+    group = np.arange(len(bonded))
+    for i in range(len(bonded)):
+        for j in range(i):
+            if (bonded[i, j] or bonded[j, i]) and group[i] != group[j]:
+                group[group == max(group[i], group[j])] = min(group[i], group[j])
+    return group

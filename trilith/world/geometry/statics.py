@@ -1,0 +1,60 @@
+"""Statics: whether a pile of blocks stands, without the simulator. Loads pass down from block to block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.drop import LEVEL
+from trilith.world.geometry.rectangles import Bools, Floats, Ints, boxes
+from trilith.world.geometry.rigid_groups import rigid_groups
+
+
+def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: float = 0.0) -> bool:
+    """Whether N upright objects, the floor (row 0) and blocks, stay in place: every load lies `margin` metres inside its supports.
+
+    `bonded` (N, N) are the pairs that glue holds already; a sticky block also joins all that it lies on or carries.
+    From the top down, each rigid group passes its weight and load on: to the one support under the resultant, or to the two on
+    either side of it, as a lever does. It topples when the resultant lies beyond all its supports. A group with the floor in it
+    never does. Friction, and tension in a glued contact, are left out.
+    """
+    left, right, bottom, top = boxes(pose, size)
+    on = (np.abs(bottom[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left))
+    group = rigid_groups(bonded | (on & (sticky[:, None] | sticky)))
+    over, under = np.nonzero(on & (group[:, None] != group))
+    begin, end = np.maximum(left[over], left[under]), np.minimum(right[over], right[under])
+    order = np.lexsort((group[under], end, begin))
+    weight = size[:, 0] * size[:, 1]
+    return _balances(group, top, weight, weight * pose[:, 0], group[over][order], group[under][order], begin[order], end[order], margin)
+
+
+@compiled
+def _balances(
+    group: Ints, top: Floats, weight: Floats, moment: Floats, over: Ints, under: Ints, begin: Floats, end: Floats, margin: float
+) -> bool:
+    """Whether every group balances; group `over` rests on group `under` from `begin` to `end` (P,), from left to right."""
+    load, torque, highest = np.zeros(len(group)), np.zeros(len(group)), np.full(len(group), -np.inf)
+    for k in range(1, len(group)):
+        load[group[k]] += weight[k]
+        torque[group[k]] += moment[k]
+        highest[group[k]] = max(highest[group[k]], top[k])
+    for g in np.argsort(-highest, kind="mergesort"):
+        supports = np.flatnonzero(over == g)
+        if g == 0 or group[g] != g:
+            continue
+        x = torque[g] / load[g]
+        if not len(supports) or not begin[supports[0]] + margin <= x <= end[supports].max() - margin:
+            return False
+        x = min(max(x, begin[supports[0]]), end[supports].max())  # a negative margin lets it lie a little outside
+        before, behind, one, two = -np.inf, np.inf, g, g
+        for s in supports:  # the nearest supported points on either side of x; both are x itself where a support lies under it
+            if begin[s] <= x and min(end[s], x) > before:
+                before, one = min(end[s], x), under[s]
+            if end[s] >= x and max(begin[s], x) < behind:
+                behind, two = max(begin[s], x), under[s]
+        part = (x - before) / (behind - before) if before < behind else 0.0
+        load[one] += load[g] * (1 - part)
+        torque[one] += load[g] * (1 - part) * before
+        load[two] += load[g] * part
+        torque[two] += load[g] * part * behind
+    return True
