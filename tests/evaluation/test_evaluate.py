@@ -168,7 +168,9 @@ def test_garbage_in_the_journal_is_passed_over(small, tmp_path, garbage):
     assert out.read_bytes() == small.read_bytes()
 
 
-@pytest.mark.parametrize("change", [{"seed": 4}, {"agent": "random"}, {"forfeit": True}, {"scenes": 70}, {"level": 0}, {"split": "test"}])
+@pytest.mark.parametrize(
+    "change", [{"seed": 4}, {"agent": "random"}, {"zero_on_hit": True}, {"scenes": 70}, {"level": 0}, {"split": "test"}]
+)
 def test_a_journal_of_another_evaluation_is_not_taken_up(tmp_path, change):
     other = replace(SMALL, **change)
     stopped = Run(other, tmp_path / "out.json").run(1)
@@ -233,7 +235,7 @@ def plain_episodes(e: Evaluation):
         rng = generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index)
         agent, rewards = AGENTS[e.agent](), []
         while not state.ended:
-            after = step(state, agent.act([state], [rng])[0], e.forfeit)
+            after = step(state, agent.act([state], [rng])[0], e.zero_on_hit)
             rewards.append(after.reward)
             state = after.state
         yield first, math.fsum(rewards), state
@@ -301,7 +303,7 @@ def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward
 
 def test_both_rewards_of_an_obstacle_touched_come_from_the_same_episodes(tmp_path):
     kept = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48), tmp_path / "kept.json")
-    forfeited = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48, forfeit=True), tmp_path / "forfeited.json")
+    forfeited = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48, zero_on_hit=True), tmp_path / "forfeited.json")
     assert kept["reward"] == kept["kept"] == forfeited["kept"]
     assert forfeited["reward"] == forfeited["forfeited"] == kept["forfeited"]
     assert kept["reasons"] == forfeited["reasons"]
@@ -358,9 +360,9 @@ def test_timing_is_told_and_not_in_the_result(small, tmp_path, capsys):
     assert not {"time", "seconds", "workers", "date"} & read_json(small).keys()
 
 
-def test_with_forfeit_touching_an_obstacle_takes_back_everything(tmp_path):
+def test_with_zero_on_hit_touching_an_obstacle_takes_back_everything(tmp_path):
     e = Evaluation("legal", "connecting", 2, scenes=64)
-    keeps, loses = measured(e, tmp_path / "keeps.json"), measured(replace(e, forfeit=True), tmp_path / "loses.json")
+    keeps, loses = measured(e, tmp_path / "keeps.json"), measured(replace(e, zero_on_hit=True), tmp_path / "loses.json")
     assert keeps["reasons"] == loses["reasons"], "what is done does not depend on what it earns"
     hit = [k for k, (_, _, end) in enumerate(plain_episodes(e)) if end.ended == "obstacle_hit"]
     assert {loses["rewards"][k] for k in hit} == {0.0}
@@ -565,8 +567,8 @@ def test_the_default_name_says_what_was_measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = ["evaluate", "legal", "--task=covering", "--scenes=2", "--workers=1", "--worst=0"]
     main(common)
-    main([*common, "--seed=5", "--forfeit", "--level=all", "--split=valid"])
-    assert names(tmp_path / "results") == ["legal-covering-all-valid-2-seed5-forfeit.json", "legal-covering-hardest-test-2.json"]
+    main([*common, "--seed=5", "--zero-on-hit", "--level=all", "--split=valid"])
+    assert names(tmp_path / "results") == ["legal-covering-all-valid-2-seed5-zero-on-hit.json", "legal-covering-hardest-test-2.json"]
 
 
 def test_a_line_of_the_journal_is_json_and_a_checksum(tmp_path):

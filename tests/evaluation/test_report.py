@@ -107,11 +107,11 @@ def test_only_test_scenes_and_the_plain_rules_count(tmp_path):
     text = report(
         tmp_path,
         result("legal", "covering", "all", 5.0, split="valid"),
-        result("legal", "covering", "all", 6.0, forfeit=True),
+        result("legal", "covering", "all", 6.0, zero_on_hit=True),
         result("legal", "connecting", "all", 1.0),
     )
     assert table(text)["legal"] == ["–", "–", "1.00", "–", "–", "–", "–", "–"]
-    assert "| legal (forfeit) | covering |" in text, "they are listed, and told apart"
+    assert "| legal (zero on hit) | covering |" in text, "they are listed, and told apart"
     assert "| 10 valid |" in text
 
 

@@ -42,12 +42,12 @@ ZOO = Path(__file__).parent.parent / "zoo"
 """Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
 
 
-def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
+def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
     """The agent of a name, of the folder of a training run or a file of weights, or a class of your own, as my_module:MyAgent.
 
     With a budget to `search`, it acts by search; with `sample` it draws from its policy, if it has one.
 
-    `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
+    `zero_on_hit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
     """
     agent = _load(name)
     if sample:
@@ -63,7 +63,7 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
         raise ValueError(f"the agent {name!r} has continuous actions, of which there is no list to search: leave out --budget")
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
-    return SearchAgent(agent, search, make_world(search.world, forfeit))
+    return SearchAgent(agent, search, make_world(search.world, zero_on_hit))
 
 
 def fingerprint(name: str, task: str) -> str | None:

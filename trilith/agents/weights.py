@@ -1,7 +1,7 @@
 """Weights on disk: a safetensors file and, beside it as JSON, a card that says what they mean.
 
 A card names the algorithm and the task, what the network is shown and how it acts, each with its version, the physics it
-learned in, and whether it learned under forfeit. So nothing that changes in the package silently changes what old weights see.
+learned in, and whether it learned with `zero_on_hit`. So nothing that changes in the package silently changes what old weights see.
 It also holds the checksum of its weights, by which one can tell whether the two are a pair.
 """
 
@@ -59,7 +59,7 @@ class Tested(TypedDict):
     interval: float
     solved: float
     forfeited: NotRequired[float]
-    """The reward if an obstacle touched takes back all that was earned; not known of those that searched."""
+    """Mean reward under `zero_on_hit`; unknown for agents that searched."""
     ends: NotRequired[dict[str, int]]
     """How many episodes ended for which reason."""
 

@@ -34,8 +34,8 @@ class Compare:
     """How many of them, from the first."""
     workers: int = 2
     """Processes; the result does not depend on it."""
-    forfeit: bool = False
-    """Touching an obstacle takes back all that was earned, as the paper says."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper."""
     budgets: tuple[int, int] = (0, 0)
     """Simulations per decision of each."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -57,7 +57,7 @@ class Compare:
         if labels[0] == labels[1]:
             raise ValueError(f"{labels[0]} twice: name two agents, or give one two --budgets")
         common = (self.task, self.level, self.split, self.scenes, self.workers)
-        each = [Evaluate(agent, *common, forfeit=self.forfeit, budget=str(budget), search=self.search) for agent, budget in named]
+        each = [Evaluate(agent, *common, zero_on_hit=self.zero_on_hit, budget=str(budget), search=self.search) for agent, budget in named]
         runs = [run for one in each for run in one.runs()]
         first, second = (one.measure(run)["rewards"] for one, run in zip(each, runs, strict=True))
         found = compare(first, second, self.shown)

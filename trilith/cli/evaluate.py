@@ -45,8 +45,8 @@ class Evaluate:
     belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
     seed: int = 0
     """Of the agent's own randomness."""
-    forfeit: bool = False
-    """Touching an obstacle takes back all that was earned, as the paper says."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper."""
     budget: str = "0"
     """Simulations per decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -92,7 +92,7 @@ class Evaluate:
                 self.split,  # type: ignore[arg-type]
                 self.scenes,
                 self.seed,
-                self.forfeit,
+                self.zero_on_hit,
                 search,
                 self.sample,
                 self.worst,
@@ -103,7 +103,7 @@ class Evaluate:
         for evaluation in todo:
             marks = (
                 (f"-seed{self.seed}" if self.seed else "")
-                + ("-forfeit" if self.forfeit else "")
+                + ("-zero-on-hit" if self.zero_on_hit else "")
                 + ("-sample" if self.sample else "")
                 + _marks(evaluation.search)
             )

@@ -39,8 +39,8 @@ class RecordEpisodes:
     """The scenes: new ones, none of which agents are evaluated on, or those of a frozen set."""
     seed: int = 0
     """Of agents, and of new scenes."""
-    forfeit: bool = False
-    """Touching an obstacle takes back all that was earned, as the paper says."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper."""
     budget: int = 0
     """Simulations per decision, for agents that value actions."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -57,7 +57,9 @@ class RecordEpisodes:
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
         search = SearchConfig(self.budget, **vars(self.search))
-        recorder = Recorder(self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.forfeit, search)
+        recorder = Recorder(
+            self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.zero_on_hit, search
+        )
         rewards: list[float] = []
         steps, begin = 0, time.monotonic()
         with Progress(f"{', '.join(self.agents)}, {self.task}", self.episodes) as progress:

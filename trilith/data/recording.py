@@ -49,7 +49,7 @@ class Recorder:
     """Of agents, and of new scenes."""
     epsilon: float = 0.0
     """Probability that a placement is any legal one instead of the agent's."""
-    forfeit: bool = False
+    zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Recorder:
         if self.level != "all":
             object.__setattr__(self, "level", rules.check_level(self.level))
         for agent in dict.fromkeys(self.agents):
-            load(agent, self.search, self.forfeit)  # a wrong name is told before anything is written
+            load(agent, self.search, self.zero_on_hit)  # a wrong name is told before anything is written
             check_builds(agent, self.task)
 
     @property
@@ -94,7 +94,7 @@ class Recorder:
             mine = [index for index in indices if index % len(self.agents) == k]
             rngs = [generator("trilith record", self.seed, self.task, self.level, self.split, index) for index in mine]
             starts = [self._start(index, rng) for index, rng in zip(mine, rngs, strict=True)]
-            played = trajectories(agents[name], starts, rngs, self.forfeit, self.epsilon, name) if mine else []
+            played = trajectories(agents[name], starts, rngs, self.zero_on_hit, self.epsilon, name) if mine else []
             done |= dict(zip(mine, played, strict=True))
         return [done[index] for index in indices]
 
@@ -159,7 +159,7 @@ def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
 
 def _make_work(recorder: Recorder) -> Work:
     """What a worker does: the number of a file in, that and what is in it out."""
-    agents = {name: load(name, recorder.search, recorder.forfeit) for name in recorder.agents}
+    agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 
 

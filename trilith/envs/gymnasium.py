@@ -82,7 +82,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     - `connectivity`: of both graphs, `"full"` or `"sparse"`.
     - `offsets`: of the discrete relative actions, at least 4.
     - `grid`: (heights, widths) of the discrete absolute actions; None takes the task's own.
-    - `forfeit`: an obstacle touched takes back all that was earned, as the paper says.
+    - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper.
     - `render_mode`: None or `"rgb_array"`, a picture of 640 × 640.
 
     `reset(options={"level": …})` starts one episode of another level, if it fits into the spaces, and
@@ -107,14 +107,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         connectivity: Connectivity = "full",
         offsets: int = OFFSETS,
         grid: tuple[int, int] | None = None,
-        forfeit: bool = False,
+        zero_on_hit: bool = False,
         render_mode: str | None = None,
     ) -> None:
         self.task: Task = get_task(task)
         self.level = level
         self.max_objects = self.task.objects_for(level)
         self.connectivity = _one_of("connectivity", connectivity, get_args(Connectivity))
-        self.forfeit = forfeit
+        self.zero_on_hit = zero_on_hit
         self.render_mode = _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         heights, widths = grid or self.task.grid
         self.codec = make_codec(_one_of("action_space", action_space, CODECS), offsets=offsets, heights=heights, widths=widths)
@@ -167,7 +167,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Places a block; returns observation, reward, terminated, truncated (always False) and info."""
-        self._state, reward, _ = step(self.state, self.codec.decode(self.state.scene, self._parts(action)), self.forfeit)
+        self._state, reward, _ = step(self.state, self.codec.decode(self.state.scene, self._parts(action)), self.zero_on_hit)
         return self._observe(), reward, self._state.ended is not None, False, self._info()
 
     def render(self) -> NDArray[np.uint8] | None:

@@ -139,7 +139,7 @@ def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
     """Results by agent, task and "all" or "hardest": one per seed. Only test scenes count, and of one seed the largest run."""
     largest: dict[tuple[str, str, str, tuple[int, int]], Result] = {}
     for result in results:
-        if result["split"] != "test" or result["forfeit"] or not (result["level"] == "all" or _is_hardest(result)):
+        if result["split"] != "test" or result["zero_on_hit"] or not (result["level"] == "all" or _is_hardest(result)):
             continue
         key = (result["agent"], result["task"], "all" if result["level"] == "all" else "hardest", result["seed"])
         if key not in largest or result["episodes"] > largest[key]["episodes"]:
@@ -181,7 +181,7 @@ def _every_result(results: list[Result]) -> str:
     lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
     for r in results:
         seeds = zip(("trained with seed", "seed"), r["seed"], strict=True)
-        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (forfeit)" if r["forfeit"] else "")
+        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (zero on hit)" if r["zero_on_hit"] else "")
         interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
         lines.append(
             f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "
@@ -311,7 +311,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
 
 
 def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
-    results = [result for result in results if result["split"] == "test" and not result["forfeit"]]
+    results = [result for result in results if result["split"] == "test" and not result["zero_on_hit"]]
     if not results:
         return False
     task = get_task(results[0]["task"])

@@ -34,7 +34,7 @@ from trilith.utils.distributed.pool import Work, spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import Pool
 from trilith.utils.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
-from trilith.world.episode import REASONS, Reason, forfeits, physics_from_json
+from trilith.world.episode import REASONS, Reason, hit_obstacle, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
 from trilith.world.tasks import Level, get_task
@@ -55,7 +55,7 @@ class Evaluation:
     scenes: int = 1000
     seed: int = 0
     """Of the agent's own randomness."""
-    forfeit: bool = False
+    zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
     """How the agent searches, if it has a budget."""
     sample: bool = False
@@ -86,7 +86,7 @@ class Evaluation:
 
     def load(self) -> Agent:
         """The agent. Raises ValueError naming what there is, or what it cannot do."""
-        agent = load(self.agent, self.search, self.forfeit, sample=self.sample)
+        agent = load(self.agent, self.search, self.zero_on_hit, sample=self.sample)
         check_builds(self.agent, self.task)
         return agent
 
@@ -164,7 +164,7 @@ class Result(TypedDict):
     level: Level
     split: Split
     seed: Count
-    forfeit: bool
+    zero_on_hit: bool
     search: NotRequired[Searched | None]
     """Results from before there was any do not tell."""
     version: int
@@ -212,15 +212,15 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
     starts = [frozen(e.task, e.level, e.split, index) for index in indices]
     rngs = [generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index) for index in indices]
     episodes = []
-    for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.forfeit and searches), strict=True):
+    for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.zero_on_hit and searches), strict=True):
         assert end.ended is not None
-        forfeited = 0.0 if forfeits(end, recording.placements[-1]) else end.total
+        forfeited = 0.0 if hit_obstacle(end, recording.placements[-1]) else end.total
         episode: Played = {
             "index": index,
             "level": end.level,
-            "reward": forfeited if e.forfeit else end.total,
-            "kept": None if searches and e.forfeit else end.total,
-            "forfeited": None if searches and not e.forfeit else forfeited,
+            "reward": forfeited if e.zero_on_hit else end.total,
+            "kept": None if searches and e.zero_on_hit else end.total,
+            "forfeited": None if searches and not e.zero_on_hit else forfeited,
             "best": end.rules.best(end.scene),
             "blocks": int((end.scene.role == Role.BLOCK).sum()),
             "glue": int(end.scene.sticky.sum()),
@@ -234,7 +234,7 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
 def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
     """An episode of a journal as a recording in JSON."""
     first = frozen(evaluation.task, evaluation.level, evaluation.split, episode["index"])
-    return {"start": first.to_json(), "placements": episode["placements"], "forfeit": evaluation.forfeit, "physics": PHYSICS}
+    return {"start": first.to_json(), "placements": episode["placements"], "zero_on_hit": evaluation.zero_on_hit, "physics": PHYSICS}
 
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
@@ -385,7 +385,7 @@ def evaluate(
     budget: int = 0,
     split: Split = "test",
     seed: int = 0,
-    forfeit: bool = False,
+    zero_on_hit: bool = False,
     workers: int = 1,
     cluster: str | None = None,
     out: str | Path | None = None,
@@ -396,7 +396,7 @@ def evaluate(
     The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
     With `out`, the result is kept in that file, and a measurement that was stopped goes on.
     """
-    evaluation = Evaluation(agent, task, level, split, scenes, seed, forfeit, SearchConfig(budget))
+    evaluation = Evaluation(agent, task, level, split, scenes, seed, zero_on_hit, SearchConfig(budget))
     with TemporaryDirectory() as folder:
         run = Run(evaluation, Path(out) if out else Path(folder) / "result.json")
         for _ in run.run(workers, cluster):

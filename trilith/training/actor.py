@@ -32,8 +32,8 @@ class PlayRequest(NamedTuple):
     episodes: int
     levels: tuple[float, ...]
     """Probability of each level of the curriculum."""
-    forfeit: bool
-    """Whether touching an obstacle takes back all that was earned."""
+    zero_on_hit: bool
+    """Whether an episode that touches an obstacle has the return 0."""
     exploration: Any
     """What the learner tells the policy."""
 
@@ -44,7 +44,7 @@ class CorrectRequest(NamedTuple):
     seed: tuple[int, int]
     episodes: int
     levels: tuple[float, ...]
-    forfeit: bool
+    zero_on_hit: bool
 
 
 class ValidateRequest(NamedTuple):
@@ -54,7 +54,7 @@ class ValidateRequest(NamedTuple):
     """Learner step that it was due at."""
     scenes: int
     """Of each."""
-    forfeit: bool
+    zero_on_hit: bool
 
 
 class AssessRequest(NamedTuple):
@@ -63,7 +63,7 @@ class AssessRequest(NamedTuple):
     seed: tuple[int, int]
     episodes: int
     levels: tuple[float, ...]
-    forfeit: bool
+    zero_on_hit: bool
 
 
 Request = PlayRequest | CorrectRequest | ValidateRequest | AssessRequest
@@ -122,12 +122,12 @@ def collect_timed(policy: Policy, task: str, request: Request) -> Result:
 def _validate(policy: Policy, task: str, level: str, request: ValidateRequest) -> float:
     states = valid_states(task, level, request.scenes)
     rngs = [np.random.default_rng((request.step, k)) for k in range(len(states))]
-    return float(np.mean([end.total for _, end in play(policy.agent, states, rngs, request.forfeit)]))
+    return float(np.mean([end.total for _, end in play(policy.agent, states, rngs, request.zero_on_hit)]))
 
 
 def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> Iterator[Assessed]:
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(starts))]
-    for first, (_, end) in zip(starts, play(policy.agent, starts, rngs, request.forfeit), strict=True):
+    for first, (_, end) in zip(starts, play(policy.agent, starts, rngs, request.zero_on_hit), strict=True):
         rules = first.rules
         group = ", ".join(f"{name} {value}" for name, value in rules.group(first.scene).items())
         yield Assessed(rules.levels.index(int(first.level)), group, end.total, rules.best(first.scene), end.steps)
@@ -151,7 +151,7 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
         going_on = [(i, decision) for i, decision in zip(running, decided, strict=True) if decision.step is not None]
         running, decisions = [i for i, _ in going_on], [decision for _, decision in going_on]
         options = [(decision.placement, *decision.beside) for decision in decisions]
-        outcomes = [[step(states[i], each, request.forfeit) for each in some] for i, some in zip(running, options, strict=True)]
+        outcomes = [[step(states[i], each, request.zero_on_hit) for each in some] for i, some in zip(running, options, strict=True)]
         made = [0] * len(running)
         if isinstance(policy, Foresees):
             made = policy.foresee(decisions, outcomes, [rngs[i] for i in running], request.exploration)
@@ -169,12 +169,12 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
     count later (Ross et al. 2011). Kept is what earns more than the policy did."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
-    for played in trajectories(policy.agent, starts, rngs, request.forfeit):
+    for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
         count += len(played.placements)
         if not len(played.placements) or _flawless(played):
             continue
         first = played.states[rng.integers(len(played.placements))]
-        shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.forfeit)
+        shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.zero_on_hit)
         count += len(shown)
         # If the actions are not near enough to the placements, what is built breaks: the planner's own grid is the default one.
         end = shown[-1][1].state if shown else first
@@ -189,14 +189,14 @@ def _flawless(trajectory: Trajectory) -> bool:
     return end.ended == "complete" and end.rules.sticky_cost * float(end.scene.sticky.sum()) == 0
 
 
-def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], forfeit: bool) -> list[tuple[Decision, Step]]:
+def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
     """The steps of some placements, as the nearest actions of the policy."""
     state, shown = first, []
     for placement in placements:
         if placement is None:  # whoever built it stopped
             break
         decision = policy.encode(state, placement)
-        after = step(state, decision.placement, forfeit)
+        after = step(state, decision.placement, zero_on_hit)
         shown.append((decision, after))
         state = after.state
         if state.ended:

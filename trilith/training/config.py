@@ -50,8 +50,8 @@ class TrainConfig(Generic[C]):
     """Train this many runs in a row, with seeds from `seed` on, each in a folder of its own inside `out`."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the learner's network runs; actors are on the CPU."""
-    forfeit: bool = False
-    """Learn under the paper's words: touching an obstacle takes back all that was earned. Evaluations play by the same rule."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper, in training and in evaluations."""
     episodes: int = 32
     """Episodes that an actor plays side by side between two sets of weights."""
     threads: int = 1

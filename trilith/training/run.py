@@ -123,7 +123,7 @@ class Run:
         if config.cluster and config.learner_gpus:  # before the learner looks for them
             self.cluster = Cluster(config.cluster)
             self.cluster.reserve_gpus(config.learner_gpus)
-        self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
+        self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
         self.curriculum: Curriculum = CURRICULA[config.curriculum.kind](config.task, config.curriculum)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
@@ -272,17 +272,17 @@ class Run:
         seed = (config.seed, self.requests)
         if assess:
             self._assessing = True
-            return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit)
+            return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit)
         if correction:
             self.corrections += CORRECTIONS
-            return CorrectRequest(seed, CORRECTIONS, self.curriculum.final(), config.forfeit)
-        return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
+            return CorrectRequest(seed, CORRECTIONS, self.curriculum.final(), config.zero_on_hit)
+        return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
         """The request for a validation, whose weights are kept until it is known whether they are the best."""
         self.validated = due
         self._validations[due] = _Validation(self.learner.policy.weights(), self.learner.steps)
-        return ValidateRequest(due, self.config.evaluate_scenes, self.config.forfeit)
+        return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         """Validates once more at the end, unless that has just been done; a validation under way is given up for it."""
@@ -377,7 +377,7 @@ class Run:
         config = self.config
         about = {
             "recipe": config.recipe,
-            "forfeit": config.forfeit,
+            "zero_on_hit": config.zero_on_hit,
             "seed": config.seed,
             "learner_steps": steps,
             "valid": self.last_valid,

@@ -32,7 +32,7 @@ FILM_PIXELS = 400
 _agents: dict[tuple[Spec, bool], Agent] = {}
 """Agents that this process has loaded: a network is read once, not at every step."""
 _worlds: dict[tuple[str, bool], TransitionModel[State, Placement | None]] = {}
-"""And worlds, by name and by the rule `forfeit`."""
+"""And worlds, by name and by the rule `zero_on_hit`."""
 
 
 @runtime_checkable
@@ -66,14 +66,14 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world
             _agent(spec).act([state], [_generator(0, state)])
 
 
-def _agent(spec: Spec, forfeit: bool = False) -> Agent:
-    if (spec, forfeit) not in _agents:
+def _agent(spec: Spec, zero_on_hit: bool = False) -> Agent:
+    if (spec, zero_on_hit) not in _agents:
         name, budget, world = spec
         try:
-            _agents[spec, forfeit] = load(name, SearchConfig(budget, world=world), forfeit)
+            _agents[spec, zero_on_hit] = load(name, SearchConfig(budget, world=world), zero_on_hit)
         except ImportError as error:
             raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
-    return _agents[spec, forfeit]
+    return _agents[spec, zero_on_hit]
 
 
 def _generator(seed: int, state: State) -> np.random.Generator:
@@ -101,7 +101,7 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
     for number, placed in enumerate(recording.placements, start=1):
         if state.ended:
             raise ValueError(f"placement {number} comes after the end of the episode ({state.ended})")
-        after = step(state, placed, recording.forfeit, record=frames)
+        after = step(state, placed, recording.zero_on_hit, record=frames)
         moments.append(wire.stepped(state, after, placed, frames))
         state = after.state
     return _encode({"moments": moments})
@@ -115,17 +115,17 @@ def open_file(body: bytes) -> bytes:
     return _encode({"recordings": wire.open_text(text)})
 
 
-def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
+def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
     """One placement."""
-    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
+    return _encode(wire.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
-def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
+def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
     """One placement of an agent's choosing."""
-    [placed] = _agent(spec, forfeit).act([state], [_generator(seed, state)])
+    [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
-    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
+    return _encode(wire.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
 def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
@@ -164,15 +164,15 @@ def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
-def predict(world: str, state: State, placed: Placement | None, forfeit: bool) -> bytes:
+def predict(world: str, state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
     """What a world that is not the simulator says of a placement.
 
     `poses` has the row, x, y and angle of each block as it would come to rest; none where the rules alone decide. `end` and `hit`
     are how likely it is that the episode ends and that an obstacle is touched; the latter is null where that is not said.
     """
-    if (world, forfeit) not in _worlds:
-        _worlds[world, forfeit] = make_world(world, forfeit)
-    predictor = _worlds[world, forfeit]
+    if (world, zero_on_hit) not in _worlds:
+        _worlds[world, zero_on_hit] = make_world(world, zero_on_hit)
+    predictor = _worlds[world, zero_on_hit]
     [(after, reward, end)] = predictor.steps([state], [placed])
     hit, rows = None, after.scene.rows(Role.BLOCK) if after.ended in SIMULATED else np.array([], int)
     if placed is not None and after.ended in SIMULATED and isinstance(predictor, Predicts):

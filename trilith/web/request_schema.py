@@ -163,8 +163,8 @@ def recording_from(data: Any) -> Recording:
     if not isinstance(data, Mapping) or "start" not in data or "placements" not in data:
         raise ValueError("an episode is an object with the fields 'start' and 'placements'")
     begin = state_from(data["start"])
-    forfeit = boolean(data.get("forfeit", False), "forfeit")
-    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), forfeit, physics_from_json(data))
+    zero_on_hit = boolean(data.get("zero_on_hit", False), "zero_on_hit")
+    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), zero_on_hit, physics_from_json(data))
 
 
 def open_text(text: str) -> list[dict[str, str]]:

@@ -141,17 +141,17 @@ class Site:
 
     async def step(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and a placement; the next state and the fall."""
-        wire.fields(data, ("state", "placement"), ("forfeit",))
-        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
-        return await self.physics.run("place", _going_on(data["state"]), wire.placement(data["placement"]), forfeit)
+        wire.fields(data, ("state", "placement"), ("zero_on_hit",))
+        zero_on_hit = wire.boolean(data.get("zero_on_hit", False), "zero_on_hit")
+        return await self.physics.run("place", _going_on(data["state"]), wire.placement(data["placement"]), zero_on_hit)
 
     async def act(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and an agent; what it places, the next state and the fall."""
-        wire.fields(data, ("state", "agent"), ("seed", "forfeit"))
+        wire.fields(data, ("state", "agent"), ("seed", "zero_on_hit"))
         seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
+        zero_on_hit = wire.boolean(data.get("zero_on_hit", False), "zero_on_hit")
         state = _going_on(data["state"])
-        return await self.thinking.run("act", state, self.roster.find(data["agent"], state.task), seed, forfeit)
+        return await self.thinking.run("act", state, self.roster.find(data["agent"], state.task), seed, zero_on_hit)
 
     async def ideas(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and an agent; what it thinks."""
@@ -171,11 +171,11 @@ class Site:
 
     async def predict(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and a placement; what the world that is searched says will come of it."""
-        wire.fields(data, ("state", "placement"), ("forfeit",))
+        wire.fields(data, ("state", "placement"), ("zero_on_hit",))
         if self.world is None:
             raise ValueError("there is nothing to predict with: start the page with --world and the folder of a model")
-        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
-        return await self.thinking.run("predict", self.world, _going_on(data["state"]), wire.placement(data["placement"]), forfeit)
+        zero_on_hit = wire.boolean(data.get("zero_on_hit", False), "zero_on_hit")
+        return await self.thinking.run("predict", self.world, _going_on(data["state"]), wire.placement(data["placement"]), zero_on_hit)
 
     async def replay(self, request: Request, data: dict[str, Any]) -> bytes:
         """A recorded episode; all its states and falls."""

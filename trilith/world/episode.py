@@ -107,20 +107,17 @@ def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
     return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
 
 
-def forfeits(end: State, last: Placement | None) -> bool:
-    """Whether an episode ended so that, by the paper's words, all it had earned is taken back; `last` is its last placement.
-
-    An obstacle was touched, or the new block would have overlapped one.
-    """
+def hit_obstacle(end: State, last: Placement | None) -> bool:
+    """Whether an episode ended at an obstacle: a block touched one, or its `last` placement would have overlapped one."""
     at_obstacle = end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
     return end.ended == "obstacle_hit" or at_obstacle
 
 
-def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
+def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
     """One placement and what follows from it; None stops: the episode ends with what it has earned.
 
-    With `forfeit`, touching an obstacle (or a spawn that overlaps one) takes back all that was earned, so that the
-    return is exactly 0, as the paper says; without, what was earned before is kept, as in the authors' package.
+    With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has the return 0 exactly, as the
+    paper says. Without, it keeps the rewards before, as in the authors' package.
     `record` keeps the frames of the fall. Raises ValueError after the end, and for a placement that is not finite.
     """
     if state.ended:
@@ -131,7 +128,7 @@ def step(state: State, placement: Placement | None, forfeit: bool = False, recor
         after = State(scene, state.task, state.level, state.steps + 1, state.total + reward, ended)
         return Step(after, reward, settled)
 
-    forfeited = 0.0 - state.total if forfeit else 0.0
+    forfeited = 0.0 - state.total if zero_on_hit else 0.0
     if placement is None:
         return result(scene, "stopped")
     if placement == INVALID_EDGE:
@@ -165,7 +162,7 @@ class Recording:
     start: State
     placements: tuple[Placement | None, ...]
     """None where whoever built it stopped, which can only be the last."""
-    forfeit: bool = False
+    zero_on_hit: bool = False
     physics: int = PHYSICS
     """Version of the physics it was played with: another one may replay it otherwise."""
 
@@ -173,7 +170,7 @@ class Recording:
         """The steps of the episode, simulated again."""
         state = self.start
         for placement in self.placements:
-            step_ = step(state, placement, self.forfeit, record)
+            step_ = step(state, placement, self.zero_on_hit, record)
             yield step_
             state = step_.state
 
@@ -182,7 +179,7 @@ class Recording:
         return {
             "start": self.start.to_json(),
             "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
-            "forfeit": self.forfeit,
+            "zero_on_hit": self.zero_on_hit,
             "physics": self.physics,
         }
 
@@ -194,7 +191,7 @@ class Recording:
         return Recording(
             State.from_json(data["start"]),
             tuple(None if p is None else placement_from_json(p) for p in data["placements"]),
-            bool(data.get("forfeit", False)),
+            bool(data.get("zero_on_hit", False)),
             physics_from_json(data),
         )
 

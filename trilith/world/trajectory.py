@@ -151,7 +151,7 @@ class Dataset(TypedDict):
     shards: Annotated[int, Meta(ge=1, le=2**40)]
     seed: int
     epsilon: float
-    forfeit: bool
+    zero_on_hit: bool
     physics: int
 
 
