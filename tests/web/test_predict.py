@@ -82,12 +82,12 @@ def test_what_the_rules_decide_alone_is_not_predicted(client: Client) -> None:
 
 
 def test_agents_that_search_do_so_in_the_model(client: Client, model: str) -> None:
-    roster = client.app.state.site.roster
-    assert roster.specs["objects + search"] == Spec("objects", 50, model)
-    assert roster.about["covering_hard"]["objects + search"].endswith("tries 50 placements in the world that small predicts.")
+    catalog = client.app.state.site.catalog
+    assert catalog.specs["objects + search"] == Spec("objects", 50, model)
+    assert catalog.about["covering_hard"]["objects + search"].endswith("tries 50 placements in the world that small predicts.")
     state = start("covering_hard", 1, np.random.default_rng(5))
     work._agents.clear()
-    agent: Any = work._agent(roster.specs["objects + search"])
+    agent: Any = work._agent(catalog.specs["objects + search"])
     assert agent.world.net is not None
     request = {"state": json.dumps(state.to_json()), "agent": "objects + search", "seed": 3}
     [chosen] = agent.act([state], [np.random.default_rng([3, 0])])

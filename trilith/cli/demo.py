@@ -87,11 +87,11 @@ class Demo:
         """Lets them build, and notes every file before it is written."""
         from trilith.agents.registry import trained_for
         from trilith.evaluation.rollout import play
-        from trilith.evaluation.scene_sets import frozen, generator
+        from trilith.evaluation.scene_sets import generator, start_in_set
         from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
         from trilith.world.tasks import TASKS
 
-        starts = {name: [frozen(name, "hardest", "test", index) for index in range(self.scenes)] for name in TASKS}
+        starts = {name: [start_in_set(name, "hardest", "test", index) for index in range(self.scenes)] for name in TASKS}
         able = {task: [label for label, (name, _) in loaded.items() if trained_for(name, task)] for task in TASKS}
         print("getting ready: agents are loaded and, once after an installation, compiled", file=sys.stderr, flush=True)
         for name, first in starts.items():

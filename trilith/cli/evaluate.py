@@ -77,7 +77,7 @@ class Evaluate:
     def runs(self) -> list[Run]:
         """What is to be measured, and where the results go. Raises ValueError for what cannot be."""
         from trilith.evaluation.runner import Evaluation, Run
-        from trilith.evaluation.scene_sets import is_guarded
+        from trilith.evaluation.scene_sets import has_checksum
 
         if self.workers < 1:
             raise ValueError(f"{self.workers} workers: must be 1 or more")
@@ -110,7 +110,7 @@ class Evaluate:
             task = self.task.replace(":", "-")
             name = f"{_file_name(self.agent)}-{task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
             runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
-        if not is_guarded(self.task):
+        if not has_checksum(self.task):
             note = "compare only results with the same checksum"
             print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
         return runs

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, fingerprint, load
 from trilith.evaluation.rollout import trajectories
-from trilith.evaluation.scene_sets import SIZES, Split, frozen, generator
+from trilith.evaluation.scene_sets import SIZES, Split, generator, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed.pool import Work, spread
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
@@ -99,7 +99,7 @@ class Recorder:
         return [done[index] for index in indices]
 
     def _start(self, index: int, rng: np.random.Generator) -> State:
-        return start(self.task, self.level, rng) if self.split == "new" else frozen(self.task, self.level, self.split, index)
+        return start(self.task, self.level, rng) if self.split == "new" else start_in_set(self.task, self.level, self.split, index)
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:

@@ -28,12 +28,12 @@ from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
 from trilith.evaluation.rollout import play
-from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
+from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed.pool import Work, spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import Pool
-from trilith.utils.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
+from trilith.utils.files import atomic_write, clear_leftovers, make_folder, name_path_in_errors, parse_json, read_json, typed, write_json
 from trilith.world.episode import REASONS, Reason, hit_obstacle, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
@@ -80,7 +80,7 @@ class Evaluation:
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
             search["model"] = model
-        if not is_guarded(self.task):
+        if not has_checksum(self.task):
             facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
         return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
 
@@ -209,7 +209,7 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
     """
     e = evaluation
     searches = bool(e.search.budget)
-    starts = [frozen(e.task, e.level, e.split, index) for index in indices]
+    starts = [start_in_set(e.task, e.level, e.split, index) for index in indices]
     rngs = [generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index) for index in indices]
     episodes = []
     for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.zero_on_hit and searches), strict=True):
@@ -233,7 +233,7 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
 
 def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
     """An episode of a journal as a recording in JSON."""
-    first = frozen(evaluation.task, evaluation.level, evaluation.split, episode["index"])
+    first = start_in_set(evaluation.task, evaluation.level, evaluation.split, episode["index"])
     return {"start": first.to_json(), "placements": episode["placements"], "zero_on_hit": evaluation.zero_on_hit, "physics": PHYSICS}
 
 
@@ -349,7 +349,7 @@ class Run:
             for number, episodes in answers:
                 self.done[number] = episodes
                 line = _line([number, episodes])
-                with told(self.journal):
+                with name_path_in_errors(self.journal):
                     while line:  # near the end of the disk only a part may go in
                         line = line[journal.write(line) or 0 :]
                 yield episodes

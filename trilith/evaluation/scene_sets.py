@@ -46,7 +46,7 @@ def generator(*name: object) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
-def frozen(task: str, level: Level, split: Split, index: int) -> State:
+def start_in_set(task: str, level: Level, split: Split, index: int) -> State:
     """The start of the episode with this index in a set."""
     name = set_name(task, level, split)
     if not 0 <= index < SIZES[split]:
@@ -63,7 +63,7 @@ def all_sets() -> list[tuple[str, Level, Split]]:
     return sets
 
 
-def is_guarded(task: str) -> bool:
+def has_checksum(task: str) -> bool:
     """Whether checksums guard the scenes of a task: those of the paper's tasks, not those of one's own."""
     return task in TASKS
 
@@ -72,7 +72,7 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
     """A digest of the first `count` scenes of a set, levels included."""
     digest = hashlib.sha256()
     for index in range(count):
-        state = frozen(task, level, split, index)
+        state = start_in_set(task, level, split, index)
         digest.update(f"{state.level}:".encode() + state.scene.tobytes())
     return digest.hexdigest()[:32]
 
@@ -101,6 +101,6 @@ def freeze() -> Iterator[str]:
         name = set_name(task, level, split)
         sets[name] = {"first": checksum(task, level, split, FIRST), "all": checksum(task, level, split, SIZES[split])}
         if old["version"] == VERSION and old["sets"].get(name, sets[name]) != sets[name]:
-            raise ValueError(f"the scenes of {name} differ from those frozen as version {VERSION}: raise frozen.VERSION first")
+            raise ValueError(f"the scenes of {name} differ from those frozen as version {VERSION}: raise scene_sets.VERSION first")
         yield name
     write_json(CHECKSUMS, {"version": VERSION, "sets": sets})

@@ -15,7 +15,7 @@ import numpy as np
 
 from trilith.agents.base import Decision, Episode, Foresees, Policy
 from trilith.evaluation.rollout import play, trajectories
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.planners.registry import plan_for
 from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, Step, start, step
@@ -136,7 +136,7 @@ def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> 
 @lru_cache(maxsize=4)
 def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
     """The first scenes of a validation set."""
-    return tuple(frozen(task, level, "valid", i) for i in range(count))
+    return tuple(start_in_set(task, level, "valid", i) for i in range(count))
 
 
 def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tuple[list[Episode], Simulated]:

@@ -19,7 +19,7 @@ WANDB = "wandb.json"
 """What a run's folder keeps the id of its wandb run in."""
 
 
-class Board(Protocol):
+class Tracker(Protocol):
     """Takes the figures of a run as it goes."""
 
     def write(self, step: int, scalars: dict[str, float]) -> None:

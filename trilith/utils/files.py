@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 
 @contextmanager
-def told(path: str | Path) -> Iterator[None]:
+def name_path_in_errors(path: str | Path) -> Iterator[None]:
     """Errors of the system while `path` is written become one line that names it."""
     try:
         yield
@@ -30,7 +30,7 @@ def told(path: str | Path) -> Iterator[None]:
 
 def make_folder(path: str | Path) -> None:
     """Makes a folder, and those above it, unless it is there. Raises OSError in one line if it cannot be written to."""
-    with told(path):
+    with name_path_in_errors(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(EACCES, os.strerror(EACCES))
@@ -68,7 +68,7 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
     """
     path = Path(path)
     aside = _aside(path)
-    with told(path):
+    with name_path_in_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield aside

@@ -35,7 +35,7 @@ METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
 """Algorithms in words; others go by their name."""
 
 
-class Roster:
+class Catalog:
     """The agents on offer. An agent goes by its name, a run by the last part of its path, or by all of it where two would be alike."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-import trilith.web.request_schema as wire
+import trilith.web.request_schema as schema
 from trilith.agents.base import Agent, View
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.dynamics.transitions import SIMULATED
@@ -82,7 +82,7 @@ def _generator(seed: int, state: State) -> np.random.Generator:
 
 
 def _encode(data: Any) -> bytes:
-    return wire.dumps(data).encode()
+    return schema.dumps(data).encode()
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
@@ -97,27 +97,27 @@ def replay(recording: Recording) -> bytes:
 
 def _replayed(recording: Recording, frames: bool) -> bytes:
     state = recording.start
-    moments = [wire.moment(state)]
+    moments = [schema.moment(state)]
     for number, placed in enumerate(recording.placements, start=1):
         if state.ended:
             raise ValueError(f"placement {number} comes after the end of the episode ({state.ended})")
         after = step(state, placed, recording.zero_on_hit, record=frames)
-        moments.append(wire.stepped(state, after, placed, frames))
+        moments.append(schema.stepped(state, after, placed, frames))
         state = after.state
     return _encode({"moments": moments})
 
 
 def open_file(body: bytes) -> bytes:
     """The episodes of a file, each as its text and a note; from the request that brought it, which may be large."""
-    text = wire.fields(wire.parse(body), ("text",))["text"]
+    text = schema.fields(schema.parse(body), ("text",))["text"]
     if not isinstance(text, str):
         raise ValueError("text must be the text of a file")
-    return _encode({"recordings": wire.open_text(text)})
+    return _encode({"recordings": schema.open_text(text)})
 
 
 def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
     """One placement."""
-    return _encode(wire.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
+    return _encode(schema.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
 def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
@@ -125,7 +125,7 @@ def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
     [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0: a browser knows no -0.0 in a link, and what it replays must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
-    return _encode(wire.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
+    return _encode(schema.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
 def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:

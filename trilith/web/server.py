@@ -29,12 +29,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import trilith.web.request_schema as wire
+import trilith.web.request_schema as schema
 from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
-from trilith.web.access import HEADERS, Guard, is_loopback
-from trilith.web.catalog import Roster, short_name
+from trilith.web.access import HEADERS, AccessControl, is_loopback
+from trilith.web.catalog import Catalog, short_name
 from trilith.web.connections import Connection
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
 from trilith.world.actions import CLEARANCE, OFFSETS
@@ -81,12 +81,12 @@ class Site:
     ) -> None:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
         names = tuple(self.tasks)
-        self.roster = Roster(agents, budget, self.tasks, world)
+        self.catalog = Catalog(agents, budget, self.tasks, world)
         make_world(world, False)  # one that cannot be used is refused here, before anybody asks
         self.world = None if world == SearchConfig.world else world
         """The world whose predictions are shown, if there is one beside the simulator."""
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
-        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.trained(), self.world))
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.catalog.trained(), self.world))
         self.opened = opened
         self.folder: Path | None = None
         """Where films are made: a folder each."""
@@ -118,8 +118,8 @@ class Site:
     def about(self) -> dict[str, Any]:
         """What the page needs to know before it asks for a scene."""
         return {
-            "tasks": [{**_describe(task), "agents": self.roster.about[task.name]} for task in self.tasks.values()],
-            "agents": list(self.roster.specs),
+            "tasks": [{**_describe(task), "agents": self.catalog.about[task.name]} for task in self.tasks.values()],
+            "agents": list(self.catalog.specs),
             "roles": {role.name.lower(): int(role) for role in Role},
             "slots": SLOTS,
             "place_x": PLACE_X,
@@ -134,58 +134,58 @@ class Site:
 
     async def start(self, request: Request, data: dict[str, Any]) -> bytes:
         """A scene by task, level and seed, and the placements of a link made in it."""
-        wire.fields(data, ("task", "level", "seed"), ("placements",))
-        task, level = wire.task_and_level(data["task"], data["level"])
-        seed = wire.integer(data["seed"], "seed", 0, wire.MAX_SEED)
-        return await self.physics.run("begin", task, level, seed, wire.placements(data.get("placements", []), MAX_PLACEMENTS))
+        schema.fields(data, ("task", "level", "seed"), ("placements",))
+        task, level = schema.task_and_level(data["task"], data["level"])
+        seed = schema.integer(data["seed"], "seed", 0, schema.MAX_SEED)
+        return await self.physics.run("begin", task, level, seed, schema.placements(data.get("placements", []), MAX_PLACEMENTS))
 
     async def step(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and a placement; the next state and the fall."""
-        wire.fields(data, ("state", "placement"), ("zero_on_hit",))
-        zero_on_hit = wire.boolean(data.get("zero_on_hit", False), "zero_on_hit")
-        return await self.physics.run("place", _going_on(data["state"]), wire.placement(data["placement"]), zero_on_hit)
+        schema.fields(data, ("state", "placement"), ("zero_on_hit",))
+        zero_on_hit = schema.boolean(data.get("zero_on_hit", False), "zero_on_hit")
+        return await self.physics.run("place", _going_on(data["state"]), schema.placement(data["placement"]), zero_on_hit)
 
     async def act(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and an agent; what it places, the next state and the fall."""
-        wire.fields(data, ("state", "agent"), ("seed", "zero_on_hit"))
-        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        zero_on_hit = wire.boolean(data.get("zero_on_hit", False), "zero_on_hit")
+        schema.fields(data, ("state", "agent"), ("seed", "zero_on_hit"))
+        seed = schema.integer(data.get("seed", 0), "seed", 0, schema.MAX_SEED)
+        zero_on_hit = schema.boolean(data.get("zero_on_hit", False), "zero_on_hit")
         state = _going_on(data["state"])
-        return await self.thinking.run("act", state, self.roster.find(data["agent"], state.task), seed, zero_on_hit)
+        return await self.thinking.run("act", state, self.catalog.find(data["agent"], state.task), seed, zero_on_hit)
 
     async def ideas(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and an agent; what it thinks."""
-        wire.fields(data, ("state", "agent"), ("seed", "count"))
-        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        count = wire.integer(data.get("count", 5), "count", 1, MAX_IDEAS)
+        schema.fields(data, ("state", "agent"), ("seed", "count"))
+        seed = schema.integer(data.get("seed", 0), "seed", 0, schema.MAX_SEED)
+        count = schema.integer(data.get("count", 5), "count", 1, MAX_IDEAS)
         state = _going_on(data["state"])
-        return await self.thinking.run("ideas", state, self.roster.find(data["agent"], state.task), seed, count)
+        return await self.thinking.run("ideas", state, self.catalog.find(data["agent"], state.task), seed, count)
 
     async def values(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state, an agent and a slot; what the agent expects of that block in every place it considers."""
-        wire.fields(data, ("state", "agent", "slot"), ("seed",))
-        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        slot = wire.integer(data["slot"], "slot", 0, SLOTS - 1)
+        schema.fields(data, ("state", "agent", "slot"), ("seed",))
+        seed = schema.integer(data.get("seed", 0), "seed", 0, schema.MAX_SEED)
+        slot = schema.integer(data["slot"], "slot", 0, SLOTS - 1)
         state = _going_on(data["state"])
-        return await self.thinking.run("values", state, self.roster.find(data["agent"], state.task), seed, slot)
+        return await self.thinking.run("values", state, self.catalog.find(data["agent"], state.task), seed, slot)
 
     async def predict(self, request: Request, data: dict[str, Any]) -> bytes:
         """A state and a placement; what the world that is searched says will come of it."""
-        wire.fields(data, ("state", "placement"), ("zero_on_hit",))
+        schema.fields(data, ("state", "placement"), ("zero_on_hit",))
         if self.world is None:
             raise ValueError("there is nothing to predict with: start the page with --world and the folder of a model")
-        zero_on_hit = wire.boolean(data.get("zero_on_hit", False), "zero_on_hit")
-        return await self.thinking.run("predict", self.world, _going_on(data["state"]), wire.placement(data["placement"]), zero_on_hit)
+        zero_on_hit = schema.boolean(data.get("zero_on_hit", False), "zero_on_hit")
+        return await self.thinking.run("predict", self.world, _going_on(data["state"]), schema.placement(data["placement"]), zero_on_hit)
 
     async def replay(self, request: Request, data: dict[str, Any]) -> bytes:
         """A recorded episode; all its states and falls."""
-        wire.fields(data, ("recording",))
-        return await self.physics.run("replay", wire.recording(data["recording"]))
+        schema.fields(data, ("recording",))
+        return await self.physics.run("replay", schema.recording(data["recording"]))
 
     async def film(self, request: Request, data: dict[str, Any]) -> bytes:
         """A recorded episode; a GIF of it."""
-        wire.fields(data, ("recording",))
-        recording = wire.recording(data["recording"])
+        schema.fields(data, ("recording",))
+        recording = schema.recording(data["recording"])
         assert self.folder is not None
         for left in set(self.folder.iterdir()) - self._films:  # by a film that was stopped
             shutil.rmtree(left, ignore_errors=True)
@@ -207,7 +207,7 @@ class Site:
     async def opened_file(self, request: Request) -> Response:
         """The episodes of the file that the server was started with."""
         recordings = self.opened[1] if self.opened else []
-        return Response(wire.dumps({"recordings": recordings}), media_type="application/json")
+        return Response(schema.dumps({"recordings": recordings}), media_type="application/json")
 
 
 def create_app(
@@ -228,33 +228,33 @@ def create_app(
     """
     for name in tasks:
         get_task(name)  # before the file is read, which may be of it
-    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget, tasks, world)
-    about = wire.dumps(site.about()).encode()
+    site = Site(agents, None if path is None else (Path(path).name, schema.open_text(_read(path))), workers, budget, tasks, world)
+    about = schema.dumps(site.about()).encode()
 
     async def get_about(request: Request) -> Response:
         return Response(about, media_type="application/json")
 
     posts: dict[str, tuple[Handler, int, str]] = {
-        "start": (site.start, wire.MAX_BODY, "application/json"),
-        "step": (site.step, wire.MAX_BODY, "application/json"),
-        "act": (site.act, wire.MAX_BODY, "application/json"),
-        "ideas": (site.ideas, wire.MAX_BODY, "application/json"),
-        "values": (site.values, wire.MAX_BODY, "application/json"),
-        "predict": (site.predict, wire.MAX_BODY, "application/json"),
-        "replay": (site.replay, wire.MAX_BODY, "application/json"),
-        "film": (site.film, wire.MAX_BODY, "image/gif"),
+        "start": (site.start, schema.MAX_BODY, "application/json"),
+        "step": (site.step, schema.MAX_BODY, "application/json"),
+        "act": (site.act, schema.MAX_BODY, "application/json"),
+        "ideas": (site.ideas, schema.MAX_BODY, "application/json"),
+        "values": (site.values, schema.MAX_BODY, "application/json"),
+        "predict": (site.predict, schema.MAX_BODY, "application/json"),
+        "replay": (site.replay, schema.MAX_BODY, "application/json"),
+        "film": (site.film, schema.MAX_BODY, "image/gif"),
     }
     routes = [
         Route("/api/about", get_about, methods=["GET"]),
         Route("/api/opened", site.opened_file, methods=["GET"]),
-        *(Route(f"/api/{name}", _endpoint(*each, wire.parse), methods=["POST"]) for name, each in posts.items()),
-        Route("/api/open", _endpoint(site.open, wire.MAX_FILE, "application/json", bytes), methods=["POST"]),
+        *(Route(f"/api/{name}", _endpoint(*each, schema.parse), methods=["POST"]) for name, each in posts.items()),
+        Route("/api/open", _endpoint(site.open, schema.MAX_FILE, "application/json", bytes), methods=["POST"]),
         *_static_routes(),
     ]
     app = Starlette(
         routes=routes,
         lifespan=site.lifespan,
-        middleware=[Middleware(Guard, host=host, token=token)],
+        middleware=[Middleware(AccessControl, host=host, token=token)],
         exception_handlers={HTTPException: _http_error, 500: _unexpected},
     )
     app.state.site = site
@@ -323,7 +323,7 @@ async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
 
 def _error(status: int, line: str, headers: dict[str, str] | None = None) -> Response:
     text = " ".join(line.split())
-    return Response(wire.dumps({"error": text if len(text) <= 300 else text[:299] + "…"}), status, headers, media_type="application/json")
+    return Response(schema.dumps({"error": text if len(text) <= 300 else text[:299] + "…"}), status, headers, media_type="application/json")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -352,7 +352,7 @@ def _static_routes() -> list[Route]:
 
 
 def _going_on(text: Any) -> State:
-    state = wire.state(text)
+    state = schema.state(text)
     if state.ended:
         raise ValueError(f"this episode has ended ({state.ended})")
     return state
@@ -382,8 +382,8 @@ def _learned_tasks(world: str) -> list[str] | None:
 
 def _read(path: str | Path) -> str:
     try:
-        if Path(path).stat().st_size > wire.MAX_FILE:
-            raise ValueError(f"{path} has more than {wire.MAX_FILE} bytes")
+        if Path(path).stat().st_size > schema.MAX_FILE:
+            raise ValueError(f"{path} has more than {schema.MAX_FILE} bytes")
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None

@@ -22,7 +22,7 @@ from trilith.cli.main import main
 from trilith.evaluation import runner as module
 from trilith.evaluation.rollout import play
 from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
-from trilith.evaluation.scene_sets import VERSION, frozen, generator, set_name
+from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed import pool
 from trilith.utils.files import read_json, write_json
@@ -231,7 +231,7 @@ def test_more_worst_episodes_than_were_kept_are_not_to_be_had(small, capsys):
 def plain_episodes(e: Evaluation):
     """The evaluation done slowly: one episode after another, step by step."""
     for index in range(e.scenes):
-        state = first = frozen(e.task, e.level, e.split, index)
+        state = first = start_in_set(e.task, e.level, e.split, index)
         rng = generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index)
         agent, rewards = AGENTS[e.agent](), []
         while not state.ended:
@@ -288,7 +288,7 @@ def test_figures_worked_out_by_hand():
 
 def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward(small):
     result = read_json(small)
-    most = [get_task("connecting").best(frozen("connecting", "all", "valid", index).scene) for index in range(SMALL.scenes)]
+    most = [get_task("connecting").best(start_in_set("connecting", "all", "valid", index).scene) for index in range(SMALL.scenes)]
     short = [best - reward for best, reward in zip(most, result["rewards"], strict=True)]
     assert len(result["worst"]) == SMALL.worst
     shown = [short[each["index"]] for each in result["worst"]]
@@ -338,7 +338,7 @@ def test_recordings_replay_to_the_rewards_of_the_result(small):
     assert names(folder) == [f"{index:05d}.json" for index in range(SMALL.scenes)]
     for index, reward in enumerate(result["rewards"]):
         recording = Recording.from_json(read_json(folder / f"{index:05d}.json"))
-        assert recording.start == frozen("connecting", "all", "valid", index)
+        assert recording.start == start_in_set("connecting", "all", "valid", index)
         *_, last = recording.replay()
         assert last.state.total == reward
         assert last.state.ended
@@ -480,7 +480,7 @@ class Watched(LegalAgent):
 
 def test_episodes_run_side_by_side_and_those_that_ended_drop_out():
     agent = Watched()
-    starts = [frozen("silhouette", 2, "valid", index) for index in range(10)]
+    starts = [start_in_set("silhouette", 2, "valid", index) for index in range(10)]
     played = play(agent, starts, [generator("x", index) for index in range(10)])
     assert agent.seen[0] == 10
     assert agent.seen == sorted(agent.seen, reverse=True)
@@ -497,7 +497,7 @@ def test_an_agent_that_answers_for_too_few_episodes_is_found_out():
             return super().act(states, rngs)[:-1]
 
     with pytest.raises(ValueError, match="shorter"):
-        play(Short(), [frozen("covering", 0, "valid", 0)], [generator("x")])
+        play(Short(), [start_in_set("covering", 0, "valid", 0)], [generator("x")])
 
 
 def test_blocks_are_those_in_the_scene_not_the_attempts(tmp_path, monkeypatch):
