@@ -123,17 +123,15 @@ class Film:
     def run(self) -> None:
         """Writes the film."""
         from trilith.render.pictures import episode_frames, film
-        from trilith.utils.files import read_json
+        from trilith.utils.files import prefix_errors, read_json
         from trilith.world.episode import Recording
 
         if not 16 <= self.pixels <= 2048:
             raise ValueError(f"{self.pixels} pixels: must be 16 to 2048")
         data = read_json(self.episode)
-        try:
+        with prefix_errors(f"{self.episode}: "):
             recording = Recording.from_json(data)
             steps = list(recording.replay(record=True))
-        except ValueError as error:
-            raise ValueError(f"{self.episode}: {error}") from None
         if note := recording.note():
             print(note, file=sys.stderr)
         film(episode_frames(recording.start, steps, self.pixels), self.out)

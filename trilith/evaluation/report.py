@@ -13,7 +13,7 @@ from typing import Any
 from trilith.agents.registry import short_names
 from trilith.evaluation import runner as evaluate
 from trilith.search.config import SearchConfig
-from trilith.utils.files import atomic_write, read_json, typed
+from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task
@@ -61,10 +61,8 @@ def _load(path: Path) -> Result | None:
     if not isinstance(data, dict) or not data.keys() >= evaluate.NEEDED or not _is_task(data["task"]):
         return None
     evaluate.check_versions(path, data)
-    try:
+    with prefix_errors(f"{path} is not what it should be: "):
         return {**typed(data, evaluate.Result)}
-    except ValueError as error:
-        raise ValueError(f"{path} is {error}") from None
 
 
 def _is_task(name: Any) -> bool:

@@ -33,7 +33,17 @@ from trilith.search.config import SearchConfig
 from trilith.utils.distributed.pool import Work, spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import Pool
-from trilith.utils.files import atomic_write, clear_leftovers, make_folder, name_path_in_errors, parse_json, read_json, typed, write_json
+from trilith.utils.files import (
+    atomic_write,
+    clear_leftovers,
+    make_folder,
+    name_path_in_errors,
+    parse_json,
+    prefix_errors,
+    read_json,
+    typed,
+    write_json,
+)
 from trilith.world.episode import REASONS, Reason, hit_obstacle, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
@@ -196,10 +206,8 @@ def check_versions(path: Path, data: Mapping[str, Any]) -> None:
     """Raises ValueError that names the version if a result is on scenes, or in physics, that this version does not know."""
     if not isinstance(data["version"], int) or not 1 <= data["version"] <= VERSION:
         raise ValueError(f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}")
-    try:
+    with prefix_errors(f"{path}: "):
         physics_from_json(data)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
@@ -304,7 +312,7 @@ class Run:
         try:
             typed(found, Finished)
         except ValueError as error:
-            raise ValueError(f"{self.out} is {error}: choose another --out, or remove it") from None
+            raise ValueError(f"{self.out} is not what it should be: {error}: choose another --out, or remove it") from None
         for key, value in self._identity.items():
             if found[key] != value:
                 raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from trilith.utils.files import parse_json, typed
+from trilith.utils.files import parse_json, prefix_errors, typed
 from trilith.utils.tensors import load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
@@ -96,10 +96,8 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
 
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
     arrays, texts = load_tensors(path)
-    try:
-        data = parse_json(texts.get("facts", ""), dict[str, Any])
-        if (version := data.get("format")) != FORMAT:
+    with prefix_errors(f"{path} is not the checkpoint of a run: "):
+        data = parse_json(texts.get("facts", ""))
+        if (version := typed(data, dict[str, Any]).get("format")) != FORMAT:
             raise ValueError(f"of format {version!r}, this version of trilith knows {FORMAT}")
         return arrays, typed(data, Facts)
-    except ValueError as error:
-        raise ValueError(f"{path} is not the checkpoint of a run: {str(error).removeprefix('not what it should be: ')}") from None

@@ -10,7 +10,7 @@ from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.recipes import exact_name, get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
 from trilith.utils.config import check_least, from_json
-from trilith.utils.files import read_json
+from trilith.utils.files import prefix_errors, read_json
 
 CONFIG = "config.json"
 """What a run's folder keeps its config in."""
@@ -101,9 +101,7 @@ def run_config(out: Path) -> TrainConfig[Any]:
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("recipe"), str):
         raise ValueError(f"{path} does not describe a run")
-    try:
+    with prefix_errors(f"{path} does not describe a run: "):
         kind = get_algorithm(get_recipe(data["recipe"])[0]).config
         config: TrainConfig[Any] = from_json(TrainConfig[kind], data)  # type: ignore[valid-type]
-    except ValueError as error:
-        raise ValueError(f"{path} does not describe a run: {error}") from None
     return replace(config, out=out)

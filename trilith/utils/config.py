@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trilith.utils.files import typed
+from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
@@ -32,10 +32,8 @@ def to_json(config: Any) -> dict[str, Any]:
 def from_json(kind: Any, data: Any) -> Any:
     """The config that `to_json` wrote, of a dataclass `kind`. Raises ValueError in one line for what it cannot have written."""
     name = getattr(kind, "__origin__", kind).__name__
-    try:
+    with prefix_errors(f"not a {name}: "):
         config = typed(data, kind)
-    except ValueError as error:
-        raise ValueError(f"not a {name}: {str(error).removeprefix('not what it should be: ')}") from None
     _no_others(name, data, to_json(config))
     return config
 

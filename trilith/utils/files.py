@@ -28,6 +28,15 @@ def name_path_in_errors(path: str | Path) -> Iterator[None]:
         raise OSError(f"cannot write {path}: {why}") from None
 
 
+@contextmanager
+def prefix_errors(text: str) -> Iterator[None]:
+    """Puts a text, which names the file or the value, before the message of a ValueError; the message stays one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{text}{' '.join(str(error).split())}") from None
+
+
 def make_folder(path: str | Path) -> None:
     """Makes a folder, and those above it, unless it is there. Raises OSError in one line if it cannot be written to."""
     with name_path_in_errors(path):
@@ -145,10 +154,8 @@ def read_json(path: str | Path, kind: Any = Any) -> Any:
         text = Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
-    try:
+    with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
-    except ValueError as error:
-        raise ValueError(f"{path} is {error}") from None
 
 
 def parse_json(text: bytes | str, kind: Any = Any) -> Any:
@@ -159,7 +166,8 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
         raise ValueError("not JSON that can be read: it is nested too deep") from None
     except ValueError as error:  # msgspec.DecodeError is one, as is that of text that is not UTF-8
         raise ValueError(f"not JSON: {error}") from None
-    return typed(data, kind)
+    with prefix_errors("not what it should be: "):
+        return typed(data, kind)
 
 
 def typed(data: Any, kind: Any) -> Any:
@@ -170,7 +178,7 @@ def typed(data: Any, kind: Any) -> Any:
         said = " ".join(str(error).split()).replace("`", "")
         what, _, where = said.rpartition(" - at $")
         place = f"{where.lstrip('.')}: " if what and where else ""
-        raise ValueError(f"not what it should be: {place}{what or said}") from None
+        raise ValueError(f"{place}{what or said}") from None
 
 
 def _path(kind: type, value: Any) -> Any:

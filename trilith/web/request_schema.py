@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from trilith.utils.files import prefix_errors
 from trilith.world.episode import Recording, State, Step, physics_from_json, placement_from_json
 from trilith.world.physics import TIME_STEP, Settled
 from trilith.world.scene import Placement, Scene
@@ -182,11 +183,9 @@ def open_text(text: str) -> list[dict[str, str]]:
         raise ValueError(f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
     result = []
     for number, each in enumerate(found, start=1):
-        try:
+        with prefix_errors(f"episode {number}: "):
             episode = recording_from(each)
             result.append({"text": dumps(episode.to_json()), "note": ", ".join(filter(None, (_note(each), episode.note())))})
-        except ValueError as error:
-            raise ValueError(f"episode {number}: {error}") from None
     return result
 
 

@@ -21,8 +21,8 @@ RENDER_PIXELS = 128
 """Side of the picture that is drawn, and of the masks."""
 PIXELS = 64
 """Side of what a network gets: means of 2 × 2 pixels of what is drawn."""
-CHANNELS = 5
-"""Red, green, blue, x, y."""
+COLUMNS = ("red", "green", "blue", "x", "y")
+CHANNELS = len(COLUMNS)
 
 BACKGROUND = (1.0, 1.0, 1.0)
 FLOOR_COLOUR = (0.0, 0.0, 0.0, 1.0)
