@@ -10,6 +10,7 @@ from trilith.agents.recipes import get_algorithm
 from trilith.agents.registry import AGENTS, available, check_builds, shipped
 from trilith.agents.weights import read_card, weights_file
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.modules import names_a_class
 
 
@@ -42,8 +43,10 @@ class Catalog:
         """Those that search do so in a `world`. Raises ValueError in one line for an agent that there is not, or a run without weights."""
         known = available()
         for name in agents:
-            if name not in known and not names_a_class(name) and not Path(name).exists():
-                raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
+            require(
+                name in known or names_a_class(name) or Path(name).exists(),
+                f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights",
+            )
         further = [name for name in agents if name not in known]
         labels = [short_name(name) for name in further]
         short = len({*known, *labels}) == len(known) + len(further)
@@ -59,8 +62,7 @@ class Catalog:
 
     def find(self, label: Any, task: str) -> Spec:
         """The agent of a label, for a task. Only labels on offer are looked up, so a client can name no path. Raises ValueError."""
-        if not isinstance(label, str) or label not in self.specs:
-            raise ValueError(f"there is no agent of that name: choose {', '.join(self.specs)}")
+        require(isinstance(label, str) and label in self.specs, f"there is no agent of that name: choose {', '.join(self.specs)}")
         if label not in self.about.get(task, {}):
             check_builds(self.specs[label].name, task)  # which says why not
         return self.specs[label]
