@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from trilith.agents.base import WORLD, Policy
 from trilith.agents.recipes import check_recipe_version, get_algorithm
+from trilith.utils.checks import require
 from trilith.utils.config import from_json, to_json
 from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
 from trilith.world.episode import physics_from_json
@@ -131,8 +132,7 @@ def weights_file(path: Path) -> Path:
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
     if not found and (seeds := sorted(path.glob("seed*"))):
         raise ValueError(f"{path} holds the runs of several seeds: choose one, such as {seeds[0]}")
-    if not found:
-        raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
+    require(found, f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
     return found[0]
 
 
@@ -140,10 +140,8 @@ def read_card(path: Path) -> Card:
     """The card of a file of weights. Raises ValueError in one line if there is none, or it is of something else."""
     where = path.with_suffix(".json")
     data = read_json(where)
-    if not isinstance(data, dict) or not {"agent", "task"} <= data.keys():
-        raise ValueError(f"{where} does not describe an agent")
-    if data.get("format") != FORMAT:
-        raise ValueError(f"{where} is of format {data.get('format')!r}, this version of trilith knows {FORMAT}")
+    require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
+    require(data.get("format") == FORMAT, f"{where} is of format {data.get('format')!r}, this version of trilith knows {FORMAT}")
     with prefix_errors(f"{where} does not describe an agent: "):
         card: Card = typed(data, Card)
         physics_from_json(card)
@@ -170,8 +168,7 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
             check_same("observation", card["observation"], observation_columns(config))
             check_same("action", card["action"], action_parts(config, algorithm.searchable))
             header = read_header(path)
-            if header.checksum != card["weights"]:
-                raise ValueError(f"{where} is the card of other weights: the two are not a pair")
+            require(header.checksum == card["weights"], f"{where} is the card of other weights: the two are not a pair")
             algorithm.check_shapes(config, card["task"], header.shapes, beyond=beyond)
             policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
             policy.load(load_tensors(path)[0])

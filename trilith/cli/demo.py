@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trilith.utils.checks import require
 from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
@@ -67,10 +68,8 @@ class Demo:
         from trilith.search.agent import Valuer
         from trilith.search.config import SearchConfig
 
-        if not 1 <= self.scenes <= SIZES["test"]:
-            raise ValueError(f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
-        if self.budget < 0:
-            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        require(1 <= self.scenes <= SIZES["test"], f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
+        require(self.budget >= 0, f"budget {self.budget}: must be 0 or more")
         agents = self.agents
         if agents is None:
             agents = tuple(name for name in SHOWN if name in available())
@@ -79,8 +78,7 @@ class Demo:
         for label, (name, agent) in list(loaded.items()):
             if self.budget and name not in AGENTS and isinstance(agent, Valuer):
                 loaded[f"{label} + search"] = name, load(name, SearchConfig(self.budget, world=self.world))
-        if not loaded:
-            raise ValueError("no agents: name at least one")
+        require(loaded, "no agents: name at least one")
         return loaded
 
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig, SearchOptions
+from trilith.utils.checks import require
 from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
@@ -79,11 +80,9 @@ class Evaluate:
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 
-        if self.workers < 1:
-            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        require(self.workers >= 1, f"{self.workers} workers: must be 1 or more")
         searches = [SearchConfig(budget, **vars(self.search)) for budget in _budgets(self.budget)]
-        if len(searches) > 1 and (self.out or self.record):
-            raise ValueError(f"--out and --record are for one budget, not for {self.budget}")
+        require(len(searches) <= 1 or (not self.out and not self.record), f"--out and --record are for one budget, not for {self.budget}")
         todo = [
             Evaluation(
                 self.agent,
@@ -177,8 +176,7 @@ def _marks(search: SearchConfig) -> str:
 
 def _budgets(text: str) -> list[int]:
     """Numbers of simulations from text such as 0,10,50."""
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        raise ValueError(f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
+    require(re.fullmatch(r"\d+(,\d+)*", text), f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
     return [int(part) for part in text.split(",")]
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig, SearchOptions
+from trilith.utils.checks import require
 from trilith.utils.console import Progress
 
 
@@ -54,8 +55,7 @@ class RecordEpisodes:
 
         if self.format == "minari":
             check_minari()
-        if self.workers < 1:
-            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        require(self.workers >= 1, f"{self.workers} workers: must be 1 or more")
         search = SearchConfig(self.budget, **vars(self.search))
         recorder = Recorder(
             self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.zero_on_hit, search

@@ -21,6 +21,7 @@ from trilith.agents.registry import check_builds, fingerprint, load
 from trilith.evaluation.rollout import trajectories
 from trilith.evaluation.scene_sets import SIZES, Split, generator, start_in_set
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work, spread
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
@@ -53,16 +54,11 @@ class Recorder:
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        if not self.agents:
-            raise ValueError("no agents: name at least one")
-        if self.episodes < 1:
-            raise ValueError(f"{self.episodes} episodes: must be 1 or more")
-        if self.seed < 0:
-            raise ValueError(f"seed {self.seed}: must be 0 or more")
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon {self.epsilon}: must be a probability, 0 to 1")
-        if self.split not in ("new", *SIZES):
-            raise ValueError(f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
+        require(self.agents, "no agents: name at least one")
+        require(self.episodes >= 1, f"{self.episodes} episodes: must be 1 or more")
+        require(self.seed >= 0, f"seed {self.seed}: must be 0 or more")
+        require(0 <= self.epsilon <= 1, f"epsilon {self.epsilon}: must be a probability, 0 to 1")
+        require(self.split in ("new", *SIZES), f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
         if self.split != "new" and self.episodes > SIZES[self.split]:
             raise ValueError(f"{self.episodes} episodes: a {self.split} set has {SIZES[self.split]} scenes")
         rules = get_task(self.task)
@@ -127,19 +123,23 @@ def _take(recorder: Recorder, out: Path) -> None:
     """Writes `dataset.json`, unless the folder holds other episodes."""
     path, facts = out / "dataset.json", recorder.identity()
     if not path.exists():
-        if any(path.suffix != ".lock" and path.name != ".lock" for path in out.iterdir()):
-            raise ValueError(f"{out} is not empty, and holds no recorded episodes: choose another --out")
+        require(
+            all(".lock" in (path.suffix, path.name) for path in out.iterdir()),
+            f"{out} is not empty, and holds no recorded episodes: choose another --out",
+        )
         write_json(path, facts)
         return
     read_dataset(out)  # refuses what is none
     found = read_json(path)
     for name, value in facts.items():
-        if name not in ("episodes", "shards") and found.get(name) != value:
-            raise ValueError(f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it")
-    if found["episodes"] > recorder.episodes:
-        raise ValueError(
-            f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many"
+        require(
+            name in ("episodes", "shards") or found.get(name) == value,
+            f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it",
         )
+    require(
+        found["episodes"] <= recorder.episodes,
+        f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many",
+    )
     if found != facts:
         write_json(path, facts)
 

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from trilith.utils.checks import require
 from trilith.world.actions import CODECS, OFFSETS, Space, make_codec
 from trilith.world.episode import State, start, step
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity, edge_features, graph
@@ -138,14 +139,13 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     def state(self, state: State) -> None:
         if not isinstance(state, State):
             raise ValueError(f"state {state!r}: must be a trilith.world.episode.State")
-        if state.task != self.task.name:
-            raise ValueError(f"a state of {state.task} does not belong into an environment of {self.task.name}")
+        require(state.task == self.task.name, f"a state of {state.task} does not belong into an environment of {self.task.name}")
         more = max(state.max_steps - state.steps, 0) if self.task.keeps_supply and not state.ended else 0
-        if len(state.scene) + more > self.max_objects:
-            raise ValueError(
-                f"a state with {len(state.scene)} objects and up to {more} to come does not fit: "
-                f"level {self.level!r} of {self.task.name} has room for {self.max_objects}"
-            )
+        require(
+            len(state.scene) + more <= self.max_objects,
+            f"a state with {len(state.scene)} objects and up to {more} to come does not fit: "
+            f"level {self.level!r} of {self.task.name} has room for {self.max_objects}",
+        )
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -155,13 +155,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         for name in options:
             _one_of("reset option", name, ("level", "state"))
         if "state" in options:
-            if "level" in options:
-                raise ValueError("reset options 'level' and 'state': a state has its own level, so give only one")
+            require("level" not in options, "reset options 'level' and 'state': a state has its own level, so give only one")
             self.state = options["state"]
         else:
             level = options.get("level", self.level)
-            if self.task.objects_for(level) > self.max_objects:
-                raise ValueError(f"reset option 'level' {level!r} does not fit into an environment made for level {self.level!r}")
+            require(
+                self.task.objects_for(level) <= self.max_objects,
+                f"reset option 'level' {level!r} does not fit into an environment made for level {self.level!r}",
+            )
             self.state = start(self.task, level, self.np_random)
         return self._observe(), self._info()
 
@@ -184,8 +185,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
         Of discrete absolute actions, those with a block that is available. Raises ValueError for continuous ones.
         """
-        if not self._actions.whole:
-            raise ValueError("continuous actions have no mask: choose a discrete action_space")
+        require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
         allowed = np.zeros(self._actions.sizes, dtype=bool)
         mask = self.codec.mask(self.state.scene)
         if mask is None:
@@ -226,8 +226,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
 def _one_of(what: str, value: Any, choices: Any) -> Any:
     """`value` if it is one of `choices`. Raises ValueError naming those otherwise."""
-    if value not in choices:
-        raise ValueError(f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
+    require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from trilith.agents.registry import short_names
 from trilith.evaluation import runner as evaluate
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
@@ -36,12 +37,10 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
 
 def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
+    require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # what begins with a dot is on its way to a file
     results = [result for path in paths if (result := _load(path))]
-    if not results:
-        raise ValueError(f"{folder} has no result of trilith evaluate")
+    require(results, f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
     names = short_names({run_and_seed(result["agent"])[0] for result in results})

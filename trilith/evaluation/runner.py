@@ -30,6 +30,7 @@ from trilith.agents.weights import weights_file
 from trilith.evaluation.rollout import play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work, spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import Pool
@@ -75,12 +76,9 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
-        if not 1 <= self.scenes <= SIZES[self.split]:
-            raise ValueError(f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
-        if self.worst < 0:
-            raise ValueError(f"{self.worst} worst episodes: must be 0 or more")
-        if self.seed < 0:
-            raise ValueError(f"seed {self.seed}: must be 0 or more")
+        require(1 <= self.scenes <= SIZES[self.split], f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
+        require(self.worst >= 0, f"{self.worst} worst episodes: must be 0 or more")
+        require(self.seed >= 0, f"seed {self.seed}: must be 0 or more")
         if self.level != "all":
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
@@ -204,8 +202,10 @@ class Finished(Result):
 
 def check_versions(path: Path, data: Mapping[str, Any]) -> None:
     """Raises ValueError that names the version if a result is on scenes, or in physics, that this version does not know."""
-    if not isinstance(data["version"], int) or not 1 <= data["version"] <= VERSION:
-        raise ValueError(f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}")
+    require(
+        isinstance(data["version"], int) and 1 <= data["version"] <= VERSION,
+        f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}",
+    )
     with prefix_errors(f"{path}: "):
         physics_from_json(data)
 
@@ -306,20 +306,27 @@ class Run:
         found = read_json(self.out)
         if isinstance(found, dict):
             found = {"search": None, "weights": None, "physics": 1} | found  # results from before there were any
-        if not isinstance(found, dict) or not {*NEEDED, "worst", *self._identity} <= found.keys():
-            raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
+        require(
+            isinstance(found, dict) and {*NEEDED, "worst", *self._identity} <= found.keys(),
+            f"{self.out} is not a result of trilith evaluate: choose another --out",
+        )
         check_versions(self.out, found)
         try:
             typed(found, Finished)
         except ValueError as error:
             raise ValueError(f"{self.out} is not what it should be: {error}: choose another --out, or remove it") from None
         for key, value in self._identity.items():
-            if found[key] != value:
-                raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")
-        if len(found["worst"]) < min(self.evaluation.worst, self.evaluation.scenes):
-            raise ValueError(f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it")
-        if self.record is not None and not all(self._recorded(index).exists() for index in range(self.evaluation.scenes)):
-            raise ValueError(f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out")
+            require(
+                found[key] == value, f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it"
+            )
+        require(
+            len(found["worst"]) >= min(self.evaluation.worst, self.evaluation.scenes),
+            f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it",
+        )
+        require(
+            self.record is None or all(self._recorded(index).exists() for index in range(self.evaluation.scenes)),
+            f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out",
+        )
         return found
 
     def _take_up(self) -> None:
@@ -372,8 +379,10 @@ class Run:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
                 write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode), durable=False)
-            if self.evaluation.identity() != self._identity:
-                raise ValueError(f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again")
+            require(
+                self.evaluation.identity() == self._identity,
+                f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again",
+            )
             self.result = summary(self.evaluation, episodes)
             write_json(self.out, self.result)
             self.journal.unlink(missing_ok=True)
@@ -428,8 +437,7 @@ Job = tuple[int, list[int]]
 
 def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
     """As `spread`, with workers on a cluster."""
-    if workers < 1:
-        raise ValueError(f"{workers} workers: must be 1 or more")
+    require(workers >= 1, f"{workers} workers: must be 1 or more")
     if not jobs:
         return
     path = Path(evaluation.agent)

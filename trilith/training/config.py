@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.recipes import exact_name, get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
+from trilith.utils.checks import require
 from trilith.utils.config import check_least, from_json
 from trilith.utils.files import prefix_errors, read_json
 
@@ -75,12 +76,14 @@ class TrainConfig(Generic[C]):
         object.__setattr__(self, "recipe", exact_name(self.recipe))
         check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
         check_least(self, minutes=0, core_minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0, learner_gpus=0)
-        if not 0 < self.actor_cpus < float("inf"):
-            raise ValueError(f"actor_cpus {self.actor_cpus}: must be above 0")
-        if self.learner_gpus and self.device == "cpu":
-            raise ValueError(f"learner_gpus {self.learner_gpus:g}: the learner uses them with --device cuda, not cpu")
-        if self.cluster and not self.actors:
-            raise ValueError("cluster: it runs actors, and there are none with --actors 0: choose some, or --cluster None")
+        require(0 < self.actor_cpus < float("inf"), f"actor_cpus {self.actor_cpus}: must be above 0")
+        require(
+            not self.learner_gpus or self.device != "cpu",
+            f"learner_gpus {self.learner_gpus:g}: the learner uses them with --device cuda, not cpu",
+        )
+        require(
+            not self.cluster or self.actors, "cluster: it runs actors, and there are none with --actors 0: choose some, or --cluster None"
+        )
 
     @property
     def algorithm(self) -> str:
@@ -99,8 +102,7 @@ def run_config(out: Path) -> TrainConfig[Any]:
     """The config of the run in a folder. Raises ValueError in one line if there is none."""
     path = out / CONFIG
     data = read_json(path)
-    if not isinstance(data, dict) or not isinstance(data.get("recipe"), str):
-        raise ValueError(f"{path} does not describe a run")
+    require(isinstance(data, dict) and isinstance(data.get("recipe"), str), f"{path} does not describe a run")
     with prefix_errors(f"{path} does not describe a run: "):
         kind = get_algorithm(get_recipe(data["recipe"])[0]).config
         config: TrainConfig[Any] = from_json(TrainConfig[kind], data)  # type: ignore[valid-type]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args
 import numpy as np
 from msgspec import Meta
 
+from trilith.utils.checks import require
 from trilith.utils.config import check_least
 from trilith.utils.files import typed
 
@@ -42,12 +43,9 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)
-        if not 0 <= self.hardest_share <= 1:
-            raise ValueError(f"hardest_share {self.hardest_share}: must be from 0 to 1")
-        if self.kind not in get_args(Kind):
-            raise ValueError(f"kind {self.kind!r} of a curriculum: must be {' or '.join(get_args(Kind))}")
-        if self.pass_mark is not None and not 0 <= self.pass_mark <= 1:
-            raise ValueError(f"pass_mark {self.pass_mark}: must be from 0 to 1")
+        require(0 <= self.hardest_share <= 1, f"hardest_share {self.hardest_share}: must be from 0 to 1")
+        require(self.kind in get_args(Kind), f"kind {self.kind!r} of a curriculum: must be {' or '.join(get_args(Kind))}")
+        require(self.pass_mark is None or 0 <= self.pass_mark <= 1, f"pass_mark {self.pass_mark}: must be from 0 to 1")
 
 
 class Assessed(NamedTuple):
@@ -115,8 +113,7 @@ class Curriculum(ABC):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises ValueError or KeyError if it is of another curriculum."""
-        if state:
-            raise ValueError("it has another curriculum")
+        require(not state, "it has another curriculum")
 
 
 class Schedule(Curriculum):
@@ -205,8 +202,7 @@ class Performance(Curriculum):
 
     def load(self, state: Mapping[str, Any]) -> None:
         told: Kept = typed(state, Kept)
-        if told["passed"] > self.last + 1:
-            raise ValueError(f"it has passed {told['passed']} levels of {self.last + 1}")
+        require(told["passed"] <= self.last + 1, f"it has passed {told['passed']} levels of {self.last + 1}")
         self.passed, self.steps = told["passed"], told["steps"]
         self.good = {(level, group): deque((each == "1" for each in kept), maxlen=WINDOW) for level, group, kept in told["good"]}
 

@@ -30,6 +30,7 @@ from trilith.training.local_actors import Actors, Inline, PolicySpec, Processes
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
 from trilith.training.trackers import Wandb, wandb_missing
+from trilith.utils.checks import require
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster
@@ -71,8 +72,7 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
 def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """As `train`, but the run must have been begun: ValueError if there is nothing to go on from. `run_config` has its config."""
     path = config.out / checkpoint.NAME
-    if not path.exists():
-        raise ValueError(f"there is no checkpoint {path}: nothing to resume")
+    require(path.exists(), f"there is no checkpoint {path}: nothing to resume")
     return train(config, screen)
 
 
@@ -82,8 +82,7 @@ def _begin(run: Run) -> None:
     if path.exists():
         there, here = (_flat(to_json(replace(each, **FREE))) for each in (run_config(config.out), config))
         other = [f"{name} {value}" for name, value in there.items() if value != here.get(name)]
-        if other:
-            raise ValueError(f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
+        require(not other, f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
         else:  # killed before its first
@@ -114,8 +113,7 @@ class Run:
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
-        if config.evaluate_scenes > SIZES["valid"]:
-            raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
+        require(config.evaluate_scenes <= SIZES["valid"], f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
         if config.track and (problem := wandb_missing()):
             raise ValueError(problem)
         limit_threads(config.threads)

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from trilith.utils.checks import require
 from trilith.utils.files import read_json
 from trilith.utils.tensors import load_tensors
 from trilith.world.actions import DiscreteRelative
@@ -158,8 +159,7 @@ class Dataset(TypedDict):
 def read_dataset(folder: Path) -> Dataset:
     """What `dataset.json` says. Raises ValueError in one line if the folder holds no recorded episodes, or of another format."""
     data: Dataset = read_json(folder / "dataset.json", Dataset)
-    if data["format"] != FORMAT:
-        raise ValueError(f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
+    require(data["format"] == FORMAT, f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
     return data
 
 
@@ -168,8 +168,7 @@ def read_episodes(folder: Path) -> Iterator[Trajectory]:
     data = read_dataset(folder)
     for number in range(data["shards"]):
         path = shard_path(folder, number)
-        if not path.exists():
-            raise ValueError(f"{folder} is not complete, {path.name} is missing: the command that recorded it goes on from there")
+        require(path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it goes on from there")
         arrays, texts = load_tensors(path)
         try:
             episodes = from_arrays(arrays, texts)
