@@ -21,16 +21,10 @@ if TYPE_CHECKING:
     from trilith.evaluation.runner import Run
 
 
-@dataclass
-class Evaluate:
-    """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
+@dataclass(kw_only=True)
+class SceneOptions:
+    """Options of commands that let agents build in the scenes of a set."""
 
-    Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
-    """
-
-    agent: Positional[Annotated[str, arg(metavar="AGENT")]]
-    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
-    in a module of this folder, as my_module:MyAgent."""
     task: str
     """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
     level: str = "hardest"
@@ -41,16 +35,28 @@ class Evaluate:
     """How many of them, from the first."""
     workers: int = 2
     """Processes; the result does not depend on it."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper."""
+    search: SearchOptions = field(default_factory=SearchOptions)
+
+
+@dataclass(kw_only=True)
+class Evaluate(SceneOptions):
+    """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
+
+    Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
+    """
+
+    agent: Positional[Annotated[str, arg(metavar="AGENT")]]
+    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
+    in a module of this folder, as my_module:MyAgent."""
     cluster: str | None = None
     """Run the workers on a Ray cluster: one that is started here for it (local), that runs on this machine (auto), or that this machine
     belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
     seed: int = 0
     """Of the agent's own randomness."""
-    zero_on_hit: bool = False
-    """An episode that touches an obstacle has the return 0, as in the paper."""
     budget: str = "0"
     """Simulations per decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
-    search: SearchOptions = field(default_factory=SearchOptions)
     sample: bool = False
     """Draw from the policy of an agent with continuous actions, rather than to act by its mean."""
     worst: int = 10
@@ -98,17 +104,10 @@ class Evaluate:
             )
             for search in searches
         ]
-        runs = []
-        for evaluation in todo:
-            marks = (
-                (f"-seed{self.seed}" if self.seed else "")
-                + ("-zero-on-hit" if self.zero_on_hit else "")
-                + ("-sample" if self.sample else "")
-                + _marks(evaluation.search)
-            )
-            task = self.task.replace(":", "-")
-            name = f"{_file_name(self.agent)}-{task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
-            runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
+        marks = {f"-seed{self.seed}": self.seed, "-zero-on-hit": self.zero_on_hit, "-sample": self.sample}
+        marked = f"{self.scenes}{''.join(mark for mark, given in marks.items() if given)}"
+        name = f"{_file_name(self.agent)}-{self.task.replace(':', '-')}-{self.level}-{self.split}-{marked}"
+        runs = [Run(each, self.out or Path("results") / f"{name}{_marks(each.search)}.json", self.record) for each in todo]
         if not has_checksum(self.task):
             note = "compare only results with the same checksum"
             print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
