@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_whole_files_and_the_same_command_goes_on(tmp_path):
     code, out, err = interrupt(process)
     assert code == 130
     assert not out
-    assert "episodes are kept, the same command goes on from there" in err
+    assert "episodes are kept, the same command resumes from there" in err
     kept = contents(tmp_path / "data")
     assert trilith(*command, cwd=tmp_path).returncode == 0
     after = contents(tmp_path / "data")

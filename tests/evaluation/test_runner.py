@@ -100,7 +100,7 @@ def test_killed_half_way_and_run_again_it_gives_the_same_file(long, tmp_path):
     kept = groups_in(journal)
     again = trilith(*arguments(LONG, out, workers=1), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert f"going on after {kept * GROUP} of {LONG.scenes} episodes" in again.stderr
+    assert f"resuming after {kept * GROUP} of {LONG.scenes} episodes" in again.stderr
     assert f"{LONG.scenes - kept * GROUP} episodes in " in again.stderr, "what was done is not done again"
     assert out.read_bytes() == long.read_bytes()
     assert names(tmp_path) == ["out.json"]
@@ -118,7 +118,7 @@ def test_an_interrupt_keeps_what_is_done(long, tmp_path, workers):
     assert not out.exists()
     kept = len(Run(LONG, out).episodes())
     assert kept >= 2 * GROUP
-    assert f"stopped: {kept} of {LONG.scenes} episodes are kept, the same command goes on from there" in err
+    assert f"stopped: {kept} of {LONG.scenes} episodes are kept, the same command resumes from there" in err
     until(lambda: gone(process.pid), "the workers to end")
     measured(LONG, out)
     assert out.read_bytes() == long.read_bytes()

@@ -47,7 +47,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
 
     With a budget to `search`, it acts by search; with `sample` it draws from its policy, if it has one.
 
-    `zero_on_hit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
+    `zero_on_hit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming the agents there are.
     """
     agent = _load(name)
     if sample:
@@ -67,7 +67,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
 
 
 def fingerprint(name: str, task: str) -> str | None:
-    """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
+    """Digest of the weights of a trained agent; None for an agent without weights."""
     if name in AGENTS or names_a_class(name):
         return None
     path = shipped(name).get(task) or weights_file(Path(name))

@@ -30,7 +30,7 @@ FORMAT = 3
 
 
 class Cost(TypedDict):
-    """What weights cost."""
+    """Cost of a training."""
 
     minutes: float
     """Of the training, by the clock."""
@@ -44,7 +44,7 @@ class Cost(TypedDict):
 
 
 class Tested(TypedDict):
-    """What weights earned on test scenes."""
+    """Figures of an evaluation on test scenes."""
 
     level: str
     budget: int
@@ -62,7 +62,7 @@ class Tested(TypedDict):
 
 
 class Card(TypedDict):
-    """What a card says. Those of shipped weights say also what they cost and earn."""
+    """The fields of a card. Shipped weights also have cost and figures."""
 
     format: int
     algorithm: str
@@ -78,7 +78,7 @@ class Card(TypedDict):
     agent: dict[str, Any]
     """Fields of the algorithm's config that a policy is made of."""
     learning: NotRequired[dict[str, Any]]
-    """The other fields: how it has learnt."""
+    """The other fields: how it was trained."""
     recipe: NotRequired[str]
     command: NotRequired[str]
     commit: NotRequired[str]

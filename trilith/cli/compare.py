@@ -14,7 +14,7 @@ from trilith.utils.console import show, table_of
 
 @dataclass(kw_only=True)
 class Compare(SceneOptions):
-    """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command goes on where it was.
+    """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command resumes.
 
     Example: trilith compare objects planner --task covering_hard --scenes 200
 

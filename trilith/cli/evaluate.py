@@ -42,7 +42,7 @@ class SceneOptions:
 
 @dataclass(kw_only=True)
 class Evaluate(SceneOptions):
-    """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
+    """Measure an agent on frozen scenes. Stopped or killed, the same command resumes.
 
     Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
     """
@@ -68,7 +68,7 @@ class Evaluate(SceneOptions):
 
     def run(self) -> None:
         """Runs what is left to do, writes the result and prints it."""
-        for run in self.runs():  # what any of them cannot do has been told by now
+        for run in self.runs():  # all of them are checked before the first runs
             result = self.measure(run)
             show(_result_table(result))
             if self.worst:
@@ -121,7 +121,7 @@ class Evaluate(SceneOptions):
             print(f"done before: remove {run.out} to measure again", file=sys.stderr)
         else:
             if rewards:
-                print(f"going on after {before} of {self.scenes} episodes", file=sys.stderr)
+                print(f"resuming after {before} of {self.scenes} episodes", file=sys.stderr)
             budget = run.evaluation.search.budget
             by = f", budget {budget}" if budget else ""
             with Progress(f"{self.agent}, {self.task}{by}", self.scenes, before) as progress:
@@ -132,7 +132,7 @@ class Evaluate(SceneOptions):
                 except KeyboardInterrupt:
                     progress.stop()
                     kept = f"{len(run.episodes())} of {self.scenes} episodes are kept"
-                    print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                    print(f"stopped: {kept}, the same command resumes from there", file=sys.stderr)
                     raise SystemExit(130) from None
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What there is: tasks, agents, frozen scenes."""
+"""Lists of tasks, agents and recipes, and the check of the frozen scenes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trilith.utils.console import show, table_of
 
 SCENES = 1000
-"""Test scenes of which what there is to earn is told: as many as most agents are measured on."""
+"""Test scenes over which the highest possible reward is averaged: as many as most agents are evaluated on."""
 
 
 @dataclass

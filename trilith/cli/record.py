@@ -17,7 +17,7 @@ from trilith.utils.console import Progress
 
 @dataclass
 class RecordEpisodes:
-    """Record episodes with all their states, as data to learn from. Stopped or killed, the same command goes on where it was.
+    """Record episodes with all their states, as data to learn from. Stopped or killed, the same command resumes.
 
     Example: trilith record-episodes objects planner --task covering_hard --episodes 2000 --epsilon 0.1 --out data/covering_hard
     """
@@ -31,7 +31,7 @@ class RecordEpisodes:
     level: str = "all"
     """A level's number or name, "hardest", or "all" for the training mix."""
     episodes: int = 1000
-    """How many. A folder that has fewer is gone on with."""
+    """Number of episodes. A folder that has fewer is continued."""
     format: Literal["arrays", "minari"] = "arrays"
     """Arrays are safetensors files. With minari (extra minari) a Minari dataset of them is written as well, in OUT/minari."""
     epsilon: float = 0.0
@@ -71,7 +71,7 @@ class RecordEpisodes:
             except KeyboardInterrupt:
                 progress.stop()
                 kept = f"{len(rewards)} of {self.episodes} episodes are kept"
-                print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                print(f"stopped: {kept}, the same command resumes from there", file=sys.stderr)
                 raise SystemExit(130) from None
         mean = sum(rewards) / len(rewards)
         took = f"{time.monotonic() - begin:.1f} s"

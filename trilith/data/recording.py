@@ -2,7 +2,7 @@
 
 What is recorded depends on the agents, the scenes and the seed alone: every episode has a random generator of its own, and a file
 holds a fixed number of them, so the number of worker processes changes nothing. A file appears whole or not at all; a recording
-that was stopped, even killed, goes on with the files that are missing.
+that was stopped, even killed, resumes with the missing files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 
 @dataclass(frozen=True)
 class Recorder:
-    """What is recorded. Two of the same write the same bytes."""
+    """The definition of a recording. Two equal recorders write the same bytes."""
 
     agents: tuple[str, ...]
     """Episodes are shared among them in turn."""
@@ -66,7 +66,7 @@ class Recorder:
         if self.level != "all":
             object.__setattr__(self, "level", rules.check_level(self.level))
         for agent in dict.fromkeys(self.agents):
-            load(agent, self.search, self.zero_on_hit)  # a wrong name is told before anything is written
+            load(agent, self.search, self.zero_on_hit)  # a wrong name is an error before anything is written
             check_builds(agent, self.task)
 
     @property
@@ -101,7 +101,7 @@ class Recorder:
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """Records what is missing of the episodes, and yields every file as it is there, those from before first.
 
-    Asked for more episodes than a folder has, it goes on. Raises ValueError if `out` holds something else.
+    A folder with fewer episodes is continued. Raises ValueError if `out` holds something else.
     """
     make_folder(out)
     with folder_lock(out):

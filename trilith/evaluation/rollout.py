@@ -29,7 +29,7 @@ def trajectories(
     epsilon: float = 0.0,
     name: str = "",
 ) -> list[Trajectory]:
-    """The same with all that happened; with probability `epsilon` a placement is any legal one, chosen by chance."""
+    """Whole episodes with all their states; with probability `epsilon` a placement is a random legal one."""
     chance = LegalAgent()
     now = [[state] for state in states]
     placements: list[list[Placement | None]] = [[] for _ in states]

@@ -281,7 +281,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
                 except OSError:
                     raise OSError(f"film {str(path)!r}: the encoder gave up at frame {count}; is the disk full?") from None
                 count += 1
-        # The encoder does not tell how it ended, so look at what it wrote.
+        # The encoder does not report errors: count the frames that it wrote.
         try:
             written, _ = count_frames_and_secs(aside)
         except RuntimeError:

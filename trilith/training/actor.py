@@ -1,4 +1,4 @@
-"""What an actor does, as one function: it takes a policy and a request, plays whole episodes side by side, and yields them.
+"""The actor as one function: given a policy and a request, it plays whole episodes side by side and returns them.
 
 Nothing of it outlives a request. So an actor can be this process, another one or another machine, can die and be replaced
 at any time, and a run with no actor processes is the same run whenever it is interrupted.
@@ -35,7 +35,7 @@ class PlayRequest(NamedTuple):
     zero_on_hit: bool
     """Whether an episode that touches an obstacle has the return 0."""
     exploration: Any
-    """What the learner tells the policy."""
+    """How the policy explores, from the learner."""
 
 
 class CorrectRequest(NamedTuple):
@@ -85,15 +85,15 @@ class Simulated(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a request."""
+    """The answer to a request."""
 
     request: Request
     episodes: list[Episode]
-    """Empty for a validation or an assessment, whose episodes are not learnt from."""
+    """Empty for a validation or an assessment, whose episodes are not learned from."""
     rewards: dict[str, float]
-    """What a validation gave: the mean reward on "hardest" and "all" scenes."""
+    """Of a validation: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()
-    """What an assessment gave, by episode."""
+    """Of an assessment: one by episode."""
     simulated: Simulated = Simulated()
     """Steps of the simulator that it took."""
     cpu_seconds: float = 0.0

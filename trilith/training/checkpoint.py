@@ -65,7 +65,7 @@ class Facts(TypedDict):
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """What tells the checkpoint in a folder from any other that was or will be there; None if there is none."""
+    """Inode, size and time of the checkpoint in a folder, which no other has; None if there is none."""
     try:
         status = (folder / NAME).stat()
     except OSError:
@@ -79,7 +79,7 @@ def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    """What `save` wrote. Raises ValueError in one line if it is missing or damaged, with the way to go on from the one before."""
+    """What `save` wrote. Raises ValueError in one line if it is missing or damaged, and how to resume from the one before."""
     try:
         return _load(path)
     except ValueError as error:
@@ -90,7 +90,7 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
             raise error from None
         command = shlex.join(["mv", str(previous), str(path)])
         raise ValueError(
-            f"{error}; the checkpoint before it is whole: to go on from that, `{command}` and the same command again"
+            f"{error}; the checkpoint before it is whole: to resume from that, `{command}` and the same command again"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a run is: one dataclass, which is also the command line of `trilith train`. Imports no learning framework."""
+"""The config of a training run: one dataclass, which is also the command line of `trilith train`. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trilith.utils.config import check_least, from_json
 from trilith.utils.files import prefix_errors, read_json
 
 CONFIG = "config.json"
-"""What a run's folder keeps its config in."""
+"""Name of the config in a run's folder."""
 C = TypeVar("C")
 
 
@@ -28,7 +28,7 @@ class TrainConfig(Generic[C]):
     """Where the defaults of the agent's options come from, the newest version of a name or an exact one as objects-v1: see
     `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")
-    """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
+    """Folder for weights, logs and checkpoints. A run that is there already is resumed; it must be this one."""
     minutes: float | None = None
     """Stop after this many minutes of training, those before a resume included."""
     core_minutes: float | None = None

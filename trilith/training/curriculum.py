@@ -136,7 +136,7 @@ class Kept(TypedDict):
 class Performance(Curriculum):
     """A level is reached when the one before is passed, as the paper does for RS0 (§F, dynamic curriculum).
 
-    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring, and nothing is learnt from
+    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring, and nothing is learned from
     it. An episode is good with at least `pass_mark` of the most there was to earn in it. A group of scenes (`Task.group`: as many
     targets and obstacles, as high) passes if at least `pass_mark` of its last 200 episodes were good. A level is passed when all
     groups of it and of those below it pass. Passed levels stay passed, and are played on.
@@ -157,7 +157,7 @@ class Performance(Curriculum):
         """Those that the evaluator made."""
         self.good: dict[tuple[int, str], deque[bool]] = {}
         """Whether each of the last episodes was good, by level and group."""
-        # One scene of a level tells: in the paper's tasks all its scenes have the same limit.
+        # One scene of a level is enough: in the paper's tasks all its scenes have the same limit.
         scenes = {level: self.task.generate(np.random.default_rng(0), level) for level in self.task.levels}
         self._limits = [self.task.max_steps(scene, level) for level, scene in scenes.items()]
 
@@ -201,10 +201,10 @@ class Performance(Curriculum):
         return {"passed": self.passed, "steps": self.steps, "good": good}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        told: Kept = typed(state, Kept)
-        require(told["passed"] <= self.last + 1, f"it has passed {told['passed']} levels of {self.last + 1}")
-        self.passed, self.steps = told["passed"], told["steps"]
-        self.good = {(level, group): deque((each == "1" for each in kept), maxlen=WINDOW) for level, group, kept in told["good"]}
+        kept: Kept = typed(state, Kept)
+        require(kept["passed"] <= self.last + 1, f"it has passed {kept['passed']} levels of {self.last + 1}")
+        self.passed, self.steps = kept["passed"], kept["steps"]
+        self.good = {(level, group): deque((each == "1" for each in good), maxlen=WINDOW) for level, group, good in kept["good"]}
 
 
 CURRICULA: dict[Kind, type[Curriculum]] = {"schedule": Schedule, "performance": Performance}

@@ -35,7 +35,7 @@ class Line(TypedDict):
     simulator_steps: float
     hardest: NotRequired[float]
     all: NotRequired[float]
-    """These two are told by evaluations."""
+    """These two are in lines of evaluations."""
     levels_passed: NotRequired[int]
     model_brier: NotRequired[float]
     model_brier_constant: NotRequired[float]
@@ -57,7 +57,7 @@ def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[fl
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """(x, level) of each level that a run with a curriculum by performance has passed, as its log first tells it."""
+    """(x, level) of each level that a run with a curriculum by performance has passed, where the log first has it."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]

@@ -235,7 +235,7 @@ def dumps(data: Any) -> str:
 
 
 def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
-    """A state for the page: its text, and what is worth showing of it that only the rules can tell.
+    """A state for the page: its text, and the figures that only the rules can compute.
 
     `counted` is the scene that was scored last, if that is not the state's own.
     """

@@ -53,9 +53,9 @@ WORKERS = max(2, os.cpu_count() or 2)
 FIRST_START = 30.0
 """Seconds that the other workers wait for the first, which may have to compile the rules."""
 BUDGET = 50
-"""Simulations per decision of agents that search, unless told otherwise: about a third of a second."""
+"""Simulations per decision of agents that search, unless given: about a third of a second."""
 QUEUE = 64
-"""Requests that may wait in each lane; one more is told to come back later."""
+"""Requests that may wait in each lane; one more gets the status 503."""
 BODY_SECONDS = 10.0
 """Time a visitor has for sending a request."""
 JSON, GIF = "application/json", "image/gif"
@@ -127,7 +127,7 @@ class Site:
         self.thinking.start()
 
     def about(self) -> dict[str, Any]:
-        """What the page needs to know before it asks for a scene."""
+        """Constants, tasks and agents, which the page reads before it asks for a scene."""
         return {
             "tasks": [{**_describe(task), "agents": self.catalog.about[task.name]} for task in self.tasks.values()],
             "agents": list(self.catalog.specs),

@@ -87,12 +87,12 @@ class State:
 
 
 class Step(NamedTuple):
-    """What one placement led to."""
+    """The outcome of one placement."""
 
     state: State
     reward: float
     settled: Settled | None
-    """What physics did, None if nothing was simulated."""
+    """The outcome of physics, None if nothing was simulated."""
 
 
 def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
@@ -200,7 +200,7 @@ class Recording:
         )
 
     def note(self) -> str:
-        """What to tell whoever replays it, "" if there is nothing to tell."""
+        """A warning if it was recorded with other physics, else ""."""
         if self.physics == PHYSICS:
             return ""
         return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"

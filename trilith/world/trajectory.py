@@ -27,11 +27,11 @@ from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene
 FORMAT = 1
 """Of the files: another order or meaning of anything below is another format."""
 STOPPED = -2
-"""What stands for the block where an agent stopped; -1 is an invalid edge."""
+"""Slot stored where an agent stopped; -1 is an invalid edge."""
 CODEC = DiscreteRelative()
-"""The actions by which placements are told as well: those of the paper's main agents."""
+"""Placements are also stored as actions of this codec, that of the paper's main agents."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
-"""What an invalid edge, or to stop, is told by: an action that leads from no available block."""
+"""Action stored for an invalid edge, or for stopping: it leads from no available block."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def read_episodes(folder: Path) -> Iterator[Trajectory]:
     data = read_dataset(folder)
     for number in range(data["shards"]):
         path = shard_path(folder, number)
-        require(path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it goes on from there")
+        require(path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it resumes there")
         arrays, texts = load_tensors(path)
         try:
             episodes = from_arrays(arrays, texts)

@@ -67,7 +67,7 @@ def image(scene: Scene) -> Float32:
 
 
 def target_colour(height: float) -> tuple[float, float, float, float]:
-    """Red, green, blue and alpha of a target, whose height (metres) tells its kind: Silhouette's are as high as a block."""
+    """Red, green, blue and alpha of a target, whose height (metres) depends on the task: Silhouette's are as high as a block."""
     return SILHOUETTE_COLOUR if height > 0.75 * BLOCK_HEIGHT else CONNECTING_COLOUR
 
 
