@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,23 +20,16 @@ from trilith.search.config import ONLINE, SearchConfig
 from trilith.utils.modules import imported, names_a_class
 
 
-def _scripted() -> Agent:
-    from trilith.planners import ScriptedBuilder
-
-    return ScriptedBuilder()
-
-
-def _planner() -> Agent:
-    from trilith.planners import Planner
-
-    return Planner()
+def _make(name: str) -> Agent:
+    """An agent of the class my_module:MyAgent."""
+    return cast(Agent, imported(name, "agent")())
 
 
 AGENTS: dict[str, Callable[[], Agent]] = {
     "random": RandomAgent,
     "legal": LegalAgent,
-    "scripted": _scripted,
-    "planner": _planner,
+    "scripted": partial(_make, "trilith.planners:ScriptedBuilder"),
+    "planner": partial(_make, "trilith.planners:Planner"),
 }
 """Every agent that needs no training, by its name."""
 ZOO = Path(__file__).parent.parent / "zoo"
@@ -118,7 +112,7 @@ def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
     if names_a_class(name):
-        return cast(Agent, imported(name, "agent")())
+        return _make(name)
     if weights := shipped(name):
         return ShippedAgent(name, weights)
     if not Path(name).exists():

@@ -282,26 +282,10 @@ def _padded_graph(scene: Scene, rows: int, connectivity: Connectivity) -> dict[s
     return out
 
 
-def _objects(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
-    return {
-        "objects": _padded(objects(scene), rows),
-        "mask": _mask(scene, rows),
-        "contact": _padded(edge_features(scene), rows, axes=2),
-    }
-
-
-def _image(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.float32]:
-    return image(scene)
-
-
 def _image_uint8(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.uint8]:
     floats = image(scene)
     floats[..., 3:] = (floats[..., 3:] + 1) / 2
     return np.rint(floats * 255).astype(np.uint8)
-
-
-def _segments(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
-    return {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)}
 
 
 OBSERVATIONS: dict[str, Observation] = {
@@ -313,13 +297,18 @@ OBSERVATIONS: dict[str, Observation] = {
         _padded_graph,
     ),
     "objects": Observation(
-        lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)), _objects
+        lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)),
+        lambda scene, rows, _: {
+            "objects": _padded(objects(scene), rows),
+            "mask": _mask(scene, rows),
+            "contact": _padded(edge_features(scene), rows, axes=2),
+        },
     ),
-    "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), _image),
+    "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), lambda scene, rows, _: image(scene)),
     "image_uint8": Observation(lambda n: spaces.Box(0, 255, (PIXELS, PIXELS, CHANNELS), np.uint8), _image_uint8),
     "segments": Observation(
         lambda n: spaces.Dict(segments=spaces.Box(-1, 1, (n, PIXELS, PIXELS, SEGMENT_CHANNELS), np.float32), mask=spaces.MultiBinary(n)),
-        _segments,
+        lambda scene, rows, _: {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)},
     ),
 }
 """Every kind of observation by its name."""

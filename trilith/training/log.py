@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypedDict
 
 from rich.console import Console
@@ -28,26 +27,18 @@ class Line(TypedDict):
     """Of training, when it was written."""
 
 
-class Log:
+class Log(ExitStack):
     """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, to the screen, and to the other trackers."""
 
     def __init__(self, out: Path, screen: bool = True, *others: Tracker) -> None:
-        self.out = out
-        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self._live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
-        self._screen = screen
+        super().__init__()
+        self.out, self._screen = out, screen
         self._trackers: list[Tracker] = [TensorBoard(out), *others]
-
-    def __enter__(self) -> Log:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._live:
-            self._live.stop()
         for tracker in self._trackers:
-            tracker.close()
+            self.callback(tracker.close)
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
+        self._live = self.enter_context(live) if live else None
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
         """One line of the log: of a `kind` ("train" or "valid"), at a learner step."""
