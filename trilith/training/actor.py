@@ -7,6 +7,7 @@ at any time, and a run with no actor processes is the same run whenever it is in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from time import process_time
 from typing import Any, NamedTuple
@@ -24,8 +25,9 @@ from trilith.world.tasks import get_task
 from trilith.world.trajectory import Trajectory
 
 
-class PlayRequest(NamedTuple):
-    """Play new episodes, exploring."""
+@dataclass(frozen=True)
+class _NewEpisodes:
+    """Play new episodes."""
 
     seed: tuple[int, int]
     """Of all that is random in it: the seed of the run and the number of the request."""
@@ -34,35 +36,32 @@ class PlayRequest(NamedTuple):
     """Probability of each level of the curriculum."""
     zero_on_hit: bool
     """Whether an episode that touches an obstacle has the return 0."""
+
+
+@dataclass(frozen=True)
+class PlayRequest(_NewEpisodes):
+    """Play new episodes, exploring."""
+
     exploration: Any
     """How the policy explores, from the learner."""
 
 
-class CorrectRequest(NamedTuple):
-    """Play new episodes without exploring, and let the planner take over."""
-
-    seed: tuple[int, int]
-    episodes: int
-    levels: tuple[float, ...]
-    zero_on_hit: bool
+class CorrectRequest(_NewEpisodes):
+    """Play new episodes without exploring, and let the planner continue from one of their states."""
 
 
-class ValidateRequest(NamedTuple):
+class AssessRequest(_NewEpisodes):
+    """Play new episodes without exploring, for a curriculum by performance."""
+
+
+@dataclass(frozen=True)
+class ValidateRequest:
     """Play the first validation scenes of the hardest level and of all levels, without exploring."""
 
     step: int
     """Learner step that it was due at."""
     scenes: int
     """Of each."""
-    zero_on_hit: bool
-
-
-class AssessRequest(NamedTuple):
-    """Play new episodes without exploring, for a curriculum by performance."""
-
-    seed: tuple[int, int]
-    episodes: int
-    levels: tuple[float, ...]
     zero_on_hit: bool
 
 
