@@ -28,7 +28,7 @@ from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy
 from trilith.evaluation.rollout import play
-from trilith.evaluation.scene_sets import frozen, generator
+from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.utils.console import Progress, show, table_of
@@ -79,7 +79,7 @@ def main(options: Options) -> None:
     """Prints both tables."""
     torch.set_num_threads(1)
     forms = dict(zip(("compiled loops", "torch"), both_forms(options.task), strict=True))
-    starts = [frozen(options.task, options.level, "test", i) for i in range(max(*SIDE_BY_SIDE, options.scenes))]
+    starts = [start_in_set(options.task, options.level, "test", i) for i in range(max(*SIDE_BY_SIDE, options.scenes))]
     table = table_of("ms", *(f"{n} scenes" if n > 1 else "1 scene" for n in SIDE_BY_SIDE))
     rngs = [np.random.default_rng(0)] * len(starts)
     for name, agent in forms.items():

@@ -72,7 +72,7 @@ def played(agent: DQNConfig, options: Options, count: int, warm_up: bool) -> tup
     policy = PolicySpec("dqn", agent, options.task).make()
     levels = Run(_config(agent, options, Path())).curriculum.final()
     request = PlayRequest((0, 1), count, levels, False, Exploration(0.3, (4.0,) * len(levels), warm_up))
-    collect(policy, options.task, request._replace(episodes=1))  # compiles
+    collect(policy, options.task, replace(request, episodes=1))  # compiles
     begin = time.process_time()  # with one thread the same as time, but for what else the machine does
     result = collect(policy, options.task, request)
     return result, (time.process_time() - begin) / sum(len(each.steps) for each in result.episodes)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.planners import Planner
 from trilith.world import physics
 from trilith.world.actions import DiscreteRelative
@@ -176,7 +176,7 @@ def planned_episodes(task: str, scenes: int) -> list[tuple[State, Placement]]:
     """Every step of the planner's episodes in the first validation scenes."""
     planner, steps = Planner(), []
     for index in range(scenes):
-        state = frozen(task, "hardest", "valid", index)
+        state = start_in_set(task, "hardest", "valid", index)
         for placement in planner.plan(state):
             steps.append((state, placement))
             state = step(state, placement).state

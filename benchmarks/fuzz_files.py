@@ -289,7 +289,7 @@ def fuzz_recordings(folder: Path, count: int, rng: np.random.Generator) -> Tally
     """Recordings, as films are made of them."""
     tally = Tally()
     _, out, _ = measured(folder)
-    data = {name: read_json(out)["worst"][0][name] for name in ("start", "placements", "forfeit", "physics")}
+    data = {name: read_json(out)["worst"][0][name] for name in ("start", "placements", "zero_on_hit", "physics")}
     path = folder / "recording.json"
     for _ in range(count):
         path.write_bytes(as_json(data, rng))

@@ -31,7 +31,7 @@ from networks.scenes import states  # type: ignore[import-not-found]
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
 from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, GN_DQN, OBJECTS
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.inference.objects import Valuing
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.scene_batch import Batch, Records
@@ -127,7 +127,7 @@ def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]
 def searched(net: Valuing, task: str, seconds: float) -> float:
     """Simulations a second in episodes on validation scenes."""
     agent = SearchAgent(DQNAgent(net), SearchConfig(BUDGET))
-    first = [frozen(task, "hardest", "valid", i) for i in range(SIDE_BY_SIDE)]
+    first = [start_in_set(task, "hardest", "valid", i) for i in range(SIDE_BY_SIDE)]
     rngs = [np.random.default_rng(i) for i in range(SIDE_BY_SIDE)]
     agent.act(first, rngs)  # first calls prepare much
     total, spent, now = 0, 0.0, list(first)

@@ -33,7 +33,7 @@ from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load, shipped
 from trilith.evaluation.rollout import play, trajectories
-from trilith.evaluation.scene_sets import frozen, generator
+from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.networks.inference.attention import attention_action
 from trilith.networks.inputs.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout
@@ -170,7 +170,7 @@ def main(options: Options) -> None:
         agents["objects"] = load("objects")
     else:
         print(f"there are no weights of objects for {options.task}: only the others are measured")
-    starts = [frozen(options.task, "hardest", "test", k) for k in range(options.scenes)]
+    starts = [start_in_set(options.task, "hardest", "test", k) for k in range(options.scenes)]
     earned = {}
     for name, agent in agents.items():
         rngs = [generator("raw input", options.task, k) for k in range(options.scenes)]

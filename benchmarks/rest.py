@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.planners import Planner, ScriptedBuilder
 from trilith.world import physics
 from trilith.world.actions import CLEARANCE
@@ -109,7 +109,7 @@ def played(task: str, count: int) -> list[Scene]:
     index = 0
     while len(placed) < count:
         for builder in (Planner(), ScriptedBuilder()):
-            state = frozen(task, "hardest", "valid", index)
+            state = start_in_set(task, "hardest", "valid", index)
             while not state.ended:
                 (placement,) = builder.act([state], [])
                 after = step(state, placement)

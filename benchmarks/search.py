@@ -30,7 +30,7 @@ from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.random_agents import LegalAgent
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import SearchConfig
 from trilith.search.tree import Prior
@@ -108,7 +108,7 @@ def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
     while True:
         for k in range(count):
             if k >= len(states) or states[k].ended:
-                states[k : k + 1] = [frozen(options.task, "hardest", "valid", index % 1000)]
+                states[k : k + 1] = [start_in_set(options.task, "hardest", "valid", index % 1000)]
                 rngs[k : k + 1] = [np.random.default_rng(index)]
                 index += 1
         begin = time.process_time()
@@ -126,7 +126,7 @@ def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:
 def worker(network: str, options: Options, number: int, barrier: Any, rates: Any) -> None:
     """Simulations a second by the clock, at 16 side by side: in turns the first process alone and all at once."""
     agent = SearchAgent(agent_with(network, options.task), SearchConfig(options.budget), make_world(options.world, False))
-    states = [frozen(options.task, "hardest", "valid", i) for i in range(16)]
+    states = [start_in_set(options.task, "hardest", "valid", i) for i in range(16)]
     rngs = [np.random.default_rng(i) for i in range(16)]
     agent.act(states, rngs)
     now = list(states)

@@ -17,7 +17,7 @@ from tyro.conf import Positional
 from trilith.agents.registry import load, shipped
 from trilith.agents.weights import Card, read_card
 from trilith.evaluation.rollout import play
-from trilith.evaluation.scene_sets import frozen, generator
+from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.utils.files import atomic_write
 from trilith.world.episode import Recording, State
@@ -71,7 +71,7 @@ Agents that see segmented images are on [a page of their own](pixels.md)."""
 
 def failures(agent: Any, task: str) -> tuple[dict[str, list[tuple[int, State]]], int]:
     """By kind, most frequent first: the scenes, and the ends of the episodes in them; and how many were not completed."""
-    starts = [frozen(task, "hardest", "test", k) for k in range(SCENES)]
+    starts = [start_in_set(task, "hardest", "test", k) for k in range(SCENES)]
     found: defaultdict[str, list[tuple[int, State]]] = defaultdict(list)
     for k, (recording, end) in enumerate(play(agent, starts, [generator("cards", task, k) for k in range(SCENES)])):
         if end.ended != "complete":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trilith.agents.registry import load
 from trilith.evaluation.rollout import play
-from trilith.evaluation.scene_sets import frozen, generator
+from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.world.tasks import TASKS
 
@@ -19,7 +19,7 @@ def main() -> None:
     planner = load("planner")
     before, after, titles, captions = [], [], [], []
     for task in TASKS.values():
-        [(recording, end)] = play(planner, [frozen(task.name, "hardest", "test", 0)], [generator("pictures", task.name)])
+        [(recording, end)] = play(planner, [start_in_set(task.name, "hardest", "test", 0)], [generator("pictures", task.name)])
         for scene, pictures in ((recording.start.scene, before), (end.scene, after)):
             pictures.append(without_sky(picture(scene, 640)))
         titles.append(task.title)

@@ -110,7 +110,7 @@ def main() -> None:
         if weights.stat().st_size > LARGEST:
             raise SystemExit(f"{weights} has {weights.stat().st_size} bytes: at most {LARGEST} are shipped")
     cards = [read_json(weights.with_suffix(".json")) for weights in files]
-    if len({(card["task"], card["recipe"], card.get("zero_on_hit", card.get("forfeit"))) for card in cards}) > 1:
+    if len({(card["task"], card["recipe"], card["zero_on_hit"]) for card in cards}) > 1:
         raise SystemExit("the runs are not of one task, recipe and rule")
     if trained and options.commit is None:
         raise SystemExit("runs are shipped with --commit: what they were trained with")

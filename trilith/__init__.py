@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trilith.envs.registration import register as register
     from trilith.evaluation.rollout import play as play
     from trilith.evaluation.runner import evaluate as evaluate
-    from trilith.evaluation.scene_sets import frozen as frozen
+    from trilith.evaluation.scene_sets import start_in_set as start_in_set
     from trilith.training.run import train as train
     from trilith.world.episode import State as State
     from trilith.world.episode import Step as Step
@@ -45,19 +45,19 @@ _ROOMS = {
     "Step": "world.episode",
     "Task": "world.tasks.task",
     "evaluate": "evaluation.runner",
-    "frozen": "evaluation.scene_sets",
     "get_task": "world.tasks.registry",
     "load": "agents.registry",
     "play": "evaluation.rollout",
     "register": "envs.registration",
     "start": "world.episode",
+    "start_in_set": "evaluation.scene_sets",
     "step": "world.episode",
     "train": "training.run",
 }
 """Where each public name lives."""
 __all__ = [
     "Agent", "Placement", "Role", "Scene", "State", "Step", "Task",
-    "evaluate", "frozen", "get_task", "load", "play", "register", "start", "step", "train",
+    "evaluate", "get_task", "load", "play", "register", "start", "start_in_set", "step", "train",
 ]  # fmt: skip
 
 

@@ -709,8 +709,8 @@ def test_weights_of_older_physics_load_with_one_line_of_warning_once_a_process(t
 
 WRONG = [
     ("algorithm", "alchemy", "no algorithm 'alchemy'"),
-    ("observation", "objects-9", "objects-9"),
-    ("action", "dance-1", "dance-1"),
+    ("observation", ["object: smell"], "observation column 1 is .object: smell."),
+    ("action", ["dance"], "action column 1 is .dance."),
     ("format", 99, "format 99"),
     ("physics", "x", "physics: Expected int, got str"),
     ("physics", 99, "physics 99"),

@@ -22,7 +22,7 @@ from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
 from trilith.data.recording import Recorder, record
 from trilith.evaluation.dynamics import chains, compare, figures, nudged, overlapping, reliability
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.search.config import SearchConfig
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, place
@@ -147,7 +147,7 @@ def test_what_cannot_move_stays_and_predicted_states_can_be_built_on():
 
 def test_a_search_in_a_model_acts_in_the_real_world(tmp_path):
     save_model(tmp_path, TINY, ["silhouette"], parameters_of(world().net), {})
-    states = [frozen("silhouette", 4, "valid", k) for k in range(3)]
+    states = [start_in_set("silhouette", 4, "valid", k) for k in range(3)]
     agent = load("objects", SearchConfig(4, world=str(tmp_path)))
     placements = agent.act(states, [np.random.default_rng(k) for k in range(3)])
     assert all(placement is not None for placement in placements)

@@ -69,7 +69,7 @@ def test_a_learner_step_with_a_recipes_own_settings(name: str) -> None:
     task = "covering_hard"
     config = recipe_config(name, task)
     learner = get_algorithm(config.algorithm).make_learner(config.agent, task, seed=0)
-    request = PlayRequest((0, 1), 4, (1.0, 0.0), config.forfeit, learner.exploration())
+    request = PlayRequest((0, 1), 4, (1.0, 0.0), config.zero_on_hit, learner.exploration())
     for episode in collect(learner.policy, task, request).episodes:
         learner.add(episode)
     before = {key: value.copy() for key, value in learner.state()[0].items() if key.startswith("net.")}

@@ -16,7 +16,7 @@ from trilith.agents.dqn.recipes import FROM_PIXELS
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy, save_weights
 from trilith.evaluation.rollout import play
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import NetConfig
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
@@ -57,7 +57,7 @@ def build_as_in_torch(policy: DQNPolicy, task: str) -> None:
         played = []
         for agent in (policy.agent, DQNAgent(net, policy.config.discount)):
             rngs = [np.random.default_rng(i) for i in range(count)]
-            starts = [frozen(task, "hardest", "test", i) for i in range(count)]
+            starts = [start_in_set(task, "hardest", "test", i) for i in range(count)]
             played.append([recording.placements for recording, _ in play(SearchAgent(agent, SearchConfig(budget)), starts, rngs)])
         assert played[0] == played[1]
     assert any(len(placements) > 1 for placements in played[0]) or task == "silhouette"

@@ -20,7 +20,7 @@ from trilith.agents.registry import ZOO, shipped
 from trilith.agents.weights import read_card
 from trilith.cli import main as cli
 from trilith.cli.demo import learned
-from trilith.evaluation import scene_sets as frozen
+from trilith.evaluation import scene_sets
 from trilith.evaluation.rollout import play
 from trilith.render.pictures import picture
 from trilith.training.config import TrainConfig, recipe_config
@@ -227,17 +227,17 @@ def test_a_demonstration_has_a_table_a_sheet_and_a_film_of_each_task(tmp_path, c
 @pytest.fixture
 def few_scenes(monkeypatch, tmp_path):
     """Frozen scenes so few that they can be checked here."""
-    monkeypatch.setattr(frozen, "CHECKSUMS", tmp_path / "scenes.json")
-    monkeypatch.setattr(frozen, "SIZES", {"test": 5, "valid": 3})
-    monkeypatch.setattr(frozen, "FIRST", 2)
+    monkeypatch.setattr(scene_sets, "CHECKSUMS", tmp_path / "scenes.json")
+    monkeypatch.setattr(scene_sets, "SIZES", {"test": 5, "valid": 3})
+    monkeypatch.setattr(scene_sets, "FIRST", 2)
 
 
 def test_frozen_scenes_are_checked_set_by_set(few_scenes, tmp_path, capsys):
     run("scenes", "--freeze")
-    assert capsys.readouterr().out.count("frozen\n") == len(frozen.all_sets())
+    assert capsys.readouterr().out.count("frozen\n") == len(scene_sets.all_sets())
     run("scenes")
     shown = capsys.readouterr().out.splitlines()
-    assert shown == [f"{frozen.set_name(*each)} ok" for each in frozen.all_sets()]
+    assert shown == [f"{scene_sets.set_name(*each)} ok" for each in scene_sets.all_sets()]
     data = json.loads((tmp_path / "scenes.json").read_text())
     data["sets"]["covering/1/valid"]["all"] = "0" * 32
     write_json(tmp_path / "scenes.json", data)
@@ -246,7 +246,7 @@ def test_frozen_scenes_are_checked_set_by_set(few_scenes, tmp_path, capsys):
     shown = capsys.readouterr()
     assert stop.value.code == 2
     assert "covering/1/valid CHANGED" in shown.out
-    assert shown.err == "trilith: 1 sets changed, the first covering/1/valid: raise frozen.VERSION and run trilith scenes --freeze\n"
+    assert shown.err == "trilith: 1 sets changed, the first covering/1/valid: raise scene_sets.VERSION and run trilith scenes --freeze\n"
 
 
 def test_scenes_without_checksums_are_told(few_scenes, tmp_path, capsys):

@@ -23,6 +23,8 @@ def result(agent: str, task: str, level: int | str, reward: float, seed: int = 0
         **Evaluation(agent, task, level, scenes=scenes, seed=seed).identity(),
         "episodes": scenes,
         "reward": reward,
+        "kept": reward,
+        "forfeited": None,
         "interval": 0.125,
         "share": reward / 8,
         "most": 8.0,
@@ -107,11 +109,11 @@ def test_only_test_scenes_and_the_plain_rules_count(tmp_path):
     text = report(
         tmp_path,
         result("legal", "covering", "all", 5.0, split="valid"),
-        result("legal", "covering", "all", 6.0, forfeit=True),
+        result("legal", "covering", "all", 6.0, zero_on_hit=True),
         result("legal", "connecting", "all", 1.0),
     )
     assert table(text)["legal"] == ["–", "–", "1.00", "–", "–", "–", "–", "–"]
-    assert "| legal (forfeit) | covering |" in text, "they are listed, and told apart"
+    assert "| legal (zero on hit) | covering |" in text, "they are listed, and told apart"
     assert "| 10 valid |" in text
 
 
@@ -249,7 +251,7 @@ def test_a_folder_that_is_none_or_broken_is_refused(tmp_path):
 
 
 def test_results_on_different_scenes_are_not_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr("trilith.evaluation.runner.VERSION", 2)
+    monkeypatch.setattr("trilith.evaluation.schema.VERSION", 2)
     with pytest.raises(ValueError, match=r"results on different versions of the test scenes: \[1, 2\]"):
         report(tmp_path, result("legal", "covering", "all", 1.0, version=1), result("random", "covering", "all", 1.0, version=2))
     assert not (tmp_path / "report").exists()
@@ -257,7 +259,7 @@ def test_results_on_different_scenes_are_not_compared(tmp_path, monkeypatch):
 
 def test_results_of_other_physics_have_a_row_of_their_own(tmp_path):
     old = result("planner", "covering", "hardest", 7.5)
-    del old["physics"]
+    old["physics"] = 1
     rows = table(report(tmp_path, result("planner", "covering", "hardest", 7.9), old))
     assert [name for name in rows if name.startswith("planner")] == ["planner", "planner (physics 1)"]
 

@@ -360,12 +360,12 @@ def test_decisions_are_those_that_were_recorded(case: str) -> None:
 
 
 def test_a_search_keeps_to_the_rules_of_its_episode() -> None:
-    """Where what was earned is forfeited, a search knows that hitting an obstacle takes it back."""
+    """Under `zero_on_hit` a search knows that hitting an obstacle costs all that was earned."""
     [state] = starts(1)
     state = replace(state, total=1.5)  # as if something had been earned, which any placement that settles loses again
     rewards = []
-    for forfeit in (False, True):
-        [root] = SearchAgent(LegalAgent(), SearchConfig(60, algorithm="mcts", c=50.0), Simulator(forfeit)).search(
+    for zero_on_hit in (False, True):
+        [root] = SearchAgent(LegalAgent(), SearchConfig(60, algorithm="mcts", c=50.0), Simulator(zero_on_hit)).search(
             [state], [np.random.default_rng(0)]
         )
         rewards.append(set(root.rewards.values()))
@@ -384,9 +384,9 @@ def test_raw_halving_considers_any_actions() -> None:
 def test_no_placement_is_simulated_twice_in_an_episode(monkeypatch: pytest.MonkeyPatch) -> None:
     made: Counter[tuple[State, Placement | None]] = Counter()
 
-    def counted(state: State, placement: Placement | None, forfeit: bool) -> object:
+    def counted(state: State, placement: Placement | None, zero_on_hit: bool) -> object:
         made[state, placement] += 1
-        return step(state, placement, forfeit)
+        return step(state, placement, zero_on_hit)
 
     monkeypatch.setattr("trilith.search.simulator.step", counted)
     play(SearchAgent(Table(), SearchConfig(30)), starts(2), [np.random.default_rng(k) for k in range(2)])
@@ -439,8 +439,8 @@ def test_an_agent_that_values_nothing_cannot_search() -> None:
 class Backwards:
     """The simulator, where every reward is its opposite: a search in it chooses what is worst."""
 
-    def __init__(self, forfeit: bool) -> None:
-        self.simulator = Simulator(forfeit)
+    def __init__(self, zero_on_hit: bool) -> None:
+        self.simulator = Simulator(zero_on_hit)
 
     def steps(self, states: Any, actions: Any) -> Any:
         return [(state, -reward, ended) for state, reward, ended in self.simulator.steps(states, actions)]

@@ -33,8 +33,8 @@ HARDEST = (0.0, 1.0)
 def test_the_first_steps_are_random_placements_that_overlap_nothing(actions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ends, taken = [], set()
 
-    def spy(state: State, placement: Any, forfeit: bool) -> Any:
-        after = step(state, placement, forfeit)
+    def spy(state: State, placement: Any, zero_on_hit: bool) -> Any:
+        after = step(state, placement, zero_on_hit)
         ends.append(after.state.ended)
         return after
 
@@ -76,11 +76,11 @@ def test_what_happens_in_an_episode_does_not_depend_on_those_beside_it() -> None
     assert decided([0, 1, 2, 3, 4, 5])[3:] == decided([3, 4, 5])
 
 
-def test_under_forfeit_an_obstacle_touched_takes_back_all_that_an_episode_earned() -> None:
+def test_with_zero_on_hit_an_obstacle_touched_takes_back_all_that_an_episode_earned() -> None:
     acting = policy(replace(AGENT, counterfactual_actions=0))  # or it would avoid obstacles
     kept, forfeited = (
-        collect(acting, "covering_hard", request(40, 0.0, levels=HARDEST, warm_up=True, forfeit=forfeit)).episodes
-        for forfeit in (False, True)
+        collect(acting, "covering_hard", request(40, 0.0, levels=HARDEST, warm_up=True, zero_on_hit=zero_on_hit)).episodes
+        for zero_on_hit in (False, True)
     )
     changed = 0
     for one, two in zip(kept, forfeited, strict=True):
@@ -458,7 +458,9 @@ def played_before(acting: DQNPolicy, task: str, asked: CorrectRequest) -> list[T
     rules, rng = get_task(task), np.random.default_rng(asked.seed)
     levels = rng.choice(len(asked.levels), size=asked.episodes, p=asked.levels)
     starts = [start(rules, rules.levels[level], rng) for level in levels]
-    return trajectories(acting.agent, starts, [np.random.default_rng((*asked.seed, 1, k)) for k in range(asked.episodes)], asked.forfeit)
+    return trajectories(
+        acting.agent, starts, [np.random.default_rng((*asked.seed, 1, k)) for k in range(asked.episodes)], asked.zero_on_hit
+    )
 
 
 @pytest.mark.parametrize(("task", "levels"), [("silhouette", FOUR), ("covering_hard", HARDEST)])

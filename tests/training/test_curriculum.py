@@ -217,7 +217,7 @@ def test_an_assessment_plays_new_scenes_without_exploring_and_says_what_came_of_
     first = [start(rules, int(level), rng) for level in rng.choice(2, 12, p=(0.5, 0.5))]
     ends = [end for _, end in play(acting.agent, first, [np.random.default_rng(0)] * 12)]  # a network draws nothing
     assert [each.reward for each in result.assessed] == [end.total for end in ends]
-    other = collect(acting, "covering_hard", request._replace(seed=(0, 8)))
+    other = collect(acting, "covering_hard", replace(request, seed=(0, 8)))
     assert [each.best for each in other.assessed] != [each.best for each in result.assessed]
 
 

@@ -22,7 +22,7 @@ from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.config import OnlineConfig
 from trilith.agents.registry import load
 from trilith.agents.weights import load_policy, weights_file
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.training import checkpoint
@@ -383,7 +383,7 @@ def test_a_model_is_learned_beside_an_agent_whose_actors_search_in_it(tmp_path: 
     )
     # What is kept: an agent that needs no model, and a model that any agent can search in.
     assert not any(name.startswith("world.") for name in loaded(tmp_path).weights())
-    states = [frozen("covering_hard", "hardest", "valid", k) for k in range(2)]
+    states = [start_in_set("covering_hard", "hardest", "valid", k) for k in range(2)]
     searching = load(str(tmp_path), SearchConfig(3, world=str(tmp_path)))
     assert len(searching.act(states, [np.random.default_rng(k) for k in range(2)])) == 2
     assert json.loads((tmp_path / "model.json").read_text())["steps"] >= 9

@@ -44,8 +44,8 @@ def fresh(agent: DQNConfig = AGENT, task: str = "covering_hard") -> DQNPolicy:
 
 def request(episodes: int, epsilon: float, number: int = 1, levels: tuple[float, ...] = (0.5, 0.5), **options: Any) -> PlayRequest:
     """A request to play, with episodes of four steps expected at every level."""
-    forfeit = options.pop("forfeit", False)
-    return PlayRequest((0, number), episodes, levels, forfeit, Exploration(epsilon, (4.0,) * len(levels), **options))
+    zero_on_hit = options.pop("zero_on_hit", False)
+    return PlayRequest((0, number), episodes, levels, zero_on_hit, Exploration(epsilon, (4.0,) * len(levels), **options))
 
 
 def returns(result: Result) -> list[float]:

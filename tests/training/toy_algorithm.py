@@ -51,7 +51,7 @@ class ToyPolicy:
     dtype = np.dtype([("state", "f4", (FEATURES,)), ("action", "f4", (4,))])
     wants_states = False
 
-    def __init__(self, config: ToyConfig, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> None:
+    def __init__(self, config: ToyConfig, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> None:
         self.config, self.linear = config, np.zeros(FEATURES, np.float32)
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from shell import ENVIRONMENT
 
 from trilith.utils import files
-from trilith.utils.files import atomic_write, clear_leftovers, folder_lock, make_folder, read_json, told, write_json
+from trilith.utils.files import atomic_write, clear_leftovers, folder_lock, make_folder, name_path_in_errors, read_json, write_json
 
 
 def names(folder) -> list[str]:
@@ -100,7 +100,7 @@ def test_a_folder_that_nobody_may_write_to_is_told_before_any_work(tmp_path, mon
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_is_told_with_the_name_of_the_file():
     def fill() -> None:
-        with told("result.json"), open("/dev/full", "wb", buffering=0) as full:
+        with name_path_in_errors("result.json"), open("/dev/full", "wb", buffering=0) as full:
             full.write(b"x")
 
     with pytest.raises(OSError, match=r"^cannot write result\.json: No space left on device$"):

@@ -23,7 +23,7 @@ from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import ZOO, load
 from trilith.utils.files import write_json
 from trilith.web import jobs as work
-from trilith.web.access import Guard
+from trilith.web.access import AccessControl
 from trilith.web.catalog import Spec
 from trilith.web.ideas import Idea
 from trilith.web.pool import Pool
@@ -200,14 +200,14 @@ def test_runs_are_called_by_their_last_part_unless_two_are_alike(tmp_path: Path)
         for suffix in (".json", ".safetensors"):
             shutil.copy(ZOO / "objects" / f"silhouette{suffix}", run / f"last{suffix}")
     one, two = map(str, runs)
-    assert create_app(agents=["planner", one]).state.site.roster.specs["best"] == Spec(one)
-    assert list(create_app(agents=[one, two], budget=0).state.site.roster.specs)[-2:] == [one, two]
-    roster = create_app(agents=[one], budget=7).state.site.roster
-    assert roster.specs["best + search"] == Spec(one, 7)
-    assert "best" in roster.about["silhouette"]
-    assert "best" not in roster.about["covering"]
+    assert create_app(agents=["planner", one]).state.site.catalog.specs["best"] == Spec(one)
+    assert list(create_app(agents=[one, two], budget=0).state.site.catalog.specs)[-2:] == [one, two]
+    catalog = create_app(agents=[one], budget=7).state.site.catalog
+    assert catalog.specs["best + search"] == Spec(one, 7)
+    assert "best" in catalog.about["silhouette"]
+    assert "best" not in catalog.about["covering"]
     with pytest.raises(ValueError, match="was not trained for covering"):
-        roster.find("best", "covering")
+        catalog.find("best", "covering")
     (runs[0] / "last.json").unlink()
     with pytest.raises(ValueError, match=r"last\.json"):
         create_app(agents=[one])
@@ -227,8 +227,8 @@ def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.safetensors"
         cost = {"minutes": 7.2, "kept": 6.0, "processes": 1}
         save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {"cost": cost})
-        roster = create_app(agents=[str(path)]).state.site.roster
-        told = roster.about["silhouette"][f"{name}.safetensors"]
+        catalog = create_app(agents=[str(path)]).state.site.catalog
+        told = catalog.about["silhouette"][f"{name}.safetensors"]
         planner = " and from what the planner showed it" if name == "corrected" else ""
         assert told == f"A neural network that learned this task by Q-learning from its own play{planner}, in 7 minutes."
 
@@ -243,7 +243,7 @@ def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to
     config, path = RS0Config(net=EncoderConfig("attention"), components=8), tmp_path / "pointing.safetensors"
     save_weights(path, "rs0", config, "covering_hard", RS0Policy(config, "covering_hard").weights(), {})
     site = create_app(agents=[str(path)]).state.site
-    specs = site.roster.specs
+    specs = site.catalog.specs
     assert "pointing.safetensors" in specs
     assert (Spec(str(path)), "covering_hard") in site.thinking.given[1], "loaded, torch and all, before its time is limited"
     assert "pointing.safetensors + search" not in specs
@@ -385,7 +385,7 @@ def test_a_link_on_another_site_may_lead_to_the_page_and_to_nothing_else(client:
 def test_this_machine_is_answered_by_all_its_names(client: Client) -> None:
     for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "LOCALHOST"):
         assert client.get("/api/about", ("host", host)).status == 200
-    elsewhere = Guard(client.app, "0.0.0.0")
+    elsewhere = AccessControl(client.app, "0.0.0.0")
     for host, fine in (("192.168.0.7:8000", True), ("[fe80::1]:8000", True), (socket.gethostname(), True), ("evil.example", False)):
         scope = {"method": "GET", "path": "/", "headers": [(b"host", host.encode())]}
         assert (elsewhere.problem(scope) is None) is fine

@@ -32,11 +32,11 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobil
 class Ends:
     """A world of one's own, in which every placement is the last and nothing moves."""
 
-    def __init__(self, forfeit: bool) -> None:
-        self.forfeit = forfeit
+    def __init__(self, zero_on_hit: bool) -> None:
+        self.zero_on_hit = zero_on_hit
 
     def steps(self, states: Any, placements: Any) -> list[tuple[State, float, float]]:
-        return [(step(state, placement).state, 7.0 + self.forfeit, 1.0) for state, placement in zip(states, placements, strict=True)]
+        return [(step(state, placement).state, 7.0 + self.zero_on_hit, 1.0) for state, placement in zip(states, placements, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_the_page_is_told_what_a_search_in_the_model_sees(client: Client, model:
     assert tuple(answer[name] for name in ("hit", "end", "reward")) == pytest.approx(expected, abs=1e-4)
 
 
-def test_by_the_rule_forfeit_what_was_earned_is_expected_to_be_lost_where_an_obstacle_may_be_hit(client: Client) -> None:
+def test_by_the_rule_zero_on_hit_what_was_earned_is_expected_to_be_lost_where_an_obstacle_may_be_hit(client: Client) -> None:
     state = json.dumps({**start("covering_hard", 1, np.random.default_rng(5)).to_json(), "total": 3.0})
     request = {"state": state, "placement": [4, -1.0, 6.0, False]}
-    keeps, loses = (client.post("predict", {**request, "forfeit": forfeit}).json() for forfeit in (False, True))
+    keeps, loses = (client.post("predict", {**request, "zero_on_hit": zero_on_hit}).json() for zero_on_hit in (False, True))
     assert 0 < keeps["hit"] < 1
     assert loses["reward"] == pytest.approx(keeps["reward"] - 3 * keeps["hit"], abs=1e-3)
 
@@ -82,12 +82,12 @@ def test_what_the_rules_decide_alone_is_not_predicted(client: Client) -> None:
 
 
 def test_agents_that_search_do_so_in_the_model(client: Client, model: str) -> None:
-    roster = client.app.state.site.roster
-    assert roster.specs["objects + search"] == Spec("objects", 50, model)
-    assert roster.about["covering_hard"]["objects + search"].endswith("tries 50 placements in the world that small predicts.")
+    catalog = client.app.state.site.catalog
+    assert catalog.specs["objects + search"] == Spec("objects", 50, model)
+    assert catalog.about["covering_hard"]["objects + search"].endswith("tries 50 placements in the world that small predicts.")
     state = start("covering_hard", 1, np.random.default_rng(5))
     work._agents.clear()
-    agent: Any = work._agent(roster.specs["objects + search"])
+    agent: Any = work._agent(catalog.specs["objects + search"])
     assert agent.world.net is not None
     request = {"state": json.dumps(state.to_json()), "agent": "objects + search", "seed": 3}
     [chosen] = agent.act([state], [np.random.default_rng([3, 0])])

@@ -60,10 +60,10 @@ def test_bad_choice_is_a_block_that_is_used_up():
 
 
 @pytest.mark.parametrize(("placement", "reason"), [(None, "stopped"), (INVALID_EDGE, "invalid_edge")])
-@pytest.mark.parametrize("forfeit", [False, True])
-def test_who_stops_and_who_chooses_an_invalid_edge_keep_what_they_earned_and_end_by_reasons_of_their_own(placement, reason, forfeit):
+@pytest.mark.parametrize("zero_on_hit", [False, True])
+def test_who_stops_and_who_chooses_an_invalid_edge_keep_what_they_earned_and_end_by_reasons_of_their_own(placement, reason, zero_on_hit):
     state = replace(covering(0.0), total=1.5)
-    result = step(state, placement, forfeit)
+    result = step(state, placement, zero_on_hit)
     assert (result.state.ended, result.state.total, result.reward, result.settled) == (reason, 1.5, 0.0, None)
     assert result.state.scene == state.scene
 
@@ -211,22 +211,22 @@ def test_the_total_is_the_score_without_the_cost_of_glue():
                 assert state.total == pytest.approx(potential, abs=1e-9)
 
 
-@pytest.mark.parametrize("forfeit", [False, True])
-def test_hitting_an_obstacle_keeps_what_was_earned_unless_it_is_forfeited(forfeit):
+@pytest.mark.parametrize("zero_on_hit", [False, True])
+def test_hitting_an_obstacle_keeps_what_was_earned_unless_it_is_forfeited(zero_on_hit):
     earned = play(connecting((0.0, 0.35), (3.0, 3.0), (3.0, 3.0)), Placement(SMALL_SLOT, 0.0, 0.36))[0].state
     assert earned.total == 1.0
-    result = step(earned, Placement(SMALL_SLOT, 5.0, 2.0), forfeit=forfeit)
+    result = step(earned, Placement(SMALL_SLOT, 5.0, 2.0), zero_on_hit=zero_on_hit)
     assert result.state.ended == "obstacle_hit"
-    assert (result.reward, result.state.total) == ((-1.0, 0.0) if forfeit else (0.0, 1.0))
+    assert (result.reward, result.state.total) == ((-1.0, 0.0) if zero_on_hit else (0.0, 1.0))
 
 
 def test_a_spawn_that_overlaps_an_obstacle_is_forfeited_too_and_one_that_overlaps_a_block_is_not():
     earned = play(connecting((0.0, 0.35), (3.0, 3.0), (3.0, 3.0)), Placement(SMALL_SLOT, 0.0, 0.36))[0].state
     for x, reward in ((5.0, -1.0), (0.0, 0.0)):
-        result = step(earned, Placement(SMALL_SLOT, x, 0.4), forfeit=True)
+        result = step(earned, Placement(SMALL_SLOT, x, 0.4), zero_on_hit=True)
         assert (result.state.ended, result.reward) == ("spawn_collision", reward)
     for placement in (None, Placement(SMALL_SLOT, 0.0, 0.0)):
-        assert step(earned, placement, forfeit=True).reward == 0.0
+        assert step(earned, placement, zero_on_hit=True).reward == 0.0
 
 
 @pytest.mark.parametrize("task", ["covering", "covering_hard"])
@@ -236,7 +236,7 @@ def test_a_forfeited_return_is_exactly_zero_whatever_was_summed_before(task):
         rng = np.random.default_rng(seed)
         state, rewards = start(task, "hardest", rng), []
         while not state.ended:
-            result = step(state, LegalAgent().act([state], [rng])[0], forfeit=True)
+            result = step(state, LegalAgent().act([state], [rng])[0], zero_on_hit=True)
             state = result.state
             rewards.append(result.reward)
         total = 0.0
@@ -318,22 +318,22 @@ def test_json_without_a_field_or_that_is_no_object_is_no_state():
 # Recordings
 
 
-def recorded(task: str, seed: int, forfeit: bool) -> tuple[Recording, list[State], list[float]]:
+def recorded(task: str, seed: int, zero_on_hit: bool) -> tuple[Recording, list[State], list[float]]:
     """An episode of random legal actions, with its states and rewards as they were."""
     rng = np.random.default_rng(seed)
     states, rewards, placements = [start(task, "hardest", rng)], [], []
     while not states[-1].ended:
         placements.append(LegalAgent().act(states[-1:], [rng])[0])
-        result = step(states[-1], placements[-1], forfeit)
+        result = step(states[-1], placements[-1], zero_on_hit)
         states.append(result.state)
         rewards.append(result.reward)
-    return Recording(states[0], tuple(placements), forfeit), states, rewards
+    return Recording(states[0], tuple(placements), zero_on_hit), states, rewards
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_recorded_episode_replays_byte_for_byte(task):
     for seed in range(5):
-        recording, states, rewards = recorded(task, seed, forfeit=seed % 2 == 0)
+        recording, states, rewards = recorded(task, seed, zero_on_hit=seed % 2 == 0)
         again = Recording.from_json(json.loads(json.dumps(recording.to_json(), allow_nan=False)))
         assert again == recording
         steps = list(again.replay(record=True))
@@ -349,7 +349,7 @@ def test_a_recorded_episode_replays_byte_for_byte_in_another_process(tmp_path):
     recordings = []
     for task in TASKS:
         for seed in range(3):
-            recording, states, rewards = recorded(task, seed, forfeit=True)
+            recording, states, rewards = recorded(task, seed, zero_on_hit=True)
             recordings.append(recording.to_json())
             expected.append(digest(*(state.scene.tobytes() for state in states[1:]), repr((states[-1].total, rewards)).encode()))
     path.write_text(json.dumps(recordings))

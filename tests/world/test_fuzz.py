@@ -39,12 +39,12 @@ def test_arbitrary_actions_do_no_harm(name, space):
     built = 0
     for _ in range(EPISODES):
         level = levels[rng.integers(len(levels))]
-        forfeit = bool(rng.integers(2))
+        zero_on_hit = bool(rng.integers(2))
         state, total = start(task, level, rng), 0.0
         objects = task.max_objects(level)
         while not state.ended:
             action = any_action(codec, objects, rng) if rng.random() < 0.1 else likely_action(codec, state.scene, rng)
-            result = step(state, codec.decode(state.scene, action), forfeit)
+            result = step(state, codec.decode(state.scene, action), zero_on_hit)
             state, scene = result.state, result.state.scene
             total += result.reward
             built += result.settled is not None

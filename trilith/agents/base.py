@@ -245,7 +245,7 @@ class Algorithm:
     """Dataclass of all that the algorithm depends on; its fields are options of the command line."""
     recipes: tuple[Recipe, ...]
     policy: str
-    """(config, task, *, beyond, forfeit, device) -> Policy; with `beyond` it has room for scenes beyond the curriculum."""
+    """(config, task, *, beyond, zero_on_hit, device) -> Policy; with `beyond` it has room for scenes beyond the curriculum."""
     learner: str
     """(config, task, seed, device) -> Learner. Raises ValueError in one line for options that do not go together."""
     needed: tuple[str, ...]
@@ -255,9 +255,9 @@ class Algorithm:
     searchable: bool = True
     """Whether its actions can be listed, and so searched."""
 
-    def make_policy(self, config: Any, task: str, *, beyond: bool = True, forfeit: bool = False, device: str = "cpu") -> Policy:
-        """A policy whose weights mean nothing yet, which will play by the rule `forfeit`."""
-        return _imported(self.policy)(config, task, beyond=beyond, forfeit=forfeit, device=device)
+    def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
+        """A policy whose weights mean nothing yet, which will play by the rule `zero_on_hit`."""
+        return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
         """Raises ValueError in one line if a policy of this config has not weights of the shapes that are given."""

@@ -1,4 +1,4 @@
-"""Agents that place blocks by chance: the floor of every comparison, and the raw form of a search."""
+"""Agents that act at random: the baseline of every comparison, and the prior of a raw search."""
 
 from __future__ import annotations
 

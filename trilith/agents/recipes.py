@@ -43,6 +43,16 @@ def exact_name(name: str) -> str:
     return f"{module}{colon}{get_recipe(name)[1].exact}"
 
 
+def check_recipe_version(exact: str | None) -> None:
+    """Raises ValueError if the recipe that a card names is not exact, or newer than those of this version of trilith."""
+    name, _, version = (exact or "").rpartition("-v")
+    newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
+    if exact and not version.isdecimal():
+        raise ValueError(f"recipe {exact!r}: must name its version, as objects-v1")
+    if exact and newest and int(version) > newest:
+        raise ValueError(f"recipe {exact!r}: this version of trilith knows {name}-v{newest}")
+
+
 def _of_module(name: str) -> Algorithm | None:
     """None if there is no such module, or it has none. Raises ValueError in one line if there is one that cannot be imported."""
     if not all(part.isidentifier() for part in name.split(".")):

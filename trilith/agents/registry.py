@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,35 +20,28 @@ from trilith.search.config import ONLINE, SearchConfig
 from trilith.utils.modules import imported, names_a_class
 
 
-def _scripted() -> Agent:
-    from trilith.planners import ScriptedBuilder
-
-    return ScriptedBuilder()
-
-
-def _planner() -> Agent:
-    from trilith.planners import Planner
-
-    return Planner()
+def _make(name: str) -> Agent:
+    """An agent of the class my_module:MyAgent."""
+    return cast(Agent, imported(name, "agent")())
 
 
 AGENTS: dict[str, Callable[[], Agent]] = {
     "random": RandomAgent,
     "legal": LegalAgent,
-    "scripted": _scripted,
-    "planner": _planner,
+    "scripted": partial(_make, "trilith.planners:ScriptedBuilder"),
+    "planner": partial(_make, "trilith.planners:Planner"),
 }
 """Every agent that needs no training, by its name."""
 ZOO = Path(__file__).parent.parent / "zoo"
 """Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
 
 
-def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
+def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
     """The agent of a name, of the folder of a training run or a file of weights, or a class of your own, as my_module:MyAgent.
 
     With a budget to `search`, it acts by search; with `sample` it draws from its policy, if it has one.
 
-    `forfeit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming what there is.
+    `zero_on_hit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming the agents there are.
     """
     agent = _load(name)
     if sample:
@@ -63,11 +57,11 @@ def load(name: str, search: SearchConfig | None = None, forfeit: bool = False, *
         raise ValueError(f"the agent {name!r} has continuous actions, of which there is no list to search: leave out --budget")
     if not isinstance(agent, Valuer):
         raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
-    return SearchAgent(agent, search, make_world(search.world, forfeit))
+    return SearchAgent(agent, search, make_world(search.world, zero_on_hit))
 
 
 def fingerprint(name: str, task: str) -> str | None:
-    """What tells the weights of a trained agent from others under the same name; None for an agent without weights."""
+    """Digest of the weights of a trained agent; None for an agent without weights."""
     if name in AGENTS or names_a_class(name):
         return None
     path = shipped(name).get(task) or weights_file(Path(name))
@@ -118,7 +112,7 @@ def _load(name: str) -> Agent:
     if name in AGENTS:
         return AGENTS[name]()
     if names_a_class(name):
-        return cast(Agent, imported(name, "agent")())
+        return _make(name)
     if weights := shipped(name):
         return ShippedAgent(name, weights)
     if not Path(name).exists():

@@ -1,8 +1,8 @@
 """Weights on disk: a safetensors file and, beside it as JSON, a card that says what they mean.
 
-A card names the algorithm and the task, what the network is shown and how it acts, each with its version, the physics it
-learned in, and whether it learned under forfeit. So nothing that changes in the package silently changes what old weights see.
-It also holds the checksum of its weights, by which one can tell whether the two are a pair.
+A card names the algorithm, the task, the exact recipe, the physics and, in words, every observation column and every part of an
+action. Loading compares all of these with the code's: a mismatch is refused in one line that names the field. Only older physics
+is no error, but one line of warning. The card also holds the checksum of its weights, so that the two are known to be a pair.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ from typing import Any, NotRequired, TypedDict
 from numpy.typing import NDArray
 
 from trilith.agents.base import WORLD, Policy
-from trilith.agents.recipes import get_algorithm
+from trilith.agents.recipes import check_recipe_version, get_algorithm
+from trilith.utils.checks import require
 from trilith.utils.config import from_json, to_json
-from trilith.utils.files import atomic_write, read_json, typed
+from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
 from trilith.world.episode import physics_from_json
 from trilith.world.physics import PHYSICS
 
-FORMAT = 2
+FORMAT = 3
 """Of cards."""
-OBSERVATION = "objects-1"
-"""What networks are shown of a state (`networks.inputs`): a new feature or object type is a new version."""
-ACTION = "placement-1"
-"""What actions mean (`world.actions`)."""
 
 
 class Cost(TypedDict):
-    """What weights cost."""
+    """Cost of a training."""
 
     minutes: float
     """Of the training, by the clock."""
@@ -47,7 +44,7 @@ class Cost(TypedDict):
 
 
 class Tested(TypedDict):
-    """What weights earned on test scenes."""
+    """Figures of an evaluation on test scenes."""
 
     level: str
     budget: int
@@ -59,19 +56,21 @@ class Tested(TypedDict):
     interval: float
     solved: float
     forfeited: NotRequired[float]
-    """The reward if an obstacle touched takes back all that was earned; not known of those that searched."""
+    """Mean reward under `zero_on_hit`; unknown for agents that searched."""
     ends: NotRequired[dict[str, int]]
     """How many episodes ended for which reason."""
 
 
 class Card(TypedDict):
-    """What a card says. Those of shipped weights say also what they cost and earn."""
+    """The fields of a card. Shipped weights also have cost and figures."""
 
     format: int
     algorithm: str
     task: str
-    observation: str
-    action: str
+    observation: list[str]
+    """Input columns of the network, in words, in order."""
+    action: list[str]
+    """Parts of an action, in words, in order."""
     physics: NotRequired[int]
     """The first version was not named."""
     weights: str
@@ -79,7 +78,7 @@ class Card(TypedDict):
     agent: dict[str, Any]
     """Fields of the algorithm's config that a policy is made of."""
     learning: NotRequired[dict[str, Any]]
-    """The other fields: how it has learnt."""
+    """The other fields: how it was trained."""
     recipe: NotRequired[str]
     command: NotRequired[str]
     commit: NotRequired[str]
@@ -90,17 +89,27 @@ class Card(TypedDict):
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes weights to `path` and a card beside them, with all that is needed to use them and what is told `about` them.
+    """Writes weights to `path` and a card beside them, with all that is needed to use them and further fields `about` them.
 
-    Those of a world that actors search (`WORLD`) are left out: the agent acts without it.
+    Weights of a learned model that actors search (`WORLD`) are left out: the agent acts without it.
     """
+    from trilith.agents.schema import action_parts, observation_columns
     from trilith.utils.tensors import checksum, save_tensors
 
     weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
-    everything = to_json(config)
-    agent = {name: everything.pop(name) for name in get_algorithm(algorithm).needed}
-    facts = {"format": FORMAT, "algorithm": algorithm, "task": task, "observation": OBSERVATION, "action": ACTION, "physics": PHYSICS}
-    card = {**facts, "weights": checksum(weights, {}), "agent": agent, "learning": everything, **about}
+    learning, known = to_json(config), get_algorithm(algorithm)
+    card = {
+        "format": FORMAT,
+        "algorithm": algorithm,
+        "task": task,
+        "observation": observation_columns(config),
+        "action": action_parts(config, known.searchable),
+        "physics": PHYSICS,
+        "weights": checksum(weights, {}),
+        "agent": {name: learning.pop(name) for name in known.needed},
+        "learning": learning,
+        **about,
+    }
     with atomic_write(path.with_suffix(".json")) as aside:  # both are whole on the disk before either gets its name
         aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(path, weights)
@@ -123,8 +132,7 @@ def weights_file(path: Path) -> Path:
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
     if not found and (seeds := sorted(path.glob("seed*"))):
         raise ValueError(f"{path} holds the runs of several seeds: choose one, such as {seeds[0]}")
-    if not found:
-        raise ValueError(f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
+    require(found, f"{path} has no best.safetensors or last.safetensors: it is not a run, or has not been evaluated yet")
     return found[0]
 
 
@@ -132,18 +140,12 @@ def read_card(path: Path) -> Card:
     """The card of a file of weights. Raises ValueError in one line if there is none, or it is of something else."""
     where = path.with_suffix(".json")
     data = read_json(where)
-    if not isinstance(data, dict) or not {"agent", "task"} <= data.keys():
-        raise ValueError(f"{where} does not describe an agent")
-    if "format" not in data:
-        raise ValueError(f"{where} is a card of an unreleased version: train it again")
-    for name, known in (("format", FORMAT), ("observation", OBSERVATION), ("action", ACTION)):
-        if data.get(name) != known:
-            raise ValueError(f"{where} is of {name} {data.get(name)!r}, this version of trilith knows {known!r}")
-    try:
+    require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
+    require(data.get("format") == FORMAT, f"{where} is of format {data.get('format')!r}, this version of trilith knows {FORMAT}")
+    with prefix_errors(f"{where} does not describe an agent: "):
         card: Card = typed(data, Card)
         physics_from_json(card)
-    except ValueError as error:
-        raise ValueError(f"{where} does not describe an agent: {str(error).removeprefix('not what it should be: ')}") from None
+        check_recipe_version(card.get("recipe"))
     return card
 
 
@@ -152,30 +154,28 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
 
     What the card claims is compared with what the file's header says before a network of that size is made.
     """
+    from trilith.agents.schema import action_parts, check_same, observation_columns
     from trilith.utils.tensors import load_tensors, read_header
 
     card, where = read_card(path), path.with_suffix(".json")
     algorithm = get_algorithm(card["algorithm"])
-    absent = [name for name in algorithm.needed if name not in card["agent"]]
-    if absent:
-        raise ValueError(f"{where} does not describe an agent: {absent[0]!r} is missing")
-    try:
+    with prefix_errors(f"{where} does not describe an agent: "):
+        if absent := [name for name in algorithm.needed if name not in card["agent"]]:
+            raise ValueError(f"{absent[0]!r} is missing")
         config = from_json(algorithm.config, {name: card["agent"][name] for name in algorithm.needed})
-    except ValueError as error:
-        raise ValueError(f"{where} does not describe an agent: {error}") from None
     try:
-        header = read_header(path)
-        if header.checksum != card["weights"]:
-            raise ValueError(f"{where} is the card of other weights: the two are not a pair")
-        algorithm.check_shapes(config, card["task"], header.shapes, beyond=beyond)
-        policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
-        policy.load(load_tensors(path)[0])
+        with prefix_errors(f"cannot use the weights {path}: "):
+            check_same("observation", card["observation"], observation_columns(config))
+            check_same("action", card["action"], action_parts(config, algorithm.searchable))
+            header = read_header(path)
+            require(header.checksum == card["weights"], f"{where} is the card of other weights: the two are not a pair")
+            algorithm.check_shapes(config, card["task"], header.shapes, beyond=beyond)
+            policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
+            policy.load(load_tensors(path)[0])
     except ModuleNotFoundError as error:  # of a network that has no form without torch
         if error.name not in LEARNING:
             raise
         raise ValueError(missing(f"the agent {path}")) from None
-    except ValueError as error:
-        raise ValueError(f"cannot use the weights {path}: {' '.join(str(error).split())}") from None
     warn_of_physics(physics_from_json(card))
     return policy, card
 

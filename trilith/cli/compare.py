@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trilith.cli.evaluate import Evaluate
-from trilith.search.config import SearchOptions
+from trilith.cli.evaluate import Evaluate, SceneOptions
 from trilith.utils.console import show, table_of
 
 
-@dataclass
-class Compare:
-    """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command goes on where it was.
+@dataclass(kw_only=True)
+class Compare(SceneOptions):
+    """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command resumes.
 
     Example: trilith compare objects planner --task covering_hard --scenes 200
 
@@ -24,21 +23,10 @@ class Compare:
 
     agents: Positional[Annotated[tuple[str, str], arg(metavar="AGENT AGENT")]]
     """Two agents, each a name, a run's folder, a file of weights or my_module:MyAgent, as `trilith evaluate` takes them."""
-    task: str
-    """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
-    level: str = "hardest"
-    """A level's number or name, "hardest", or "all" for the training mix."""
-    split: str = "test"
-    """The scenes: "test" (10,000, for figures) or "valid" (1,000, to watch a training by)."""
     scenes: int = 200
     """How many of them, from the first."""
-    workers: int = 2
-    """Processes; the result does not depend on it."""
-    forfeit: bool = False
-    """Touching an obstacle takes back all that was earned, as the paper says."""
     budgets: tuple[int, int] = (0, 0)
     """Simulations per decision of each."""
-    search: SearchOptions = field(default_factory=SearchOptions)
     shown: int = 5
     """Scenes to draw: those in which the two differ most; 0: none."""
     out: Path = Path("compare.png")
@@ -56,8 +44,8 @@ class Compare:
         labels = [f"{agent} ({budget} simulations)" if budget else agent for agent, budget in named]
         if labels[0] == labels[1]:
             raise ValueError(f"{labels[0]} twice: name two agents, or give one two --budgets")
-        common = (self.task, self.level, self.split, self.scenes, self.workers)
-        each = [Evaluate(agent, *common, forfeit=self.forfeit, budget=str(budget), search=self.search) for agent, budget in named]
+        common: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(SceneOptions)}
+        each = [Evaluate(agent=agent, budget=str(budget), **common) for agent, budget in named]
         runs = [run for one in each for run in one.runs()]
         first, second = (one.measure(run)["rewards"] for one, run in zip(each, runs, strict=True))
         found = compare(first, second, self.shown)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trilith.utils.checks import require
 from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
@@ -67,10 +68,8 @@ class Demo:
         from trilith.search.agent import Valuer
         from trilith.search.config import SearchConfig
 
-        if not 1 <= self.scenes <= SIZES["test"]:
-            raise ValueError(f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
-        if self.budget < 0:
-            raise ValueError(f"budget {self.budget}: must be 0 or more")
+        require(1 <= self.scenes <= SIZES["test"], f"{self.scenes} scenes: a test set has 1 to {SIZES['test']}")
+        require(self.budget >= 0, f"budget {self.budget}: must be 0 or more")
         agents = self.agents
         if agents is None:
             agents = tuple(name for name in SHOWN if name in available())
@@ -79,19 +78,18 @@ class Demo:
         for label, (name, agent) in list(loaded.items()):
             if self.budget and name not in AGENTS and isinstance(agent, Valuer):
                 loaded[f"{label} + search"] = name, load(name, SearchConfig(self.budget, world=self.world))
-        if not loaded:
-            raise ValueError("no agents: name at least one")
+        require(loaded, "no agents: name at least one")
         return loaded
 
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
         """Lets them build, and notes every file before it is written."""
         from trilith.agents.registry import trained_for
         from trilith.evaluation.rollout import play
-        from trilith.evaluation.scene_sets import frozen, generator
+        from trilith.evaluation.scene_sets import generator, start_in_set
         from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
         from trilith.world.tasks import TASKS
 
-        starts = {name: [frozen(name, "hardest", "test", index) for index in range(self.scenes)] for name in TASKS}
+        starts = {name: [start_in_set(name, "hardest", "test", index) for index in range(self.scenes)] for name in TASKS}
         able = {task: [label for label, (name, _) in loaded.items() if trained_for(name, task)] for task in TASKS}
         print("getting ready: agents are loaded and, once after an installation, compiled", file=sys.stderr, flush=True)
         for name, first in starts.items():

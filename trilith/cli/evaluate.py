@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig, SearchOptions
+from trilith.utils.checks import require
 from trilith.utils.console import Progress, show, table_of
 
 if TYPE_CHECKING:
@@ -20,16 +21,10 @@ if TYPE_CHECKING:
     from trilith.evaluation.runner import Run
 
 
-@dataclass
-class Evaluate:
-    """Measure an agent on frozen scenes. Stopped or killed, the same command goes on where it was.
+@dataclass(kw_only=True)
+class SceneOptions:
+    """Options of commands that let agents build in the scenes of a set."""
 
-    Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
-    """
-
-    agent: Positional[Annotated[str, arg(metavar="AGENT")]]
-    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
-    in a module of this folder, as my_module:MyAgent."""
     task: str
     """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
     level: str = "hardest"
@@ -40,16 +35,28 @@ class Evaluate:
     """How many of them, from the first."""
     workers: int = 2
     """Processes; the result does not depend on it."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper."""
+    search: SearchOptions = field(default_factory=SearchOptions)
+
+
+@dataclass(kw_only=True)
+class Evaluate(SceneOptions):
+    """Measure an agent on frozen scenes. Stopped or killed, the same command resumes.
+
+    Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
+    """
+
+    agent: Positional[Annotated[str, arg(metavar="AGENT")]]
+    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
+    in a module of this folder, as my_module:MyAgent."""
     cluster: str | None = None
     """Run the workers on a Ray cluster: one that is started here for it (local), that runs on this machine (auto), or that this machine
     belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
     seed: int = 0
     """Of the agent's own randomness."""
-    forfeit: bool = False
-    """Touching an obstacle takes back all that was earned, as the paper says."""
     budget: str = "0"
     """Simulations per decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
-    search: SearchOptions = field(default_factory=SearchOptions)
     sample: bool = False
     """Draw from the policy of an agent with continuous actions, rather than to act by its mean."""
     worst: int = 10
@@ -61,7 +68,7 @@ class Evaluate:
 
     def run(self) -> None:
         """Runs what is left to do, writes the result and prints it."""
-        for run in self.runs():  # what any of them cannot do has been told by now
+        for run in self.runs():  # all of them are checked before the first runs
             result = self.measure(run)
             show(_result_table(result))
             if self.worst:
@@ -77,13 +84,11 @@ class Evaluate:
     def runs(self) -> list[Run]:
         """What is to be measured, and where the results go. Raises ValueError for what cannot be."""
         from trilith.evaluation.runner import Evaluation, Run
-        from trilith.evaluation.scene_sets import is_guarded
+        from trilith.evaluation.scene_sets import has_checksum
 
-        if self.workers < 1:
-            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        require(self.workers >= 1, f"{self.workers} workers: must be 1 or more")
         searches = [SearchConfig(budget, **vars(self.search)) for budget in _budgets(self.budget)]
-        if len(searches) > 1 and (self.out or self.record):
-            raise ValueError(f"--out and --record are for one budget, not for {self.budget}")
+        require(len(searches) <= 1 or (not self.out and not self.record), f"--out and --record are for one budget, not for {self.budget}")
         todo = [
             Evaluation(
                 self.agent,
@@ -92,25 +97,18 @@ class Evaluate:
                 self.split,  # type: ignore[arg-type]
                 self.scenes,
                 self.seed,
-                self.forfeit,
+                self.zero_on_hit,
                 search,
                 self.sample,
                 self.worst,
             )
             for search in searches
         ]
-        runs = []
-        for evaluation in todo:
-            marks = (
-                (f"-seed{self.seed}" if self.seed else "")
-                + ("-forfeit" if self.forfeit else "")
-                + ("-sample" if self.sample else "")
-                + _marks(evaluation.search)
-            )
-            task = self.task.replace(":", "-")
-            name = f"{_file_name(self.agent)}-{task}-{self.level}-{self.split}-{self.scenes}{marks}.json"
-            runs.append(Run(evaluation, self.out or Path("results") / name, self.record))
-        if not is_guarded(self.task):
+        marks = {f"-seed{self.seed}": self.seed, "-zero-on-hit": self.zero_on_hit, "-sample": self.sample}
+        marked = f"{self.scenes}{''.join(mark for mark, given in marks.items() if given)}"
+        name = f"{_file_name(self.agent)}-{self.task.replace(':', '-')}-{self.level}-{self.split}-{marked}"
+        runs = [Run(each, self.out or Path("results") / f"{name}{_marks(each.search)}.json", self.record) for each in todo]
+        if not has_checksum(self.task):
             note = "compare only results with the same checksum"
             print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
         return runs
@@ -123,7 +121,7 @@ class Evaluate:
             print(f"done before: remove {run.out} to measure again", file=sys.stderr)
         else:
             if rewards:
-                print(f"going on after {before} of {self.scenes} episodes", file=sys.stderr)
+                print(f"resuming after {before} of {self.scenes} episodes", file=sys.stderr)
             budget = run.evaluation.search.budget
             by = f", budget {budget}" if budget else ""
             with Progress(f"{self.agent}, {self.task}{by}", self.scenes, before) as progress:
@@ -134,7 +132,7 @@ class Evaluate:
                 except KeyboardInterrupt:
                     progress.stop()
                     kept = f"{len(run.episodes())} of {self.scenes} episodes are kept"
-                    print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                    print(f"stopped: {kept}, the same command resumes from there", file=sys.stderr)
                     raise SystemExit(130) from None
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
@@ -177,8 +175,7 @@ def _marks(search: SearchConfig) -> str:
 
 def _budgets(text: str) -> list[int]:
     """Numbers of simulations from text such as 0,10,50."""
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        raise ValueError(f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
+    require(re.fullmatch(r"\d+(,\d+)*", text), f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
     return [int(part) for part in text.split(",")]
 
 

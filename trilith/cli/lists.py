@@ -1,4 +1,4 @@
-"""What there is: tasks, agents, frozen scenes."""
+"""Lists of tasks, agents and recipes, and the check of the frozen scenes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trilith.utils.console import show, table_of
 
 SCENES = 1000
-"""Test scenes of which what there is to earn is told: as many as most agents are measured on."""
+"""Test scenes over which the highest possible reward is averaged: as many as most agents are evaluated on."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Tasks:
         """Prints a table."""
         import numpy as np
 
-        from trilith.evaluation.scene_sets import frozen
+        from trilith.evaluation.scene_sets import start_in_set
         from trilith.world.actions import make_codec
         from trilith.world.tasks import TASKS
 
@@ -30,7 +30,7 @@ class Tasks:
         table = table_of(*columns, *(f"actions\n{space}" for space in spaces))
         for task in TASKS.values():
             most = [
-                float(np.mean([task.best(frozen(task.name, level, "test", index).scene) for index in range(SCENES)]))
+                float(np.mean([task.best(start_in_set(task.name, level, "test", index).scene) for index in range(SCENES)]))
                 for level in ("all", "hardest")
             ]
             objects = task.objects_for("hardest")
@@ -116,20 +116,20 @@ class Scenes:
     """
 
     freeze: bool = False
-    """Write the checksums of a new version of the scenes (raise frozen.VERSION first)."""
+    """Write the checksums of a new version of the scenes (raise scene_sets.VERSION first)."""
 
     def run(self) -> None:
         """Prints a line per set."""
-        from trilith.evaluation import scene_sets as frozen
+        from trilith.evaluation import scene_sets
 
         if self.freeze:
-            for name in frozen.freeze():
+            for name in scene_sets.freeze():
                 print(f"{name} frozen")
             return
         changed = []
-        for name, same in frozen.check():
+        for name, same in scene_sets.check():
             print(f"{name} {'ok' if same else 'CHANGED'}")
-            if not same:
-                changed.append(name)
+            changed += [] if same else [name]
         if changed:
-            raise ValueError(f"{len(changed)} sets changed, the first {changed[0]}: raise frozen.VERSION and run trilith scenes --freeze")
+            advice = "raise scene_sets.VERSION and run trilith scenes --freeze"
+            raise ValueError(f"{len(changed)} sets changed, the first {changed[0]}: {advice}")

@@ -51,7 +51,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown command, recipe or run."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         raise ValueError(f"there is no command {arguments[0]!r}: choose {', '.join(COMMANDS)}")
-    # Recipe and task, or the run to go on with, give the defaults of all other options of a training, so they have to be known first.
+    # Recipe and task, or the run to resume, give the defaults of all other options of a training, so they are read first.
     given = {}
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Bad input gets one line on standard error and exit code 2."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed, as by >&-: there is nobody to tell anything
+        if stream is None:  # closed, as by >&-
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as this runs
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from trilith.utils.checks import require
 from trilith.utils.config import check_least
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class Scene:
         from trilith.utils.files import check_png
         from trilith.world.episode import start
 
-        if not 16 <= self.pixels <= 4096:
-            raise ValueError(f"{self.pixels} pixels: must be 16 to 4096")
+        require(16 <= self.pixels <= 4096, f"{self.pixels} pixels: must be 16 to 4096")
         check_least(self, seed=0, steps=0, shown=1)
         check_png(self.out)
         state = start(self.task, self.level, np.random.default_rng(self.seed))
@@ -77,18 +77,16 @@ class Scene:
         from trilith.world.episode import step
         from trilith.world.scene import INVALID_EDGE, clipped
 
-        if self.budget < 1:
-            raise ValueError(f"budget {self.budget}: must be 1 or more")
+        require(self.budget >= 1, f"budget {self.budget}: must be 1 or more")
         check_builds(name, self.task)
         agent, rng = load(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
         assert isinstance(agent, SearchAgent)
         for _ in range(self.steps):
             [placement] = agent.act([state], [rng])
             state = step(state, placement).state
-            if state.ended:
-                raise ValueError(
-                    f"the episode ends ({state.ended}) after {state.steps} placements: choose fewer than --steps {state.steps}"
-                )
+            require(
+                not state.ended, f"the episode ends ({state.ended}) after {state.steps} placements: choose fewer than --steps {state.steps}"
+            )
         [root] = agent.search([state], [rng])
         ideas: list[tuple[Placement, float, int]] = []
         for action in sorted(root.children, key=lambda each: (-root.counts[each], -root.values[each])):
@@ -123,17 +121,14 @@ class Film:
     def run(self) -> None:
         """Writes the film."""
         from trilith.render.pictures import episode_frames, film
-        from trilith.utils.files import read_json
+        from trilith.utils.files import prefix_errors, read_json
         from trilith.world.episode import Recording
 
-        if not 16 <= self.pixels <= 2048:
-            raise ValueError(f"{self.pixels} pixels: must be 16 to 2048")
+        require(16 <= self.pixels <= 2048, f"{self.pixels} pixels: must be 16 to 2048")
         data = read_json(self.episode)
-        try:
+        with prefix_errors(f"{self.episode}: "):
             recording = Recording.from_json(data)
             steps = list(recording.replay(record=True))
-        except ValueError as error:
-            raise ValueError(f"{self.episode}: {error}") from None
         if note := recording.note():
             print(note, file=sys.stderr)
         film(episode_frames(recording.start, steps, self.pixels), self.out)

@@ -11,12 +11,13 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig, SearchOptions
+from trilith.utils.checks import require
 from trilith.utils.console import Progress
 
 
 @dataclass
 class RecordEpisodes:
-    """Record episodes with all their states, as data to learn from. Stopped or killed, the same command goes on where it was.
+    """Record episodes with all their states, as data to learn from. Stopped or killed, the same command resumes.
 
     Example: trilith record-episodes objects planner --task covering_hard --episodes 2000 --epsilon 0.1 --out data/covering_hard
     """
@@ -30,7 +31,7 @@ class RecordEpisodes:
     level: str = "all"
     """A level's number or name, "hardest", or "all" for the training mix."""
     episodes: int = 1000
-    """How many. A folder that has fewer is gone on with."""
+    """Number of episodes. A folder that has fewer is continued."""
     format: Literal["arrays", "minari"] = "arrays"
     """Arrays are safetensors files. With minari (extra minari) a Minari dataset of them is written as well, in OUT/minari."""
     epsilon: float = 0.0
@@ -39,8 +40,8 @@ class RecordEpisodes:
     """The scenes: new ones, none of which agents are evaluated on, or those of a frozen set."""
     seed: int = 0
     """Of agents, and of new scenes."""
-    forfeit: bool = False
-    """Touching an obstacle takes back all that was earned, as the paper says."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper."""
     budget: int = 0
     """Simulations per decision, for agents that value actions."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -54,10 +55,11 @@ class RecordEpisodes:
 
         if self.format == "minari":
             check_minari()
-        if self.workers < 1:
-            raise ValueError(f"{self.workers} workers: must be 1 or more")
+        require(self.workers >= 1, f"{self.workers} workers: must be 1 or more")
         search = SearchConfig(self.budget, **vars(self.search))
-        recorder = Recorder(self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.forfeit, search)
+        recorder = Recorder(
+            self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.zero_on_hit, search
+        )
         rewards: list[float] = []
         steps, begin = 0, time.monotonic()
         with Progress(f"{', '.join(self.agents)}, {self.task}", self.episodes) as progress:
@@ -69,7 +71,7 @@ class RecordEpisodes:
             except KeyboardInterrupt:
                 progress.stop()
                 kept = f"{len(rewards)} of {self.episodes} episodes are kept"
-                print(f"stopped: {kept}, the same command goes on from there", file=sys.stderr)
+                print(f"stopped: {kept}, the same command resumes from there", file=sys.stderr)
                 raise SystemExit(130) from None
         mean = sum(rewards) / len(rewards)
         took = f"{time.monotonic() - begin:.1f} s"

@@ -15,7 +15,7 @@ C = TypeVar("C")
 
 @dataclass
 class Train(Generic[C]):
-    """Train an agent. Ctrl-C saves; stopped or killed, the same command goes on, or --resume.
+    """Train an agent. Ctrl-C saves; stopped or killed, the same command resumes, as does --resume.
 
     Example: trilith train --task covering_hard --recipe objects --minutes 60 --out runs/x
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from trilith.utils.checks import require
+
 
 @dataclass
 class Web:
@@ -38,8 +40,6 @@ class Web:
         """Serves until interrupted."""
         from trilith.web import serve
 
-        if self.budget < 0:
-            raise ValueError(f"budget {self.budget}: must be 0 or more")
-        if not 0 <= self.port <= 65535:
-            raise ValueError(f"port {self.port}: must be 0 to 65535")
+        require(self.budget >= 0, f"budget {self.budget}: must be 0 or more")
+        require(0 <= self.port <= 65535, f"port {self.port}: must be 0 to 65535")
         serve(self.host, self.port, self.browser, self.path, self.agents, self.budget, self.tasks, self.world)

@@ -46,7 +46,7 @@ def write_minari(folder: Path, out: Path) -> int:
     try:
         storage = MinariStorage.new(aside, env.observation_space, env.action_space)
         agents = ", ".join(facts["agents"])
-        about = {key: facts[key] for key in ("agents", "level", "seed", "epsilon", "forfeit", "physics")}
+        about = {key: facts[key] for key in ("agents", "level", "seed", "epsilon", "zero_on_hit", "physics")}
         storage.update_metadata(
             {
                 "dataset_id": f"trilith/{facts['task'].replace(':', '-')}/{_word(agents)}-v0",

@@ -2,7 +2,7 @@
 
 What is recorded depends on the agents, the scenes and the seed alone: every episode has a random generator of its own, and a file
 holds a fixed number of them, so the number of worker processes changes nothing. A file appears whole or not at all; a recording
-that was stopped, even killed, goes on with the files that are missing.
+that was stopped, even killed, resumes with the missing files.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, fingerprint, load
 from trilith.evaluation.rollout import trajectories
-from trilith.evaluation.scene_sets import SIZES, Split, frozen, generator
+from trilith.evaluation.scene_sets import SIZES, Split, generator, start_in_set
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work
 from trilith.utils.distributed.process_pool import spread
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
@@ -37,7 +38,7 @@ Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 
 @dataclass(frozen=True)
 class Recorder:
-    """What is recorded. Two of the same write the same bytes."""
+    """The definition of a recording. Two equal recorders write the same bytes."""
 
     agents: tuple[str, ...]
     """Episodes are shared among them in turn."""
@@ -50,20 +51,15 @@ class Recorder:
     """Of agents, and of new scenes."""
     epsilon: float = 0.0
     """Probability that a placement is any legal one instead of the agent's."""
-    forfeit: bool = False
+    zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        if not self.agents:
-            raise ValueError("no agents: name at least one")
-        if self.episodes < 1:
-            raise ValueError(f"{self.episodes} episodes: must be 1 or more")
-        if self.seed < 0:
-            raise ValueError(f"seed {self.seed}: must be 0 or more")
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon {self.epsilon}: must be a probability, 0 to 1")
-        if self.split not in ("new", *SIZES):
-            raise ValueError(f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
+        require(self.agents, "no agents: name at least one")
+        require(self.episodes >= 1, f"{self.episodes} episodes: must be 1 or more")
+        require(self.seed >= 0, f"seed {self.seed}: must be 0 or more")
+        require(0 <= self.epsilon <= 1, f"epsilon {self.epsilon}: must be a probability, 0 to 1")
+        require(self.split in ("new", *SIZES), f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
         if self.split != "new" and self.episodes > SIZES[self.split]:
             raise ValueError(f"{self.episodes} episodes: a {self.split} set has {SIZES[self.split]} scenes")
         rules = get_task(self.task)
@@ -71,7 +67,7 @@ class Recorder:
         if self.level != "all":
             object.__setattr__(self, "level", rules.check_level(self.level))
         for agent in dict.fromkeys(self.agents):
-            load(agent, self.search, self.forfeit)  # a wrong name is told before anything is written
+            load(agent, self.search, self.zero_on_hit)  # a wrong name is an error before anything is written
             check_builds(agent, self.task)
 
     @property
@@ -95,18 +91,18 @@ class Recorder:
             mine = [index for index in indices if index % len(self.agents) == k]
             rngs = [generator("trilith record", self.seed, self.task, self.level, self.split, index) for index in mine]
             starts = [self._start(index, rng) for index, rng in zip(mine, rngs, strict=True)]
-            played = trajectories(agents[name], starts, rngs, self.forfeit, self.epsilon, name) if mine else []
+            played = trajectories(agents[name], starts, rngs, self.zero_on_hit, self.epsilon, name) if mine else []
             done |= dict(zip(mine, played, strict=True))
         return [done[index] for index in indices]
 
     def _start(self, index: int, rng: np.random.Generator) -> State:
-        return start(self.task, self.level, rng) if self.split == "new" else frozen(self.task, self.level, self.split, index)
+        return start(self.task, self.level, rng) if self.split == "new" else start_in_set(self.task, self.level, self.split, index)
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """Records what is missing of the episodes, and yields every file as it is there, those from before first.
 
-    Asked for more episodes than a folder has, it goes on. Raises ValueError if `out` holds something else.
+    A folder with fewer episodes is continued. Raises ValueError if `out` holds something else.
     """
     make_folder(out)
     with folder_lock(out):
@@ -128,19 +124,23 @@ def _take(recorder: Recorder, out: Path) -> None:
     """Writes `dataset.json`, unless the folder holds other episodes."""
     path, facts = out / "dataset.json", recorder.identity()
     if not path.exists():
-        if any(path.suffix != ".lock" and path.name != ".lock" for path in out.iterdir()):
-            raise ValueError(f"{out} is not empty, and holds no recorded episodes: choose another --out")
+        require(
+            all(".lock" in (path.suffix, path.name) for path in out.iterdir()),
+            f"{out} is not empty, and holds no recorded episodes: choose another --out",
+        )
         write_json(path, facts)
         return
     read_dataset(out)  # refuses what is none
     found = read_json(path)
     for name, value in facts.items():
-        if name not in ("episodes", "shards") and found.get(name) != value:
-            raise ValueError(f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it")
-    if found["episodes"] > recorder.episodes:
-        raise ValueError(
-            f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many"
+        require(
+            name in ("episodes", "shards") or found.get(name) == value,
+            f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it",
         )
+    require(
+        found["episodes"] <= recorder.episodes,
+        f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many",
+    )
     if found != facts:
         write_json(path, facts)
 
@@ -160,7 +160,7 @@ def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
 
 def _make_work(recorder: Recorder) -> Work:
     """What a worker does: the number of a file in, that and what is in it out."""
-    agents = {name: load(name, recorder.search, recorder.forfeit) for name in recorder.agents}
+    agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 
 

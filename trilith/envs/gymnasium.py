@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from trilith.utils.checks import require
 from trilith.world.actions import CODECS, OFFSETS, Space, make_codec
 from trilith.world.episode import State, start, step
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity, edge_features, graph
@@ -82,7 +83,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     - `connectivity`: of both graphs, `"full"` or `"sparse"`.
     - `offsets`: of the discrete relative actions, at least 4.
     - `grid`: (heights, widths) of the discrete absolute actions; None takes the task's own.
-    - `forfeit`: an obstacle touched takes back all that was earned, as the paper says.
+    - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper.
     - `render_mode`: None or `"rgb_array"`, a picture of 640 × 640.
 
     `reset(options={"level": …})` starts one episode of another level, if it fits into the spaces, and
@@ -107,14 +108,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         connectivity: Connectivity = "full",
         offsets: int = OFFSETS,
         grid: tuple[int, int] | None = None,
-        forfeit: bool = False,
+        zero_on_hit: bool = False,
         render_mode: str | None = None,
     ) -> None:
         self.task: Task = get_task(task)
         self.level = level
         self.max_objects = self.task.objects_for(level)
         self.connectivity = _one_of("connectivity", connectivity, get_args(Connectivity))
-        self.forfeit = forfeit
+        self.zero_on_hit = zero_on_hit
         self.render_mode = _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         heights, widths = grid or self.task.grid
         self.codec = make_codec(_one_of("action_space", action_space, CODECS), offsets=offsets, heights=heights, widths=widths)
@@ -138,14 +139,13 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     def state(self, state: State) -> None:
         if not isinstance(state, State):
             raise ValueError(f"state {state!r}: must be a trilith.world.episode.State")
-        if state.task != self.task.name:
-            raise ValueError(f"a state of {state.task} does not belong into an environment of {self.task.name}")
+        require(state.task == self.task.name, f"a state of {state.task} does not belong into an environment of {self.task.name}")
         more = max(state.max_steps - state.steps, 0) if self.task.keeps_supply and not state.ended else 0
-        if len(state.scene) + more > self.max_objects:
-            raise ValueError(
-                f"a state with {len(state.scene)} objects and up to {more} to come does not fit: "
-                f"level {self.level!r} of {self.task.name} has room for {self.max_objects}"
-            )
+        require(
+            len(state.scene) + more <= self.max_objects,
+            f"a state with {len(state.scene)} objects and up to {more} to come does not fit: "
+            f"level {self.level!r} of {self.task.name} has room for {self.max_objects}",
+        )
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -155,19 +155,20 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         for name in options:
             _one_of("reset option", name, ("level", "state"))
         if "state" in options:
-            if "level" in options:
-                raise ValueError("reset options 'level' and 'state': a state has its own level, so give only one")
+            require("level" not in options, "reset options 'level' and 'state': a state has its own level, so give only one")
             self.state = options["state"]
         else:
             level = options.get("level", self.level)
-            if self.task.objects_for(level) > self.max_objects:
-                raise ValueError(f"reset option 'level' {level!r} does not fit into an environment made for level {self.level!r}")
+            require(
+                self.task.objects_for(level) <= self.max_objects,
+                f"reset option 'level' {level!r} does not fit into an environment made for level {self.level!r}",
+            )
             self.state = start(self.task, level, self.np_random)
         return self._observe(), self._info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Places a block; returns observation, reward, terminated, truncated (always False) and info."""
-        self._state, reward, _ = step(self.state, self.codec.decode(self.state.scene, self._parts(action)), self.forfeit)
+        self._state, reward, _ = step(self.state, self.codec.decode(self.state.scene, self._parts(action)), self.zero_on_hit)
         return self._observe(), reward, self._state.ended is not None, False, self._info()
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -184,8 +185,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
         Of discrete absolute actions, those with a block that is available. Raises ValueError for continuous ones.
         """
-        if not self._actions.whole:
-            raise ValueError("continuous actions have no mask: choose a discrete action_space")
+        require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
         allowed = np.zeros(self._actions.sizes, dtype=bool)
         mask = self.codec.mask(self.state.scene)
         if mask is None:
@@ -226,8 +226,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
 def _one_of(what: str, value: Any, choices: Any) -> Any:
     """`value` if it is one of `choices`. Raises ValueError naming those otherwise."""
-    if value not in choices:
-        raise ValueError(f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
+    require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
 
 
@@ -283,26 +282,10 @@ def _padded_graph(scene: Scene, rows: int, connectivity: Connectivity) -> dict[s
     return out
 
 
-def _objects(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
-    return {
-        "objects": _padded(objects(scene), rows),
-        "mask": _mask(scene, rows),
-        "contact": _padded(edge_features(scene), rows, axes=2),
-    }
-
-
-def _image(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.float32]:
-    return image(scene)
-
-
 def _image_uint8(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.uint8]:
     floats = image(scene)
     floats[..., 3:] = (floats[..., 3:] + 1) / 2
     return np.rint(floats * 255).astype(np.uint8)
-
-
-def _segments(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
-    return {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)}
 
 
 OBSERVATIONS: dict[str, Observation] = {
@@ -314,13 +297,18 @@ OBSERVATIONS: dict[str, Observation] = {
         _padded_graph,
     ),
     "objects": Observation(
-        lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)), _objects
+        lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)),
+        lambda scene, rows, _: {
+            "objects": _padded(objects(scene), rows),
+            "mask": _mask(scene, rows),
+            "contact": _padded(edge_features(scene), rows, axes=2),
+        },
     ),
-    "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), _image),
+    "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), lambda scene, rows, _: image(scene)),
     "image_uint8": Observation(lambda n: spaces.Box(0, 255, (PIXELS, PIXELS, CHANNELS), np.uint8), _image_uint8),
     "segments": Observation(
         lambda n: spaces.Dict(segments=spaces.Box(-1, 1, (n, PIXELS, PIXELS, SEGMENT_CHANNELS), np.float32), mask=spaces.MultiBinary(n)),
-        _segments,
+        lambda scene, rows, _: {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)},
     ),
 }
 """Every kind of observation by its name."""

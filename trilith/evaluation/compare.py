@@ -68,12 +68,8 @@ def ends(run: Run, indices: Sequence[int]) -> list[State]:
         if set(group) & set(indices) - found.keys():
             agent = agent or evaluation.load()
             found |= {each["index"]: each for each in run_group(agent, evaluation, group)}
-    states = []
-    for index in indices:
-        recording = Recording.from_json(recording_of(evaluation, found[index]))
-        *_, last = recording.replay()
-        states.append(last.state)
-    return states
+    recordings = [Recording.from_json(recording_of(evaluation, found[index])) for index in indices]
+    return [[*recording.replay()][-1].state for recording in recordings]
 
 
 def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:

@@ -11,9 +11,10 @@ from statistics import fmean, median
 from typing import Any
 
 from trilith.agents.registry import short_names
-from trilith.evaluation import runner as evaluate
+from trilith.evaluation import schema
 from trilith.search.config import SearchConfig
-from trilith.utils.files import atomic_write, read_json, typed
+from trilith.utils.checks import require
+from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task
@@ -36,17 +37,14 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
 
 def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder with results of trilith evaluate")
+    require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # what begins with a dot is on its way to a file
     results = [result for path in paths if (result := _load(path))]
-    if not results:
-        raise ValueError(f"{folder} has no result of trilith evaluate")
+    require(results, f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
         raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
     names = short_names({run_and_seed(result["agent"])[0] for result in results})
     for result in results:
-        result.setdefault("search", None)  # results from before there was any
         run, trained = run_and_seed(result["agent"])
         result["plain"], result["seed"] = names[run], (trained, result["seed"])
         if (physics := physics_from_json(result)) != PHYSICS:  # another world, so another row
@@ -56,15 +54,14 @@ def load_results(folder: Path) -> list[Result]:
 
 
 def _load(path: Path) -> Result | None:
-    """The result in a file; None if it holds something else. Raises ValueError in one line if it is a result that cannot be."""
+    """The result in a file; None if it holds something else. Raises ValueError in one line if a field is wrong."""
     data = read_json(path)
-    if not isinstance(data, dict) or not data.keys() >= evaluate.NEEDED or not _is_task(data["task"]):
+    if not isinstance(data, dict) or not data.keys() >= {*schema.Result.__annotations__} or not _is_task(data["task"]):
         return None
-    evaluate.check_versions(path, data)
-    try:
-        return {**typed(data, evaluate.Result)}
-    except ValueError as error:
-        raise ValueError(f"{path} is {error}") from None
+    schema.check_versions(path, data)
+    with prefix_errors(f"{path} is not what it should be: "):
+        typed(data, schema.Result)
+    return data
 
 
 def _is_task(name: Any) -> bool:
@@ -106,7 +103,7 @@ def _unusual(search: dict[str, Any]) -> list[str]:
 def write_report(folder: Path, out: Path) -> Path:
     """Writes report.md and its figures, and returns the path of the first."""
     results = load_results(folder)
-    text = ["# Results\n", _reward_table(results), _paragraph(results)]
+    text = ["# Results\n", _reward_table(results)]
     figures: list[tuple[str, str, Draw]] = [
         ("rewards", "Mean reward: median over seeds, with the range from the lowest to the highest seed.", _draw_rewards),
         ("reasons", "Why episodes ended, hardest scenes, over all seeds.", _draw_reasons),
@@ -137,17 +134,23 @@ def _is_hardest(result: Result) -> bool:
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
     """Results by agent, task and "all" or "hardest": one per seed. Only test scenes count, and of one seed the largest run."""
-    largest: dict[tuple[str, str, str, tuple[int, int]], Result] = {}
-    for result in results:
-        if result["split"] != "test" or result["forfeit"] or not (result["level"] == "all" or _is_hardest(result)):
-            continue
-        key = (result["agent"], result["task"], "all" if result["level"] == "all" else "hardest", result["seed"])
-        if key not in largest or result["episodes"] > largest[key]["episodes"]:
-            largest[key] = result
+    by_size = sorted(_tested(results), key=lambda result: result["episodes"])
+    kinds = ((result, "all" if result["level"] == "all" else "hardest" if _is_hardest(result) else "") for result in by_size)
+    largest = {(result["agent"], result["task"], kind, result["seed"]): result for result, kind in kinds if kind}
     cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
-    for (agent, task, which, _), result in sorted(largest.items()):
-        cells[agent, task, which].append(result)
+    for (agent, task, kind, _), result in sorted(largest.items()):
+        cells[agent, task, kind].append(result)
     return cells
+
+
+def _tested(results: list[Result]) -> list[Result]:
+    """The results on test scenes whose rewards compare: without `zero_on_hit`."""
+    return [result for result in results if result["split"] == "test" and not result["zero_on_hit"]]
+
+
+def _rewards(cells: dict[tuple[str, str, str], list[Result]], agent: str, task: str) -> list[list[float]]:
+    """Mean rewards by seed, on all scenes and on hardest scenes."""
+    return [[result["reward"] for result in cells.get((agent, task, kind), [])] for kind in ("all", "hardest")]
 
 
 def _reward_table(results: list[Result]) -> str:
@@ -156,32 +159,33 @@ def _reward_table(results: list[Result]) -> str:
         "| agent | " + " | ".join(f"{task.title} all | hardest" for task in tasks.values()) + " |",
         "|---|" + "--:|--:|" * len(tasks),
     ]
-    for agent in [name for name in _colours(results) if any(name == each for each, _, _ in cells)]:
-        row = []
-        for task in tasks:
-            for which in ("all", "hardest"):
-                rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
-                spread = f" ({min(rewards):.2f}–{max(rewards):.2f})" if len(rewards) > 1 else ""
-                row.append(f"{median(rewards):.2f}{spread}" if rewards else "–")
-        lines.append(f"| {agent} | " + " | ".join(row) + " |")
-    for name, figures in PAPER.items():
-        row = [f"{value:.2f}" if value is not None else "–" for task in tasks for value in figures.get(task, (None, None))]
-        lines.append(f"| *{name}* | " + " | ".join(row) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _paragraph(results: list[Result]) -> str:
+    rows = {
+        agent: [_median_and_range(rewards) for task in tasks for rewards in _rewards(cells, agent, task)]
+        for agent in _colours(results)
+        if any(agent == each for each, _, _ in cells)
+    }
+    rows |= {
+        f"*{name}*": [f"{value:.2f}" if value is not None else "–" for task in tasks for value in figures.get(task, (None, None))]
+        for name, figures in PAPER.items()
+    }
+    lines += [f"| {name} | " + " | ".join(row) + " |" for name, row in rows.items()]
     return (
-        f"Mean reward over frozen test scenes, version {results[0]['version']}; the median over seeds where there are several, with "
-        "their range. *All* is the training mix, *hardest* the last level. Rows in italics are the paper's, on its own simulator.\n"
+        "\n".join(lines) + f"\n\nMean reward over frozen test scenes, version {results[0]['version']}; the median over seeds where there "
+        "are several, with their range. *All* is the training mix, *hardest* the last level. Rows in italics are the paper's, on its own "
+        "simulator.\n"
     )
+
+
+def _median_and_range(rewards: list[float]) -> str:
+    spread = f" ({min(rewards):.2f}–{max(rewards):.2f})" if len(rewards) > 1 else ""
+    return f"{median(rewards):.2f}{spread}" if rewards else "–"
 
 
 def _every_result(results: list[Result]) -> str:
     lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
     for r in results:
         seeds = zip(("trained with seed", "seed"), r["seed"], strict=True)
-        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (forfeit)" if r["forfeit"] else "")
+        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (zero on hit)" if r["zero_on_hit"] else "")
         interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
         lines.append(
             f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "
@@ -236,8 +240,7 @@ def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) ->
     agents, task = [agent for agent in colours if any(agent == each for each, _, _ in cells)], results[0]["task"]
     width = 0.8 / len(agents)
     for k, agent in enumerate(agents):
-        for x, which in enumerate(("all", "hardest")):
-            rewards = [result["reward"] for result in cells.get((agent, task, which), [])]
+        for x, rewards in enumerate(_rewards(cells, agent, task)):
             if not rewards:
                 continue
             middle, at = median(rewards), x + (k - (len(agents) - 1) / 2) * width
@@ -251,8 +254,7 @@ def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) ->
             if value is not None:
                 panel.hlines(value, x - 0.45, x + 0.45, color="black", linewidth=1, linestyle=style, label=name)
     panel.axhline(0, color="black", linewidth=0.5)
-    panel.set_xticks([0, 1], ["all", "hardest"])
-    panel.set_ylabel("mean reward")
+    panel.set(xticks=[0, 1], xticklabels=["all", "hardest"], ylabel="mean reward")
     return True
 
 
@@ -266,13 +268,11 @@ def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) ->
     names = [name for name in colours if name in cells]
     left = [0.0] * len(names)
     for reason, colour in zip(REASONS, _REASON_COLOURS, strict=True):
-        # results from before stopping was a reason of its own have it among invalid edges
         shares = [fmean(result["reasons"].get(reason, 0) / result["episodes"] for result in cells[name]) for name in names]
         panel.barh(names, shares, left=left, color=colour, label=reason.replace("_", " "))
         left = [a + b for a, b in zip(left, shares, strict=True)]
     panel.invert_yaxis()
-    panel.set_xlim(0, 1)
-    panel.set_xlabel("share of episodes")
+    panel.set(xlim=(0, 1), xlabel="share of episodes")
     return True
 
 
@@ -283,35 +283,31 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
             other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
             found[result["plain"]][other][_budget(result)].append(result["reward"])
     for kinds in found.values():
-        plainly = kinds[""].get(0, [])
-        for budgets in kinds.values():
-            if plainly:
-                budgets[0] = plainly  # without search it is all the same
+        if without_search := kinds[""].get(0):  # the same for all options of a search
+            for budgets in kinds.values():
+                budgets[0] = without_search
     if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
         return False
     for plain, kinds in sorted(found.items()):
         for number, (other, budgets) in enumerate(sorted(kinds.items())):
+            medians = {budget: median(rewards) for budget, rewards in sorted(budgets.items())}
             if plain == "legal":
-                for budget, rewards in sorted(budgets.items()):
-                    if budget:  # the more simulations, the fuller the line, in every panel alike
-                        gap = max(4 - len(str(budget)), 0)
-                        line = (0, (4, gap)) if gap else "-"
-                        panel.axhline(median(rewards), color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
-                continue
-            if len(budgets) > 1:
-                points, style = sorted(budgets.items()), ("o-", "s--", "^:", "D-.")[number % 4]
-                middle = [median(rewards) for _, rewards in points]
-                panel.plot([b for b, _ in points], middle, style, color=colours[plain], markersize=4, label=plain + other)
+                for budget in filter(None, medians):  # the more simulations, the fuller the line, in every panel alike
+                    gap = max(4 - len(str(budget)), 0)
+                    line = (0, (4, gap)) if gap else "-"
+                    panel.axhline(medians[budget], color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
+            elif len(medians) > 1:
+                style = ("o-", "s--", "^:", "D-.")[number % 4]
+                panel.plot(list(medians), list(medians.values()), style, color=colours[plain], markersize=4, label=plain + other)
     panel.set_xscale("symlog", linthresh=1, linscale=0.3)
-    panel.set_xlim(-0.2, 130)  # lines across would stretch it to negative numbers
-    panel.set_xticks([0, 1, 2, 5, 10, 20, 50, 100], ["0", "1", "2", "5", "10", "20", "50", "100"])
-    panel.set_xlabel("simulations per decision")
-    panel.set_ylabel("mean reward")
+    ticks = [0, 1, 2, 5, 10, 20, 50, 100]
+    # Lines across the panel would stretch it to negative numbers.
+    panel.set(xlim=(-0.2, 130), xticks=ticks, xticklabels=map(str, ticks), xlabel="simulations per decision", ylabel="mean reward")
     return True
 
 
 def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
-    results = [result for result in results if result["split"] == "test" and not result["forfeit"]]
+    results = _tested(results)
     if not results:
         return False
     task = get_task(results[0]["task"])
@@ -332,8 +328,7 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
         panel.plot([axis[level] for level in inside], [shares[level] for level in inside], "o-", color=colour, label=agent, markersize=4)
         panel.plot([axis[level] for level in outside], [shares[level] for level in outside], "D", color=colour, markersize=6)
     panel.set_xticks(list(axis.values()), [level.replace("_", "\n") for level in axis], fontsize=8)
-    panel.set_ylim(top=1.02)
     panel.axhline(0, color="black", linewidth=0.5)
-    panel.set_xlabel("level (diamonds: generalisation)")
-    panel.set_ylabel("share of the most to earn")
+    panel.set(xlabel="level (diamonds: generalisation)", ylabel="share of the most to earn")
+    panel.set_ylim(top=1.02)
     return True

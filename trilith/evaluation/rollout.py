@@ -14,22 +14,22 @@ from trilith.world.trajectory import Trajectory
 
 
 def play(
-    agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], forfeit: bool = False
+    agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], zero_on_hit: bool = False
 ) -> list[tuple[Recording, State]]:
     """Episodes from their starts to their ends, side by side: each as a recording and its last state."""
-    played = trajectories(agent, states, rngs, forfeit)
-    return [(Recording(each.states[0], each.placements, forfeit), each.states[-1]) for each in played]
+    played = trajectories(agent, states, rngs, zero_on_hit)
+    return [(Recording(each.states[0], each.placements, zero_on_hit), each.states[-1]) for each in played]
 
 
 def trajectories(
     agent: Agent,
     states: Sequence[State],
     rngs: Sequence[np.random.Generator],
-    forfeit: bool = False,
+    zero_on_hit: bool = False,
     epsilon: float = 0.0,
     name: str = "",
 ) -> list[Trajectory]:
-    """The same with all that happened; with probability `epsilon` a placement is any legal one, chosen by chance."""
+    """Whole episodes with all their states; with probability `epsilon` a placement is a random legal one."""
     chance = LegalAgent()
     now = [[state] for state in states]
     placements: list[list[Placement | None]] = [[] for _ in states]
@@ -41,7 +41,7 @@ def trajectories(
             if not rows:
                 continue
             for k, placement in zip(rows, who.act([now[k][-1] for k in rows], [rngs[k] for k in rows]), strict=True):
-                state, reward, _ = step(now[k][-1], placement, forfeit)
+                state, reward, _ = step(now[k][-1], placement, zero_on_hit)
                 now[k].append(state)
                 placements[k].append(placement)
                 rewards[k].append(reward)

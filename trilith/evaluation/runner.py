@@ -1,51 +1,61 @@
-"""How an agent is measured: it builds in frozen scenes, and what came of it goes into one file.
+"""How an agent is evaluated: it builds in frozen scenes, and the result is one file.
 
 The result depends on the agent, the scenes and the seed alone: each episode has a random generator of its own, and episodes
 run side by side in fixed groups, so that the number of worker processes changes nothing. Finished groups are kept in a journal
-beside the result; a run that was stopped, even killed, goes on from there. How long it took is never in the result.
+beside the result; a run that was stopped, even killed, resumes from it. The time that it took is never in the result.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_origin, get_type_hints
+from typing import Any, Literal
 
 import numpy as np
-from msgspec import Meta
 
 from trilith.agents.base import Agent
 from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
 from trilith.evaluation.rollout import play
-from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, frozen, generator, is_guarded, set_name
+from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
+from trilith.evaluation.schema import Count, Played, Result, check_versions
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work, do_all
 from trilith.utils.distributed.process_pool import spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import RayPool
-from trilith.utils.files import atomic_write, clear_leftovers, make_folder, parse_json, read_json, told, typed, write_json
-from trilith.world.episode import REASONS, Reason, forfeits, physics_from_json
+from trilith.utils.files import (
+    atomic_write,
+    clear_leftovers,
+    make_folder,
+    name_path_in_errors,
+    parse_json,
+    prefix_errors,
+    read_json,
+    typed,
+    write_json,
+)
+from trilith.world.episode import REASONS, hit_obstacle
 from trilith.world.physics import PHYSICS
-from trilith.world.scene import INVALID_EDGE, SLOTS, Role
+from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
-Count = Annotated[int, Meta(ge=0)]
 GROUP = 16
 """Episodes side by side. Fixed, because how a network's batch is cut may change the last digits of its answer."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is measured. Two runs of equal evaluations give equal files."""
+    """The definition of an evaluation. Two runs of equal evaluations give equal files."""
 
     agent: str
     task: str
@@ -54,38 +64,35 @@ class Evaluation:
     scenes: int = 1000
     seed: int = 0
     """Of the agent's own randomness."""
-    forfeit: bool = False
+    zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How the agent searches, if it has a budget."""
+    """Options of the agent's search, if the budget is not 0."""
     sample: bool = False
-    """Whether the agent draws from its policy rather than to take what it thinks best."""
+    """Whether the agent samples from its policy instead of taking the best action."""
     worst: int = 10
     """Episodes that the result keeps whole: those that fell furthest short of what there was to earn."""
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
-        if not 1 <= self.scenes <= SIZES[self.split]:
-            raise ValueError(f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
-        if self.worst < 0:
-            raise ValueError(f"{self.worst} worst episodes: must be 0 or more")
-        if self.seed < 0:
-            raise ValueError(f"seed {self.seed}: must be 0 or more")
+        require(1 <= self.scenes <= SIZES[self.split], f"{self.scenes} scenes: a {self.split} set has 1 to {SIZES[self.split]}")
+        require(self.worst >= 0, f"{self.worst} worst episodes: must be 0 or more")
+        require(self.seed >= 0, f"seed {self.seed}: must be 0 or more")
         if self.level != "all":
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """All that the episodes depend on, but for the code of the agent and, of a task of one's own, that of its score."""
+        """All that the episodes depend on, except the code of an agent or task of one's own."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
             search["model"] = model
-        if not is_guarded(self.task):
+        if not has_checksum(self.task):
             facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
         return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
 
     def load(self) -> Agent:
-        """The agent. Raises ValueError naming what there is, or what it cannot do."""
-        agent = load(self.agent, self.search, self.forfeit, sample=self.sample)
+        """The agent. Raises ValueError if there is none of that name, or it cannot build in the task."""
+        agent = load(self.agent, self.search, self.zero_on_hit, sample=self.sample)
         check_builds(self.agent, self.task)
         return agent
 
@@ -94,132 +101,24 @@ class Evaluation:
         return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
 
 
-Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
-"""A placement: slot, x, y, sticky."""
-
-
-class Played(TypedDict):
-    """What came of an episode, as a line of the journal has it."""
-
-    index: Count
-    level: Level
-    reward: float
-    kept: float | None
-    """What it earned if that is not forfeited where an obstacle is touched; None if that is not known."""
-    forfeited: float | None
-    best: float
-    blocks: Count
-    glue: Count
-    reason: Reason
-    placements: list[Placed | None]
-
-
-Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
-"""A mean, a share, an interval: larger ones are of no agent, and nothing can be drawn of them."""
-Some = Annotated[int, Meta(ge=1, le=10**9)]
-
-
-class Searched(TypedDict):
-    """How an agent searched, as a result tells it."""
-
-    budget: Some
-    c: NotRequired[Figure]
-    stages: NotRequired[Count]
-    algorithm: NotRequired[str]
-    max_candidates: NotRequired[Count]
-    world: NotRequired[str]
-    model: NotRequired[str]
-    """What tells a learned model from others, if one was searched."""
-
-
-class OfLevel(TypedDict):
-    """What came of the episodes of one level."""
-
-    episodes: Some
-    reward: Figure
-    most: Figure
-
-
-class _Start(TypedDict):
-    level: Level
-
-
-class Worst(TypedDict):
-    """An episode that a result keeps whole; it is a recording as well."""
-
-    index: Count
-    reward: Figure
-    most: Figure
-    reason: Reason
-    start: _Start
-    placements: list[Placed | None]
-
-
-class Result(TypedDict):
-    """What a report is made of, and all that is told of a result that is there already."""
-
-    agent: str
-    task: str
-    level: Level
-    split: Split
-    seed: Count
-    forfeit: bool
-    search: NotRequired[Searched | None]
-    """Results from before there was any do not tell."""
-    version: int
-    physics: NotRequired[int]
-    episodes: Some
-    reward: Figure
-    kept: NotRequired[Figure | None]
-    forfeited: NotRequired[Figure | None]
-    interval: Figure | None
-    share: Figure
-    solved: Figure
-    blocks: Figure
-    glue: Figure
-    reasons: dict[str, Count]
-    by_level: dict[str, OfLevel]
-
-
-NEEDED = {name for name, hint in get_type_hints(Result, include_extras=True).items() if get_origin(hint) is not NotRequired}
-"""What every result has."""
-
-
-class Finished(Result):
-    """A result as it is written."""
-
-    worst: list[Worst]
-
-
-def check_versions(path: Path, data: Mapping[str, Any]) -> None:
-    """Raises ValueError that names the version if a result is on scenes, or in physics, that this version does not know."""
-    if not isinstance(data["version"], int) or not 1 <= data["version"] <= VERSION:
-        raise ValueError(f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}")
-    try:
-        physics_from_json(data)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
-    """What came of each episode of a group, as a line of the journal has it.
+    """The episodes of a group, played side by side.
 
-    What an agent does that does not search is the same under both rules of an obstacle touched, so both rewards are known.
+    An agent without search acts alike with and without `zero_on_hit`, so both returns are known.
     """
-    e = evaluation
-    searches = bool(e.search.budget)
-    starts = [frozen(e.task, e.level, e.split, index) for index in indices]
+    e, searches = evaluation, bool(evaluation.search.budget)
+    starts = [start_in_set(e.task, e.level, e.split, index) for index in indices]
     rngs = [generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index) for index in indices]
     episodes = []
-    for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.forfeit and searches), strict=True):
+    for index, (recording, end) in zip(indices, play(agent, starts, rngs, e.zero_on_hit and searches), strict=True):
         assert end.ended is not None
-        forfeited = 0.0 if forfeits(end, recording.placements[-1]) else end.total
+        forfeited = 0.0 if hit_obstacle(end, recording.placements[-1]) else end.total
         episode: Played = {
             "index": index,
             "level": end.level,
-            "reward": forfeited if e.forfeit else end.total,
-            "kept": None if searches and e.forfeit else end.total,
-            "forfeited": None if searches and not e.forfeit else forfeited,
+            "reward": forfeited if e.zero_on_hit else end.total,
+            "kept": None if searches and e.zero_on_hit else end.total,
+            "forfeited": None if searches and not e.zero_on_hit else forfeited,
             "best": end.rules.best(end.scene),
             "blocks": int((end.scene.role == Role.BLOCK).sum()),
             "glue": int(end.scene.sticky.sum()),
@@ -232,12 +131,12 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
 
 def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
     """An episode of a journal as a recording in JSON."""
-    first = frozen(evaluation.task, evaluation.level, evaluation.split, episode["index"])
-    return {"start": first.to_json(), "placements": episode["placements"], "forfeit": evaluation.forfeit, "physics": PHYSICS}
+    first = start_in_set(evaluation.task, evaluation.level, evaluation.split, episode["index"])
+    return {"start": first.to_json(), "placements": episode["placements"], "zero_on_hit": evaluation.zero_on_hit, "physics": PHYSICS}
 
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
-    """The result: means with 95 % intervals, and what the figures of a report are made of."""
+    """The result: means with 95 % intervals, and the numbers that a report draws."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
     chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
@@ -275,18 +174,18 @@ def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float |
 
 
 class Run:
-    """An evaluation on its way to a file. `run` does what is not done yet, `finish` writes the result."""
+    """An evaluation on its way to a file. `run` plays the groups that are not done yet, `finish` writes the result."""
 
     def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None) -> None:
-        """Takes up what an earlier run left. With `record`, every episode is kept in that folder as well.
+        """Resumes an earlier run of this evaluation, if any. With `record`, every episode is written to that folder as well.
 
-        Raises ValueError if `out` holds something else than the result of this evaluation, or if this is done, but not recorded.
+        Raises ValueError if `out` holds anything but the result of this evaluation, or if its episodes were not recorded.
         """
         self.evaluation, self.out, self.record = evaluation, out, record
         self.journal = out.parent / f".{out.stem}.journal"
         self.done: dict[int, list[Played]] = {}
         self.result: dict[str, Any] | None = None
-        evaluation.load()  # a wrong name is told before any worker starts
+        evaluation.load()  # a wrong name is an error before any worker starts
         self._identity = evaluation.identity()
         if out.exists():
             self.result = self._finished()
@@ -295,22 +194,25 @@ class Run:
 
     def _finished(self) -> dict[str, Any]:
         found = read_json(self.out)
-        if isinstance(found, dict):
-            found = {"search": None, "weights": None, "physics": 1} | found  # results from before there were any
-        if not isinstance(found, dict) or not {*NEEDED, "worst", *self._identity} <= found.keys():
-            raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
+        require(
+            isinstance(found, dict) and {*Result.__annotations__, *self._identity} <= found.keys(),
+            f"{self.out} is not a result of trilith evaluate: choose another --out",
+        )
         check_versions(self.out, found)
-        try:
-            typed(found, Finished)
-        except ValueError as error:
-            raise ValueError(f"{self.out} is {error}: choose another --out, or remove it") from None
+        with prefix_errors(f"{self.out} is not what it should be: "):
+            typed(found, Result)
         for key, value in self._identity.items():
-            if found[key] != value:
-                raise ValueError(f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it")
-        if len(found["worst"]) < min(self.evaluation.worst, self.evaluation.scenes):
-            raise ValueError(f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it")
-        if self.record is not None and not all(self._recorded(index).exists() for index in range(self.evaluation.scenes)):
-            raise ValueError(f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out")
+            require(
+                found[key] == value, f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it"
+            )
+        require(
+            len(found["worst"]) >= min(self.evaluation.worst, self.evaluation.scenes),
+            f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it",
+        )
+        require(
+            self.record is None or all(self._recorded(index).exists() for index in range(self.evaluation.scenes)),
+            f"{self.out} is done, but its episodes are not in {self.record}: to record them, choose another --out",
+        )
         return found
 
     def _take_up(self) -> None:
@@ -329,16 +231,15 @@ class Run:
                     self.done[number] = episodes
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
-        """Runs the groups that are not done, in so many processes here or on a `cluster`, and yields the episodes of each as it ends.
+        """Plays the groups that are not done, in worker processes here or on a `cluster`, and yields the episodes of each.
 
-        Raises OSError in one line if a worker dies or the disk is full; what is done is then kept.
+        Raises OSError in one line if a worker dies or the disk is full; finished groups are kept.
         """
         if self.result is not None:
             return
-        for folder in (self.out.parent, self.record):
-            if folder is not None:
-                make_folder(folder)
-                clear_leftovers(folder)
+        for folder in filter(None, (self.out.parent, self.record)):
+            make_folder(folder)
+            clear_leftovers(folder)
         todo = [(number, group) for number, group in enumerate(self.evaluation.groups()) if number not in self.done]
         with atomic_write(self.journal) as aside:
             aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
@@ -348,7 +249,7 @@ class Run:
             for number, episodes in answers:
                 self.done[number] = episodes
                 line = _line([number, episodes])
-                with told(self.journal):
+                with name_path_in_errors(self.journal):
                     while line:  # near the end of the disk only a part may go in
                         line = line[journal.write(line) or 0 :]
                 yield episodes
@@ -363,8 +264,10 @@ class Run:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
                 write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode), durable=False)
-            if self.evaluation.identity() != self._identity:
-                raise ValueError(f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again")
+            require(
+                self.evaluation.identity() == self._identity,
+                f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again",
+            )
             self.result = summary(self.evaluation, episodes)
             write_json(self.out, self.result)
             self.journal.unlink(missing_ok=True)
@@ -384,18 +287,18 @@ def evaluate(
     budget: int = 0,
     split: Split = "test",
     seed: int = 0,
-    forfeit: bool = False,
+    zero_on_hit: bool = False,
     workers: int = 1,
     cluster: str | None = None,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Measures an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
+    """Evaluates an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
 
     `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent; `budget` are simulations before each placement.
     The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
-    With `out`, the result is kept in that file, and a measurement that was stopped goes on.
+    With `out`, the result is kept in that file, and an evaluation that was stopped is resumed.
     """
-    evaluation = Evaluation(agent, task, level, split, scenes, seed, forfeit, SearchConfig(budget))
+    evaluation = Evaluation(agent, task, level, split, scenes, seed, zero_on_hit, SearchConfig(budget))
     with TemporaryDirectory() as folder:
         run = Run(evaluation, Path(out) if out else Path(folder) / "result.json")
         for _ in run.run(workers, cluster):
@@ -419,8 +322,7 @@ Job = tuple[int, list[int]]
 
 def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
     """As `spread`, with workers on a cluster."""
-    if workers < 1:
-        raise ValueError(f"{workers} workers: must be 1 or more")
+    require(workers >= 1, f"{workers} workers: must be 1 or more")
     if not jobs:
         return
     path = Path(evaluation.agent)

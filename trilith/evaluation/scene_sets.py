@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from trilith.utils.checks import require
 from trilith.utils.files import read_json, write_json
 from trilith.world.episode import State, start
 from trilith.world.tasks import TASKS, Level, get_task
@@ -35,8 +36,7 @@ CHECKSUMS = Path(__file__).parent / "scenes.json"
 def set_name(task: str, level: Level, split: Split) -> str:
     """The name of a set: "hardest" is the last level, so the two are one set."""
     rules = get_task(task)
-    if split not in SIZES:
-        raise ValueError(f"there is no split {split!r}: choose {', '.join(SIZES)}")
+    require(split in SIZES, f"there is no split {split!r}: choose {', '.join(SIZES)}")
     return f"{rules.name}/{'all' if level == 'all' else rules.check_level(level)}/{split}"
 
 
@@ -46,11 +46,10 @@ def generator(*name: object) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
-def frozen(task: str, level: Level, split: Split, index: int) -> State:
+def start_in_set(task: str, level: Level, split: Split, index: int) -> State:
     """The start of the episode with this index in a set."""
     name = set_name(task, level, split)
-    if not 0 <= index < SIZES[split]:
-        raise ValueError(f"scene {index}: {split} sets have the scenes 0 to {SIZES[split] - 1}")
+    require(0 <= index < SIZES[split], f"scene {index}: {split} sets have the scenes 0 to {SIZES[split] - 1}")
     return start(task, level, generator("trilith scenes", VERSION, name, index))
 
 
@@ -63,7 +62,7 @@ def all_sets() -> list[tuple[str, Level, Split]]:
     return sets
 
 
-def is_guarded(task: str) -> bool:
+def has_checksum(task: str) -> bool:
     """Whether checksums guard the scenes of a task: those of the paper's tasks, not those of one's own."""
     return task in TASKS
 
@@ -72,7 +71,7 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
     """A digest of the first `count` scenes of a set, levels included."""
     digest = hashlib.sha256()
     for index in range(count):
-        state = frozen(task, level, split, index)
+        state = start_in_set(task, level, split, index)
         digest.update(f"{state.level}:".encode() + state.scene.tobytes())
     return digest.hexdigest()[:32]
 
@@ -80,8 +79,10 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
 def recorded() -> dict[str, dict[str, str]]:
     """The checksums in the package, by name of set. Raises ValueError if they are of another version of the scenes."""
     data = read_json(CHECKSUMS)
-    if data["version"] != VERSION:
-        raise ValueError(f"{CHECKSUMS} is of version {data['version']} of the scenes, the code of {VERSION}: run trilith scenes --freeze")
+    require(
+        data["version"] == VERSION,
+        f"{CHECKSUMS} is of version {data['version']} of the scenes, the code of {VERSION}: run trilith scenes --freeze",
+    )
     return dict(data["sets"])
 
 
@@ -100,7 +101,9 @@ def freeze() -> Iterator[str]:
     for task, level, split in all_sets():
         name = set_name(task, level, split)
         sets[name] = {"first": checksum(task, level, split, FIRST), "all": checksum(task, level, split, SIZES[split])}
-        if old["version"] == VERSION and old["sets"].get(name, sets[name]) != sets[name]:
-            raise ValueError(f"the scenes of {name} differ from those frozen as version {VERSION}: raise frozen.VERSION first")
+        require(
+            old["version"] != VERSION or old["sets"].get(name, sets[name]) == sets[name],
+            f"the scenes of {name} differ from those frozen as version {VERSION}: raise scene_sets.VERSION first",
+        )
         yield name
     write_json(CHECKSUMS, {"version": VERSION, "sets": sets})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trilith.utils.checks import require
 from trilith.utils.files import atomic_write, check_png
 from trilith.world.episode import State, Step
 from trilith.world.observations.image import (
@@ -174,13 +175,15 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
 
     With `legend`, colours are explained below all.
     """
-    if not pictures or len(pictures) != len(captions) or columns < 1:
-        raise ValueError(
-            f"{len(pictures)} pictures, {len(captions)} captions, {columns} columns: "
-            "must be at least one picture, a caption for each, and at least one column"
-        )
-    if any(each.shape != pictures[0].shape for each in pictures):
-        raise ValueError(f"pictures of the shapes {sorted({each.shape for each in pictures})}: must all have one")
+    require(
+        pictures and len(pictures) == len(captions) and columns >= 1,
+        f"{len(pictures)} pictures, {len(captions)} captions, {columns} columns: "
+        "must be at least one picture, a caption for each, and at least one column",
+    )
+    require(
+        all(each.shape == pictures[0].shape for each in pictures),
+        f"pictures of the shapes {sorted({each.shape for each in pictures})}: must all have one",
+    )
     height, width, _ = pictures[0].shape
     columns = min(columns, len(pictures))
     margin, size = max(width // 40, 4), max(width // 24, 9)
@@ -252,8 +255,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in _ENCODERS:
-        raise ValueError(f"film {str(path)!r}: its name must end in {' or '.join(_ENCODERS)}")
+    require(suffix in _ENCODERS, f"film {str(path)!r}: its name must end in {' or '.join(_ENCODERS)}")
     frames = iter(frames)
     first = next(frames, None)
     if first is None:
@@ -268,8 +270,10 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
         count = 0
         with closing(encoder):
             for frame in chain([first], frames):
-                if frame.shape != (*first.shape[:2], 3) or frame.dtype != np.uint8:
-                    raise ValueError(f"frame {count} is {frame.dtype} {frame.shape}: must be uint8 {(*first.shape[:2], 3)}")
+                require(
+                    frame.shape == (*first.shape[:2], 3) and frame.dtype == np.uint8,
+                    f"frame {count} is {frame.dtype} {frame.shape}: must be uint8 {(*first.shape[:2], 3)}",
+                )
                 # Video halves the resolution of colour, so its sides must be even.
                 padding = [(0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)]
                 try:
@@ -277,7 +281,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
                 except OSError:
                     raise OSError(f"film {str(path)!r}: the encoder gave up at frame {count}; is the disk full?") from None
                 count += 1
-        # The encoder does not tell how it ended, so look at what it wrote.
+        # The encoder does not report errors: count the frames that it wrote.
         try:
             written, _ = count_frames_and_secs(aside)
         except RuntimeError:

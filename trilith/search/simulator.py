@@ -13,10 +13,10 @@ from trilith.world.scene import Placement
 class Simulator:
     """The outcome of a placement is that of an episode."""
 
-    forfeit: bool = False
-    """Whether touching an obstacle takes back all that was earned: the rule by which the episode is played."""
+    zero_on_hit: bool = False
+    """Whether an episode that touches an obstacle has the return 0."""
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
         """One placement in each state: the next state, the reward, and whether the episode ended."""
-        after = [step(state, placement, self.forfeit) for state, placement in zip(states, placements, strict=True)]
+        after = [step(state, placement, self.zero_on_hit) for state, placement in zip(states, placements, strict=True)]
         return [(each.state, each.reward, each.state.ended is not None) for each in after]

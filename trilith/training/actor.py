@@ -1,4 +1,4 @@
-"""What an actor does, as one function: it takes a policy and a request, plays whole episodes side by side, and yields them.
+"""The actor as one function: given a policy and a request, it plays whole episodes side by side and returns them.
 
 Nothing of it outlives a request. So an actor can be this process, another one or another machine, can die and be replaced
 at any time, and a run with no actor processes is the same run whenever it is interrupted.
@@ -7,6 +7,7 @@ at any time, and a run with no actor processes is the same run whenever it is in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from time import process_time
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from trilith.agents.base import Decision, Episode, Foresees, Policy
 from trilith.evaluation.rollout import play, trajectories
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.planners.registry import plan_for
 from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, Step, start, step
@@ -24,46 +25,44 @@ from trilith.world.tasks import get_task
 from trilith.world.trajectory import Trajectory
 
 
-class PlayRequest(NamedTuple):
-    """Play new episodes, exploring."""
+@dataclass(frozen=True)
+class _NewEpisodes:
+    """Play new episodes."""
 
     seed: tuple[int, int]
     """Of all that is random in it: the seed of the run and the number of the request."""
     episodes: int
     levels: tuple[float, ...]
     """Probability of each level of the curriculum."""
-    forfeit: bool
-    """Whether touching an obstacle takes back all that was earned."""
+    zero_on_hit: bool
+    """Whether an episode that touches an obstacle has the return 0."""
+
+
+@dataclass(frozen=True)
+class PlayRequest(_NewEpisodes):
+    """Play new episodes, exploring."""
+
     exploration: Any
-    """What the learner tells the policy."""
+    """How the policy explores, from the learner."""
 
 
-class CorrectRequest(NamedTuple):
-    """Play new episodes without exploring, and let the planner take over."""
-
-    seed: tuple[int, int]
-    episodes: int
-    levels: tuple[float, ...]
-    forfeit: bool
+class CorrectRequest(_NewEpisodes):
+    """Play new episodes without exploring, and let the planner continue from one of their states."""
 
 
-class ValidateRequest(NamedTuple):
+class AssessRequest(_NewEpisodes):
+    """Play new episodes without exploring, for a curriculum by performance."""
+
+
+@dataclass(frozen=True)
+class ValidateRequest:
     """Play the first validation scenes of the hardest level and of all levels, without exploring."""
 
     step: int
     """Learner step that it was due at."""
     scenes: int
     """Of each."""
-    forfeit: bool
-
-
-class AssessRequest(NamedTuple):
-    """Play new episodes without exploring, for a curriculum by performance."""
-
-    seed: tuple[int, int]
-    episodes: int
-    levels: tuple[float, ...]
-    forfeit: bool
+    zero_on_hit: bool
 
 
 Request = PlayRequest | CorrectRequest | ValidateRequest | AssessRequest
@@ -85,15 +84,15 @@ class Simulated(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a request."""
+    """The answer to a request."""
 
     request: Request
     episodes: list[Episode]
-    """Empty for a validation or an assessment, whose episodes are not learnt from."""
+    """Empty for a validation or an assessment, whose episodes are not learned from."""
     rewards: dict[str, float]
-    """What a validation gave: the mean reward on "hardest" and "all" scenes."""
+    """Of a validation: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()
-    """What an assessment gave, by episode."""
+    """Of an assessment: one by episode."""
     simulated: Simulated = Simulated()
     """Steps of the simulator that it took."""
     cpu_seconds: float = 0.0
@@ -122,12 +121,12 @@ def collect_timed(policy: Policy, task: str, request: Request) -> Result:
 def _validate(policy: Policy, task: str, level: str, request: ValidateRequest) -> float:
     states = valid_states(task, level, request.scenes)
     rngs = [np.random.default_rng((request.step, k)) for k in range(len(states))]
-    return float(np.mean([end.total for _, end in play(policy.agent, states, rngs, request.forfeit)]))
+    return float(np.mean([end.total for _, end in play(policy.agent, states, rngs, request.zero_on_hit)]))
 
 
 def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> Iterator[Assessed]:
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(starts))]
-    for first, (_, end) in zip(starts, play(policy.agent, starts, rngs, request.forfeit), strict=True):
+    for first, (_, end) in zip(starts, play(policy.agent, starts, rngs, request.zero_on_hit), strict=True):
         rules = first.rules
         group = ", ".join(f"{name} {value}" for name, value in rules.group(first.scene).items())
         yield Assessed(rules.levels.index(int(first.level)), group, end.total, rules.best(first.scene), end.steps)
@@ -136,7 +135,7 @@ def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> 
 @lru_cache(maxsize=4)
 def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
     """The first scenes of a validation set."""
-    return tuple(frozen(task, level, "valid", i) for i in range(count))
+    return tuple(start_in_set(task, level, "valid", i) for i in range(count))
 
 
 def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tuple[list[Episode], Simulated]:
@@ -151,7 +150,7 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
         going_on = [(i, decision) for i, decision in zip(running, decided, strict=True) if decision.step is not None]
         running, decisions = [i for i, _ in going_on], [decision for _, decision in going_on]
         options = [(decision.placement, *decision.beside) for decision in decisions]
-        outcomes = [[step(states[i], each, request.forfeit) for each in some] for i, some in zip(running, options, strict=True)]
+        outcomes = [[step(states[i], each, request.zero_on_hit) for each in some] for i, some in zip(running, options, strict=True)]
         made = [0] * len(running)
         if isinstance(policy, Foresees):
             made = policy.foresee(decisions, outcomes, [rngs[i] for i in running], request.exploration)
@@ -169,12 +168,12 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
     count later (Ross et al. 2011). Kept is what earns more than the policy did."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
-    for played in trajectories(policy.agent, starts, rngs, request.forfeit):
+    for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
         count += len(played.placements)
         if not len(played.placements) or _flawless(played):
             continue
         first = played.states[rng.integers(len(played.placements))]
-        shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.forfeit)
+        shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.zero_on_hit)
         count += len(shown)
         # If the actions are not near enough to the placements, what is built breaks: the planner's own grid is the default one.
         end = shown[-1][1].state if shown else first
@@ -189,14 +188,14 @@ def _flawless(trajectory: Trajectory) -> bool:
     return end.ended == "complete" and end.rules.sticky_cost * float(end.scene.sticky.sum()) == 0
 
 
-def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], forfeit: bool) -> list[tuple[Decision, Step]]:
+def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
     """The steps of some placements, as the nearest actions of the policy."""
     state, shown = first, []
     for placement in placements:
         if placement is None:  # whoever built it stopped
             break
         decision = policy.encode(state, placement)
-        after = step(state, decision.placement, forfeit)
+        after = step(state, decision.placement, zero_on_hit)
         shown.append((decision, after))
         state = after.state
         if state.ended:

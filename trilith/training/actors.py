@@ -21,11 +21,11 @@ class PolicySpec(NamedTuple):
     algorithm: str
     config: Any
     task: str
-    forfeit: bool = False
+    zero_on_hit: bool = False
 
     def make(self) -> Policy:
         """The policy, with weights that mean nothing yet."""
-        return get_algorithm(self.algorithm).make_policy(self.config, self.task, beyond=False, forfeit=self.forfeit)
+        return get_algorithm(self.algorithm).make_policy(self.config, self.task, beyond=False, zero_on_hit=self.zero_on_hit)
 
 
 class Inline:

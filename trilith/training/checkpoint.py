@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from trilith.utils.files import parse_json, typed
+from trilith.utils.files import parse_json, prefix_errors, typed
 from trilith.utils.tensors import load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
@@ -65,7 +65,7 @@ class Facts(TypedDict):
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """What tells the checkpoint in a folder from any other that was or will be there; None if there is none."""
+    """Inode, size and time of the checkpoint in a folder, which no other has; None if there is none."""
     try:
         status = (folder / NAME).stat()
     except OSError:
@@ -79,7 +79,7 @@ def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    """What `save` wrote. Raises ValueError in one line if it is missing or damaged, with the way to go on from the one before."""
+    """What `save` wrote. Raises ValueError in one line if it is missing or damaged, and how to resume from the one before."""
     try:
         return _load(path)
     except ValueError as error:
@@ -90,16 +90,14 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
             raise error from None
         command = shlex.join(["mv", str(previous), str(path)])
         raise ValueError(
-            f"{error}; the checkpoint before it is whole: to go on from that, `{command}` and the same command again"
+            f"{error}; the checkpoint before it is whole: to resume from that, `{command}` and the same command again"
         ) from None
 
 
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
     arrays, texts = load_tensors(path)
-    try:
-        data = parse_json(texts.get("facts", ""), dict[str, Any])
-        if (version := data.get("format")) != FORMAT:
+    with prefix_errors(f"{path} is not the checkpoint of a run: "):
+        data = parse_json(texts.get("facts", ""))
+        if (version := typed(data, dict[str, Any]).get("format")) != FORMAT:
             raise ValueError(f"of format {version!r}, this version of trilith knows {FORMAT}")
         return arrays, typed(data, Facts)
-    except ValueError as error:
-        raise ValueError(f"{path} is not the checkpoint of a run: {str(error).removeprefix('not what it should be: ')}") from None

@@ -1,4 +1,4 @@
-"""What a run is: one dataclass, which is also the command line of `trilith train`. Imports no learning framework."""
+"""The config of a training run: one dataclass, which is also the command line of `trilith train`. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, Generic, Literal, TypeVar
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.recipes import exact_name, get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
+from trilith.utils.checks import require
 from trilith.utils.config import check_least, from_json
-from trilith.utils.files import read_json
+from trilith.utils.files import prefix_errors, read_json
 
 CONFIG = "config.json"
-"""What a run's folder keeps its config in."""
+"""Name of the config in a run's folder."""
 C = TypeVar("C")
 
 
@@ -27,7 +28,7 @@ class TrainConfig(Generic[C]):
     """Where the defaults of the agent's options come from, the newest version of a name or an exact one as objects-v1: see
     `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")
-    """Folder for weights, logs and checkpoints. If it holds this run already, that goes on; it must not hold another one."""
+    """Folder for weights, logs and checkpoints. A run that is there already is resumed; it must be this one."""
     minutes: float | None = None
     """Stop after this many minutes of training, those before a resume included."""
     core_minutes: float | None = None
@@ -50,8 +51,8 @@ class TrainConfig(Generic[C]):
     """Train this many runs in a row, with seeds from `seed` on, each in a folder of its own inside `out`."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the learner's network runs; actors are on the CPU."""
-    forfeit: bool = False
-    """Learn under the paper's words: touching an obstacle takes back all that was earned. Evaluations play by the same rule."""
+    zero_on_hit: bool = False
+    """An episode that touches an obstacle has the return 0, as in the paper, in training and in evaluations."""
     episodes: int = 32
     """Episodes that an actor plays side by side between two sets of weights."""
     threads: int = 1
@@ -75,12 +76,14 @@ class TrainConfig(Generic[C]):
         object.__setattr__(self, "recipe", exact_name(self.recipe))
         check_least(self, actors=0, seed=0, seeds=1, episodes=1, threads=1, evaluate_every=1, evaluate_scenes=0)
         check_least(self, minutes=0, core_minutes=0, steps=0, checkpoint_seconds=0, log_seconds=0, learner_gpus=0)
-        if not 0 < self.actor_cpus < float("inf"):
-            raise ValueError(f"actor_cpus {self.actor_cpus}: must be above 0")
-        if self.learner_gpus and self.device == "cpu":
-            raise ValueError(f"learner_gpus {self.learner_gpus:g}: the learner uses them with --device cuda, not cpu")
-        if self.cluster and not self.actors:
-            raise ValueError("cluster: it runs actors, and there are none with --actors 0: choose some, or --cluster None")
+        require(0 < self.actor_cpus < float("inf"), f"actor_cpus {self.actor_cpus}: must be above 0")
+        require(
+            not self.learner_gpus or self.device != "cpu",
+            f"learner_gpus {self.learner_gpus:g}: the learner uses them with --device cuda, not cpu",
+        )
+        require(
+            not self.cluster or self.actors, "cluster: it runs actors, and there are none with --actors 0: choose some, or --cluster None"
+        )
 
     @property
     def algorithm(self) -> str:
@@ -100,11 +103,8 @@ def run_config(out: Path) -> TrainConfig[Any]:
     """The config of the run in a folder. Raises ValueError in one line if there is none."""
     path = out / CONFIG
     data = read_json(path)
-    if not isinstance(data, dict) or not isinstance(data.get("recipe"), str):
-        raise ValueError(f"{path} does not describe a run")
-    try:
+    require(isinstance(data, dict) and isinstance(data.get("recipe"), str), f"{path} does not describe a run")
+    with prefix_errors(f"{path} does not describe a run: "):
         kind = get_algorithm(get_recipe(data["recipe"])[0]).config
         config: TrainConfig[Any] = from_json(TrainConfig[kind], data)  # type: ignore[valid-type]
-    except ValueError as error:
-        raise ValueError(f"{path} does not describe a run: {error}") from None
     return replace(config, out=out)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args
 import numpy as np
 from msgspec import Meta
 
+from trilith.utils.checks import require
 from trilith.utils.config import check_least
 from trilith.utils.files import typed
 
@@ -42,12 +43,9 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)
-        if not 0 <= self.hardest_share <= 1:
-            raise ValueError(f"hardest_share {self.hardest_share}: must be from 0 to 1")
-        if self.kind not in get_args(Kind):
-            raise ValueError(f"kind {self.kind!r} of a curriculum: must be {' or '.join(get_args(Kind))}")
-        if self.pass_mark is not None and not 0 <= self.pass_mark <= 1:
-            raise ValueError(f"pass_mark {self.pass_mark}: must be from 0 to 1")
+        require(0 <= self.hardest_share <= 1, f"hardest_share {self.hardest_share}: must be from 0 to 1")
+        require(self.kind in get_args(Kind), f"kind {self.kind!r} of a curriculum: must be {' or '.join(get_args(Kind))}")
+        require(self.pass_mark is None or 0 <= self.pass_mark <= 1, f"pass_mark {self.pass_mark}: must be from 0 to 1")
 
 
 class Assessed(NamedTuple):
@@ -115,8 +113,7 @@ class Curriculum(ABC):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises ValueError or KeyError if it is of another curriculum."""
-        if state:
-            raise ValueError("it has another curriculum")
+        require(not state, "it has another curriculum")
 
 
 class Schedule(Curriculum):
@@ -139,7 +136,7 @@ class Kept(TypedDict):
 class Performance(Curriculum):
     """A level is reached when the one before is passed, as the paper does for RS0 (§F, dynamic curriculum).
 
-    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring, and nothing is learnt from
+    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring, and nothing is learned from
     it. An episode is good with at least `pass_mark` of the most there was to earn in it. A group of scenes (`Task.group`: as many
     targets and obstacles, as high) passes if at least `pass_mark` of its last 200 episodes were good. A level is passed when all
     groups of it and of those below it pass. Passed levels stay passed, and are played on.
@@ -160,7 +157,7 @@ class Performance(Curriculum):
         """Those that the evaluator made."""
         self.good: dict[tuple[int, str], deque[bool]] = {}
         """Whether each of the last episodes was good, by level and group."""
-        # One scene of a level tells: in the paper's tasks all its scenes have the same limit.
+        # One scene of a level is enough: in the paper's tasks all its scenes have the same limit.
         scenes = {level: self.task.generate(np.random.default_rng(0), level) for level in self.task.levels}
         self._limits = [self.task.max_steps(scene, level) for level, scene in scenes.items()]
 
@@ -204,11 +201,10 @@ class Performance(Curriculum):
         return {"passed": self.passed, "steps": self.steps, "good": good}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        told: Kept = typed(state, Kept)
-        if told["passed"] > self.last + 1:
-            raise ValueError(f"it has passed {told['passed']} levels of {self.last + 1}")
-        self.passed, self.steps = told["passed"], told["steps"]
-        self.good = {(level, group): deque((each == "1" for each in kept), maxlen=WINDOW) for level, group, kept in told["good"]}
+        kept: Kept = typed(state, Kept)
+        require(kept["passed"] <= self.last + 1, f"it has passed {kept['passed']} levels of {self.last + 1}")
+        self.passed, self.steps = kept["passed"], kept["steps"]
+        self.good = {(level, group): deque((each == "1" for each in good), maxlen=WINDOW) for level, group, good in kept["good"]}
 
 
 CURRICULA: dict[Kind, type[Curriculum]] = {"schedule": Schedule, "performance": Performance}

@@ -1,19 +1,18 @@
-"""What a run says about itself: a line on the screen, lines of JSON in a file, curves on boards."""
+"""What a run says about itself: a line on the screen, lines of JSON in a file, curves on trackers."""
 
 from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypedDict
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from trilith.training.trackers import Board, TensorBoard
+from trilith.training.trackers import TensorBoard, Tracker
 from trilith.utils.files import atomic_write, parse_json
 
 JSONL = "log.jsonl"
@@ -28,26 +27,18 @@ class Line(TypedDict):
     """Of training, when it was written."""
 
 
-class Log:
-    """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, to the screen, and to the other boards that it is given."""
+class Log(ExitStack):
+    """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, to the screen, and to the other trackers."""
 
-    def __init__(self, out: Path, screen: bool = True, *others: Board) -> None:
-        self.out = out
+    def __init__(self, out: Path, screen: bool = True, *others: Tracker) -> None:
+        super().__init__()
+        self.out, self._screen = out, screen
+        self._trackers: list[Tracker] = [TensorBoard(out), *others]
+        for tracker in self._trackers:
+            self.callback(tracker.close)
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self._live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
-        self._screen = screen
-        self._boards: list[Board] = [TensorBoard(out), *others]
-
-    def __enter__(self) -> Log:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._live:
-            self._live.stop()
-        for board in self._boards:
-            board.close()
+        live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
+        self._live = self.enter_context(live) if live else None
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
         """One line of the log: of a `kind` ("train" or "valid"), at a learner step."""
@@ -55,8 +46,8 @@ class Log:
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
         scalars = {f"{kind}/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
-        for board in self._boards:
-            board.write(step, scalars)
+        for tracker in self._trackers:
+            tracker.write(step, scalars)
 
     def show(self, line: str) -> None:
         """The live line; on a screen that is not a terminal, one line more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from trilith.utils.checks import require
 from trilith.utils.files import atomic_write, check_png, parse_json
 
 Across = Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"]
@@ -35,7 +37,7 @@ class Line(TypedDict):
     simulator_steps: float
     hardest: NotRequired[float]
     all: NotRequired[float]
-    """These two are told by evaluations."""
+    """These two are in lines of evaluations."""
     levels_passed: NotRequired[int]
     model_brier: NotRequired[float]
     model_brier_constant: NotRequired[float]
@@ -46,18 +48,16 @@ class Line(TypedDict):
 
 def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
     """Points (x, mean reward) of a run's evaluations, on the hardest level and on all. Raises ValueError if there are none."""
-    points: dict[str, list[tuple[float, float]]] = {"hardest": [], "all": []}
-    for entry in _entries(run, "valid"):
-        if "hardest" in entry and "all" in entry:
-            points["hardest"].append((entry[across], entry["hardest"]))
-            points["all"].append((entry[across], entry["all"]))
-    if not points["hardest"]:
-        raise ValueError(f"{run} has not been evaluated yet")
-    return points
+    entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
+    require(entries, f"{run} has not been evaluated yet")
+    return {
+        "hardest": [(entry[across], entry["hardest"]) for entry in entries],
+        "all": [(entry[across], entry["all"]) for entry in entries],
+    }
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """(x, level) of each level that a run with a curriculum by performance has passed, as its log first tells it."""
+    """(x, level) of each level that a run with a curriculum by performance has passed, where the log first has it."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
@@ -81,8 +81,7 @@ def model_curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tu
 def _entries(run: Path, kind: str) -> list[Line]:
     """The lines of a kind in the log of a run. Raises ValueError if there is no log."""
     path = run / "log.jsonl"
-    if not path.exists():
-        raise ValueError(f"{run} is not a run: there is no {path.name} in it")
+    require(path.exists(), f"{run} is not a run: there is no {path.name} in it")
     found = []
     for line in path.read_bytes().splitlines():
         with suppress(ValueError):  # half a line: the machine stopped while it was written
@@ -98,11 +97,10 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
     A dotted line marks where a curriculum by performance passed a level, with its number. If a run learns a model of the world beside
     its agent, a third panel shows how much of its error is left.
     """
-    if not runs:
-        raise ValueError("no runs to plot")
+    require(runs, "no runs to plot")
     check_png(out)
     curves = {run.absolute(): curve(run, across) for run in runs}
-    common = Path(*_common([run.parts for run in curves]))
+    common = os.path.commonpath([run.parent for run in curves])
     models = {run: points for run in curves if all((points := model_curve(run, across)).values())}
     panels = 3 if models else 2
     figure, axes = plt.subplots(1, panels, figsize=(5.5 * panels, 4.2), sharex=True, layout="constrained")
@@ -124,20 +122,10 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
         axes[2].set(title="the model, on episodes it had not learned from", ylabel="error left, of that of knowing nothing", yscale="log")
         axes[2].legend(fontsize="small")
     for axis in axes:
-        axis.set_xlabel(_NAMES[across])
+        axis.set(xlabel=_NAMES[across])
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("mean reward, without exploring")
     axes[0].legend(fontsize="small")
     with atomic_write(out) as aside:
         figure.savefig(aside, dpi=120)
     plt.close(figure)
-
-
-def _common(paths: Sequence[tuple[str, ...]]) -> list[str]:
-    """The folders that all paths begin with, the last part of a path never counted."""
-    shared = []
-    for parts in zip(*(path[:-1] for path in paths), strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.append(parts[0])
-    return shared

@@ -1,4 +1,4 @@
-"""A run: `train` starts one, `resume` goes on with one. The loop that keeps learner and actors in step is here."""
+"""A training run: `train` starts one, `resume` continues one. The loop keeps learner and actors in step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from errno import ENOENT
 from math import isfinite
 from pathlib import Path
@@ -30,6 +30,7 @@ from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
 from trilith.training.trackers import Wandb, wandb_missing
+from trilith.utils.checks import require
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster
@@ -43,14 +44,14 @@ FREE: dict[str, Any] = {
     **{"out": Path(), "minutes": None, "core_minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
     **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
 }
-"""Fields of a config that may change when a run goes on, with any values."""
+"""Fields of a config that may change when a run is resumed, with any values."""
 
 
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or go on.
+    """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or resume.
 
     Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt.
-    If the folder holds the same run it goes on, though it may end at another time or have other actors. With several seeds
+    If the folder holds the same run it is resumed, though it may end at another time or have other actors. With several seeds
     their runs come one after another, each in a folder of its own, and the result is that of the last.
     """
     several = [
@@ -69,21 +70,19 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
 
 
 def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """As `train`, but the run must have been begun: ValueError if there is nothing to go on from. `run_config` has its config."""
+    """As `train`, but raises ValueError if there is no run to resume. `run_config` reads its config."""
     path = config.out / checkpoint.NAME
-    if not path.exists():
-        raise ValueError(f"there is no checkpoint {path}: nothing to resume")
+    require(path.exists(), f"there is no checkpoint {path}: nothing to resume")
     return train(config, screen)
 
 
 def _begin(run: Run) -> None:
-    """Takes up the run that the folder holds, from its last checkpoint on, if any; ValueError if that is another one."""
+    """Resumes the run in the folder from its last checkpoint, if any. Raises ValueError if it is another run."""
     config, path = run.config, run.config.out / CONFIG
     if path.exists():
         there, here = (_flat(to_json(replace(each, **FREE))) for each in (run_config(config.out), config))
         other = [f"{name} {value}" for name, value in there.items() if value != here.get(name)]
-        if other:
-            raise ValueError(f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
+        require(not other, f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
         else:  # killed before its first
@@ -99,23 +98,12 @@ def _flat(data: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@dataclass
-class _Validation:
-    """A validation under way."""
-
-    weights: Weights
-    """Of the policy that is evaluated."""
-    steps: int
-    """Learner steps it has had."""
-
-
 class Run:
     """The state of a run, and its loop. It knows no algorithm: a learner, its policy and what they ask for."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
-        if config.evaluate_scenes > SIZES["valid"]:
-            raise ValueError(f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
+        require(config.evaluate_scenes <= SIZES["valid"], f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
         if config.track and (problem := wandb_missing()):
             raise ValueError(problem)
         limit_threads(config.threads)
@@ -123,7 +111,7 @@ class Run:
         if config.cluster and config.learner_gpus:  # before the learner looks for them
             self.cluster = Cluster(config.cluster)
             self.cluster.reserve_gpus(config.learner_gpus)
-        self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.forfeit)
+        self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
         self.curriculum: Curriculum = CURRICULA[config.curriculum.kind](config.task, config.curriculum)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
@@ -136,7 +124,7 @@ class Run:
         self.simulated = Simulated()
         """Steps of the simulator that were learned from."""
         self.seconds = 0.0
-        """Training time before this process took over."""
+        """Training time, that before a resume included."""
         self.core_seconds = 0.0
         """Processor time of all processes of the run."""
         self.validated = 0
@@ -145,18 +133,18 @@ class Run:
         self.last_valid: dict[str, Any] = {}
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.figures: dict[str, float] = {}
-        """Running means of what the learner says of its steps."""
-        self._validations: dict[int, _Validation] = {}
-        """Those under way, by the learner step that they were due at."""
+        """Running means of the learner's metrics."""
+        self._validations: dict[int, tuple[int, Weights]] = {}
+        """Validations under way, by the learner step that they were due at: learner steps and weights of the policy."""
         self._assessing = False
         """Whether the evaluator of the curriculum is at work."""
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
-        """What actors were last given, and at which learner step."""
+        """Weights that actors were last given, and their learner step."""
         self._mark = checkpoint.mark(config.out)
-        """What tells the checkpoint that this run goes on from, or has written, from any other."""
+        """Mark of the checkpoint that this run was resumed from, or has written last."""
         self.stopped = False
-        """Whether it was told to stop before its time."""
+        """Whether Ctrl-C or SIGTERM stopped it."""
 
     # ---- the loop
 
@@ -178,7 +166,7 @@ class Run:
                 self._loop(actors, log, stop)
                 if not self.learner.steps and not stop.is_set():
                     missing = self.learner.waits_for() or "it had nothing to learn from yet"
-                    log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command goes on")
+                    log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command resumes")
                 self._save(log)
                 if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
                     self._finish(actors, log, stop)
@@ -228,11 +216,8 @@ class Run:
             now = time.monotonic()
             self.seconds = now - started
             self.core_seconds, cores = self.core_seconds + time.process_time() - cores, time.process_time()
-            if config.minutes is not None and self.seconds >= 60 * config.minutes:
-                break
-            if config.core_minutes is not None and self.core_seconds >= 60 * config.core_minutes:
-                break
-            if config.steps is not None and learner.steps >= config.steps:
+            limits = ((config.minutes, self.seconds / 60), (config.core_minutes, self.core_seconds / 60), (config.steps, learner.steps))
+            if any(limit is not None and done >= limit for limit, done in limits):
                 break
             owed = learner.owed()
             while actors.idle() and (request := self._next_request(self.pace.wants(owed) if config.actors else owed < 1)):
@@ -270,17 +255,17 @@ class Run:
         seed = (config.seed, self.requests)
         if assess:
             self._assessing = True
-            return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit)
+            return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit)
         if correction:
             self.corrections += CORRECTIONS
-            return CorrectRequest(seed, CORRECTIONS, self.curriculum.final(), config.forfeit)
-        return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.forfeit, self.learner.exploration())
+            return CorrectRequest(seed, CORRECTIONS, self.curriculum.final(), config.zero_on_hit)
+        return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
         """The request for a validation, whose weights are kept until it is known whether they are the best."""
         self.validated = due
-        self._validations[due] = _Validation(self.learner.policy.weights(), self.learner.steps)
-        return ValidateRequest(due, self.config.evaluate_scenes, self.config.forfeit)
+        self._validations[due] = self.learner.steps, self.learner.policy.weights()
+        return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         """Validates once more at the end, unless that has just been done; a validation under way is given up for it."""
@@ -298,12 +283,12 @@ class Run:
             self._tell_deaths(actors, log)
 
     def _take(self, result: Result, log: Log) -> None:
-        """Remembers episodes, or what a validation or an assessment gave."""
+        """Adds episodes to the learner, or the result of a validation or an assessment."""
         self.core_seconds += result.cpu_seconds
         self.simulated = self.simulated.plus(result.simulated)
         if isinstance(result.request, ValidateRequest):
             if validation := self._validations.pop(result.request.step, None):
-                self._validated(result.request.step, validation, result.rewards, log)
+                self._validated(result.request.step, *validation, result.rewards, log)
             return
         if isinstance(result.request, AssessRequest):
             self._assessing = False
@@ -318,33 +303,32 @@ class Run:
             self.learner.add(episode)
             if episode.correction:
                 continue
-            reward = float(episode.steps["reward"].sum())
             self.actor_steps += len(episode.steps)
-            self.recent.append(reward)
+            self.recent.append(float(episode.steps["reward"].sum()))
         if isinstance(result.request, PlayRequest):
             self.pace.taken(result.request.seed[1], time.monotonic(), self.learner.owed() - owed)
 
     def _tell_deaths(self, actors: Actors, log: Log) -> None:
-        """Tells which actors died since it was last told."""
+        """Logs which actors died since the last call."""
         for note in actors.notes:
             log.say(note)
         actors.notes.clear()
 
     # ---- care
 
-    def _validated(self, step: int, validation: _Validation, means: dict[str, float], log: Log) -> None:
+    def _validated(self, due: int, steps: int, weights: Weights, means: dict[str, float], log: Log) -> None:
         self.last_valid = {**self._spent(), **means}
-        log.write("valid", step, self.last_valid)
-        log.say(f"step {step}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
+        log.write("valid", due, self.last_valid)
+        log.say(f"step {due}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
         reward = means["hardest"] + means["all"]
         with self._kept(log):
             self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
             if reward >= self.best:
-                self._save_weights("best", validation.weights, validation.steps)
+                self._save_weights("best", weights, steps)
                 self.best = reward
 
     def _spent(self) -> dict[str, float]:
-        """What the run has taken so far."""
+        """Time and simulator steps so far."""
         simulated = {f"simulated_{name}": count for name, count in self.simulated._asdict().items()}
         minutes = {"minutes": self.seconds / 60, "core_minutes": self.core_seconds / 60}
         return {**minutes, "actor_steps": self.actor_steps, "simulator_steps": sum(self.simulated), **simulated}
@@ -355,7 +339,7 @@ class Run:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.config.out))
 
     def _left(self) -> str:
-        """What there is to go on from after the run could not go on."""
+        """The state of the checkpoint after the run failed, in words."""
         mark = checkpoint.mark(self.config.out)
         if mark is None:
             return "there is no checkpoint"
@@ -363,19 +347,19 @@ class Run:
 
     @contextmanager
     def _kept(self, log: Log) -> Iterator[None]:
-        """What cannot be written is told, and the run goes on: what was written before is still there."""
+        """Files that cannot be written are logged, and the run continues: the files before are still there."""
         self._there()
         try:
             yield
         except OSError as error:
             self._there()
-            log.say(f"{error}; what was there before still is, and training goes on")
+            log.say(f"{error}; what was there before still is, and training continues")
 
     def _save_weights(self, name: str, weights: Weights, steps: int) -> None:
         config = self.config
         about = {
             "recipe": config.recipe,
-            "forfeit": config.forfeit,
+            "zero_on_hit": config.zero_on_hit,
             "seed": config.seed,
             "learner_steps": steps,
             "valid": self.last_valid,
@@ -429,7 +413,7 @@ class Run:
             "simulated": self.simulated._asdict(),
             "seconds": self.seconds,
             "core_seconds": self.core_seconds,
-            # Who goes on makes those under way anew.
+            # A resumed run requests those under way again.
             "validated": min((due - 1 for due in self._validations), default=self.validated),
             "best": None if np.isinf(self.best) else self.best,
             "last_valid": self.last_valid,
@@ -447,7 +431,7 @@ class Run:
                 save_model(self.config.out, model.net, [self.config.task], model.weights, about)
 
     def load(self) -> None:
-        """Takes back the last checkpoint. Raises ValueError in one line if it cannot be used."""
+        """Restores the last checkpoint. Raises ValueError in one line if it cannot be used."""
         path = self.config.out / checkpoint.NAME
         arrays, facts = checkpoint.load(path)
         try:

@@ -16,11 +16,11 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from trilith.utils.files import read_json, write_json
 
 WANDB = "wandb.json"
-"""What a run's folder keeps the id of its wandb run in."""
+"""File in a run's folder with the id of its wandb run."""
 
 
-class Board(Protocol):
-    """Takes the figures of a run as it goes."""
+class Tracker(Protocol):
+    """Takes the metrics of a run as it goes."""
 
     def write(self, step: int, scalars: dict[str, float]) -> None:
         """Figures by name, as "train/loss", at a learner step."""
@@ -59,7 +59,7 @@ def wandb_missing() -> str | None:
 
 
 class Wandb:
-    """A run of Weights & Biases, with its own files in `wandb/`; resumed, the same one goes on. Its environment variables
+    """A run of Weights & Biases, with its own files in `wandb/`; a resumed run continues it. Its environment variables
     (WANDB_MODE=offline, WANDB_PROJECT, …) hold. Raises ValueError in one line if it cannot be had.
 
     Curves are drawn over learner steps as a figure of their own, since wandb's steps cannot go back, as those of a run that was killed do.

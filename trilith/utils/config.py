@@ -6,22 +6,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trilith.utils.files import typed
+from trilith.utils.checks import require
+from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
     """Raises ValueError naming the first field of a config that is less than it may be; None is as good as any."""
     for name, lowest in least.items():
         value = getattr(config, name)
-        if value is not None and not lowest <= value < float("inf"):
-            raise ValueError(f"{name} {value}: must be {lowest} or more")
+        require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
 
 
 def check_most(config: Any, **most: int) -> None:
     """Raises ValueError naming the first field of a config that is more than it may be."""
     for name, highest in most.items():
-        if getattr(config, name) > highest:
-            raise ValueError(f"{name} {getattr(config, name)}: must be {highest} or less")
+        require(getattr(config, name) <= highest, f"{name} {getattr(config, name)}: must be {highest} or less")
 
 
 def to_json(config: Any) -> dict[str, Any]:
@@ -32,10 +31,8 @@ def to_json(config: Any) -> dict[str, Any]:
 def from_json(kind: Any, data: Any) -> Any:
     """The config that `to_json` wrote, of a dataclass `kind`. Raises ValueError in one line for what it cannot have written."""
     name = getattr(kind, "__origin__", kind).__name__
-    try:
+    with prefix_errors(f"not a {name}: "):
         config = typed(data, kind)
-    except ValueError as error:
-        raise ValueError(f"not a {name}: {str(error).removeprefix('not what it should be: ')}") from None
     _no_others(name, data, to_json(config))
     return config
 
@@ -43,7 +40,6 @@ def from_json(kind: Any, data: Any) -> Any:
 def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
     """A field that there is not may be of a later version: to leave it out would be another config."""
     for field, value in data.items():
-        if field not in known:
-            raise ValueError(f"a {name} has no field {field!r}")
+        require(field in known, f"a {name} has no field {field!r}")
         if isinstance(value, dict):
             _no_others(field, value, known[field])

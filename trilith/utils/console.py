@@ -32,7 +32,7 @@ def show(table: Table) -> None:
 class Progress:
     """How far the work is, on standard error: a moving bar in a terminal, elsewhere a line now and then.
 
-    What is counted is either things, such as episodes, or, with `share`, work that is not counted in things: then its share is told.
+    Progress is a number of things, such as episodes, or, with `share`, a share of all work.
     """
 
     pause = 10.0

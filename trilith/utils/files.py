@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 
 @contextmanager
-def told(path: str | Path) -> Iterator[None]:
+def name_path_in_errors(path: str | Path) -> Iterator[None]:
     """Errors of the system while `path` is written become one line that names it."""
     try:
         yield
@@ -28,9 +28,18 @@ def told(path: str | Path) -> Iterator[None]:
         raise OSError(f"cannot write {path}: {why}") from None
 
 
+@contextmanager
+def prefix_errors(text: str) -> Iterator[None]:
+    """Puts a text, which names the file or the value, before the message of a ValueError; the message stays one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{text}{' '.join(str(error).split())}") from None
+
+
 def make_folder(path: str | Path) -> None:
     """Makes a folder, and those above it, unless it is there. Raises OSError in one line if it cannot be written to."""
-    with told(path):
+    with name_path_in_errors(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(EACCES, os.strerror(EACCES))
@@ -68,7 +77,7 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
     """
     path = Path(path)
     aside = _aside(path)
-    with told(path):
+    with name_path_in_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield aside
@@ -145,10 +154,8 @@ def read_json(path: str | Path, kind: Any = Any) -> Any:
         text = Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
-    try:
+    with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
-    except ValueError as error:
-        raise ValueError(f"{path} is {error}") from None
 
 
 def parse_json(text: bytes | str, kind: Any = Any) -> Any:
@@ -159,7 +166,8 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
         raise ValueError("not JSON that can be read: it is nested too deep") from None
     except ValueError as error:  # msgspec.DecodeError is one, as is that of text that is not UTF-8
         raise ValueError(f"not JSON: {error}") from None
-    return typed(data, kind)
+    with prefix_errors("not what it should be: "):
+        return typed(data, kind)
 
 
 def typed(data: Any, kind: Any) -> Any:
@@ -170,7 +178,7 @@ def typed(data: Any, kind: Any) -> Any:
         said = " ".join(str(error).split()).replace("`", "")
         what, _, where = said.rpartition(" - at $")
         place = f"{where.lstrip('.')}: " if what and where else ""
-        raise ValueError(f"not what it should be: {place}{what or said}") from None
+        raise ValueError(f"{place}{what or said}") from None
 
 
 def _path(kind: type, value: Any) -> Any:

@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
+class AccessControl:
     """Refuses what does not come from the page itself, and adds the headers above to every answer."""
 
     def __init__(self, app: App, host: str, token: str | None = None) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trilith.agents.recipes import get_algorithm
 from trilith.agents.registry import AGENTS, available, check_builds, shipped
-from trilith.agents.weights import read_card, weights_file
+from trilith.agents.weights import Card, read_card, weights_file
 from trilith.search.config import SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.modules import names_a_class
 
 
@@ -35,15 +36,17 @@ METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
 """Algorithms in words; others go by their name."""
 
 
-class Roster:
+class Catalog:
     """The agents on offer. An agent goes by its name, a run by the last part of its path, or by all of it where two would be alike."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
         """Those that search do so in a `world`. Raises ValueError in one line for an agent that there is not, or a run without weights."""
         known = available()
         for name in agents:
-            if name not in known and not names_a_class(name) and not Path(name).exists():
-                raise ValueError(f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights")
+            require(
+                name in known or names_a_class(name) or Path(name).exists(),
+                f"there is no agent {name!r}: choose {', '.join(known)}, or name a run's folder or a file of weights",
+            )
         further = [name for name in agents if name not in known]
         labels = [short_name(name) for name in further]
         short = len({*known, *labels}) == len(known) + len(further)
@@ -59,8 +62,7 @@ class Roster:
 
     def find(self, label: Any, task: str) -> Spec:
         """The agent of a label, for a task. Only labels on offer are looked up, so a client can name no path. Raises ValueError."""
-        if not isinstance(label, str) or label not in self.specs:
-            raise ValueError(f"there is no agent of that name: choose {', '.join(self.specs)}")
+        require(isinstance(label, str) and label in self.specs, f"there is no agent of that name: choose {', '.join(self.specs)}")
         if label not in self.about.get(task, {}):
             check_builds(self.specs[label].name, task)  # which says why not
         return self.specs[label]
@@ -95,7 +97,7 @@ def _builds(name: str, task: str) -> bool:
     return True
 
 
-def _card(name: str, task: str) -> Mapping[str, Any] | None:
+def _card(name: str, task: str) -> Card | None:
     """The card of a trained agent; None if it comes with the package, but not for this task."""
     path = shipped(name).get(task) if shipped(name) else weights_file(Path(name))
     return None if path is None else read_card(path)
@@ -108,15 +110,12 @@ def _sentence(spec: Spec, task: str) -> str:
     card = _card(name, task) if _is_trained(name) else None
     if card is None:
         return "A class of your own."
-    learning = card.get("learning")
-    learning = learning if isinstance(learning, Mapping) else {}
+    learning, cost = card.get("learning", {}), card.get("cost")
     teachers = "its own play"
     if learning.get("first_demonstrations") or learning.get("corrections_per_update"):
         teachers += " and from what the planner showed it"
-    method = METHODS.get(str(card.get("algorithm")), str(card.get("algorithm")))
-    cost = card.get("cost")
-    minutes = cost.get("minutes") if isinstance(cost, Mapping) else None
-    took = f", in {minutes:.0f} minutes" if isinstance(minutes, int | float) else ""
+    method = METHODS.get(card["algorithm"], card["algorithm"])
+    took = f", in {cost['minutes']:.0f} minutes" if cost else ""
     text = f"A neural network that learned this task by {method} from {teachers}{took}."
     where = f"the {world}" if world == SearchConfig.world else f"the world that {short_name(world)} predicts"
     return f"{text} Before each decision it tries {budget} placements in {where}." if budget else text

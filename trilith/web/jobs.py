@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-import trilith.web.request_schema as wire
+import trilith.web.request_schema as schema
 from trilith.agents.base import Agent, View
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.dynamics.transitions import SIMULATED
@@ -64,14 +64,14 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world
             _agent(spec).act([state], [_generator(0, state)])
 
 
-def _agent(spec: Spec, forfeit: bool = False) -> Agent:
-    if (spec, forfeit) not in _agents:
+def _agent(spec: Spec, zero_on_hit: bool = False) -> Agent:
+    if (spec, zero_on_hit) not in _agents:
         name, budget, world = spec
         try:
-            _agents[spec, forfeit] = load(name, SearchConfig(budget, world=world), forfeit)
+            _agents[spec, zero_on_hit] = load(name, SearchConfig(budget, world=world), zero_on_hit)
         except ImportError as error:
             raise ValueError(f"the agent {name} cannot be loaded here: {error}") from None
-    return _agents[spec, forfeit]
+    return _agents[spec, zero_on_hit]
 
 
 _world = cache(make_world)
@@ -83,7 +83,7 @@ def _generator(seed: int, state: State) -> np.random.Generator:
 
 
 def _encode(data: Any) -> bytes:
-    return wire.dumps(data).encode()
+    return schema.dumps(data).encode()
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
@@ -98,35 +98,35 @@ def replay(recording: Recording) -> bytes:
 
 def _replayed(recording: Recording, frames: bool) -> bytes:
     state = recording.start
-    moments = [wire.moment(state)]
+    moments = [schema.moment(state)]
     for number, placed in enumerate(recording.placements, start=1):
         if state.ended:
             raise ValueError(f"placement {number} comes after the end of the episode ({state.ended})")
-        after = step(state, placed, recording.forfeit, record=frames)
-        moments.append(wire.stepped(state, after, placed, frames))
+        after = step(state, placed, recording.zero_on_hit, record=frames)
+        moments.append(schema.stepped(state, after, placed, frames))
         state = after.state
     return _encode({"moments": moments})
 
 
 def open_file(body: bytes) -> bytes:
     """The episodes of a file, each as its text and a note; from the request that brought it, which may be large."""
-    text = wire.fields(wire.parse(body), ("text",))["text"]
+    text = schema.fields(schema.parse(body), ("text",))["text"]
     if not isinstance(text, str):
         raise ValueError("text must be the text of a file")
-    return _encode({"recordings": wire.open_text(text)})
+    return _encode({"recordings": schema.open_text(text)})
 
 
-def place(state: State, placed: Placement | None, forfeit: bool) -> bytes:
+def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
     """One placement."""
-    return _encode(wire.stepped(state, step(state, placed, forfeit, record=True), placed))
+    return _encode(schema.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
-def act(state: State, spec: Spec, seed: int, forfeit: bool) -> bytes:
+def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
     """One placement, which an agent chooses."""
-    [placed] = _agent(spec, forfeit).act([state], [_generator(seed, state)])
+    [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
     if placed is not None:  # + 0.0: a browser has no -0.0 in a link, and its replay must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
-    return place(state, placed, forfeit)
+    return place(state, placed, zero_on_hit)
 
 
 def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
@@ -165,13 +165,13 @@ def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
 
-def predict(world: str, state: State, placed: Placement | None, forfeit: bool) -> bytes:
+def predict(world: str, state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
     """The prediction of a placement, by a world that is not the simulator.
 
     `poses` has the row, x, y and angle of each block at rest; none where the rules alone decide. `end` and `hit` are the probabilities
     that the episode ends and that an obstacle is touched; `hit` is null where the world does not predict it.
     """
-    predictor = _world(world, forfeit)
+    predictor = _world(world, zero_on_hit)
     [(after, reward, end)] = predictor.steps([state], [placed])
     hit, rows = None, after.scene.rows(Role.BLOCK) if after.ended in SIMULATED else np.array([], int)
     if placed is not None and after.ended in SIMULATED and isinstance(predictor, Predicts):

@@ -1,4 +1,4 @@
-"""What goes over the wire: requests checked before anything is done with them, answers packed small.
+"""The fields of requests and answers: requests are validated before anything is done with them, answers are packed small.
 
 A state travels as text, the JSON of `State.to_json`, and a page passes that text back untouched: JavaScript would write -0.0
 as 0, and then the next state would no longer be the same bytes as the one the rules give without a browser in between.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from trilith.utils.checks import require
+from trilith.utils.files import prefix_errors
 from trilith.world.episode import Recording, State, Step, physics_from_json, placement_from_json
 from trilith.world.physics import TIME_STEP, Settled
-from trilith.world.scene import Placement, Scene
+from trilith.world.scene import SLOTS, Placement, Scene
 from trilith.world.tasks import Level, get_task, known_tasks
 
 MAX_BODY = 256 * 1024
@@ -25,6 +27,9 @@ MAX_FILE = 8 * 1024 * 1024
 MAX_RECORDINGS = 200
 """Episodes that one opened file can show."""
 MAX_SEED = 2**32 - 1
+MAX_PLACEMENTS = 64
+"""Placements in a link; no episode has more than 28."""
+MAX_IDEAS = 12
 MIN_SIZE = 0.01
 """Metres: nothing in a scene is smaller than 0.35, and the engine is not made for specks."""
 FRAME_STRIDE = 2
@@ -53,42 +58,45 @@ def _no_constant(name: str) -> Any:
 
 
 def _whole(text: str) -> int:
-    if len(text) > 16:
-        raise ValueError(f"the number {text[:12]}… is too long")
+    require(len(text) <= 16, f"the number {text[:12]}… is too long")
     return int(text)
 
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:16]} is not a finite number")
+    require(math.isfinite(value), f"{text[:16]} is not a finite number")
     return value
 
 
 def fields(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
     """The request's fields. Raises ValueError if one is missing or is not known."""
-    if not isinstance(data, dict):
-        raise ValueError(f"the request must be an object with the fields {', '.join(required)}")
+    require(isinstance(data, dict), f"the request must be an object with the fields {', '.join(required)}")
     for name in required:
-        if name not in data:
-            raise ValueError(f"the request has no field {name!r}")
+        require(name in data, f"the request has no field {name!r}")
     for name in data:
-        if name not in required and name not in optional:
-            raise ValueError(f"the request has an unknown field {name[:40]!r}")
+        require(name in required or name in optional, f"the request has an unknown field {name[:40]!r}")
     return data
+
+
+def read(data: Any, names: str) -> dict[str, Any]:
+    """The values of a request's fields, in the order of `names`; those that end in ? are optional. Raises ValueError."""
+    given = {name.rstrip("?"): name.endswith("?") for name in names.split()}
+    fields(data, [name for name, optional in given.items() if not optional], [name for name, optional in given.items() if optional])
+    return {name: READERS[name](data[name]) if name in data else DEFAULTS[name] for name in given}
 
 
 def integer(value: Any, name: str, low: int, high: int) -> int:
     """A whole number within bounds. Raises ValueError naming them."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} must be a whole number from {low} to {high}")
+    require(
+        not isinstance(value, bool) and isinstance(value, int) and low <= value <= high,
+        f"{name} must be a whole number from {low} to {high}",
+    )
     return value
 
 
 def boolean(value: Any, name: str) -> bool:
     """True or false. Raises ValueError for anything else."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false")
+    require(isinstance(value, bool), f"{name} must be true or false")
     return value
 
 
@@ -97,20 +105,16 @@ def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
 
     Only what this process knows already is looked up, so that a request cannot have a module imported.
     """
-    if not isinstance(task, str) or len(task) > 100:
-        raise ValueError("task must be the name of a task")
-    if task not in known_tasks():
-        raise ValueError(f"there is no task {task[:40]!r} here: choose {', '.join(known_tasks())}")
+    require(isinstance(task, str) and len(task) <= 100, "task must be the name of a task")
+    require(task in known_tasks(), f"there is no task {task[:40]!r} here: choose {', '.join(known_tasks())}")
     rules = get_task(task)
-    if isinstance(level, bool) or not isinstance(level, int | str) or len(str(level)) > 40:
-        raise ValueError("level must be a number or a name")
+    require(not isinstance(level, bool) and isinstance(level, int | str) and len(str(level)) <= 40, "level must be a number or a name")
     return rules.name, level if level == "all" else rules.check_level(level)
 
 
 def placements(value: Any, at_most: int) -> list[Placement | None]:
     """A list of [slot, x, y, sticky], or null to stop. Raises ValueError naming what is wrong."""
-    if not isinstance(value, list) or len(value) > at_most:
-        raise ValueError(f"placements must be a list of at most {at_most}")
+    require(isinstance(value, list) and len(value) <= at_most, f"placements must be a list of at most {at_most}")
     return [placement(each) for each in value]
 
 
@@ -118,53 +122,63 @@ def placement(value: Any) -> Placement | None:
     """One placement, null to stop. Raises ValueError naming what is wrong."""
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) != 4 or any(isinstance(each, list | dict | str) for each in value):
-        raise ValueError("a placement must be [slot, x, y, sticky]")
+    require(
+        isinstance(value, list) and len(value) == 4 and not any(isinstance(each, list | dict | str) for each in value),
+        "a placement must be [slot, x, y, sticky]",
+    )
     return placement_from_json(value)
 
 
 def state(value: Any) -> State:
     """A state from its text, with no more in it than an episode of its task can have. Raises ValueError naming what is wrong."""
-    if not isinstance(value, str):
-        raise ValueError("state must be text: the JSON of a state, as it came in an answer")
+    require(isinstance(value, str), "state must be text: the JSON of a state, as it came in an answer")
     return state_from(parse(value))
 
 
 def state_from(data: Any) -> State:
     """A state from parsed JSON, bounded. Raises ValueError naming what is wrong."""
-    if not isinstance(data, dict) or not isinstance(data.get("scene"), dict):
-        raise ValueError("a state is an object with the fields task, level, steps, total, ended, scene")
+    require(
+        isinstance(data, dict) and isinstance(data.get("scene"), dict),
+        "a state is an object with the fields task, level, steps, total, ended, scene",
+    )
     task, level = task_and_level(data.get("task"), data.get("level"))
     rules, scene = get_task(task), data["scene"]
     most = rules.objects_for(level)
     for name, value in scene.items():
         bound = most * most if name in ("contact", "glue", "glue_frame") else most
-        if not isinstance(value, list) or len(value) > bound:
-            raise ValueError(f"scene field {name[:20]!r} must be a list of at most {bound}, for {task} level {level}")
+        require(
+            isinstance(value, list) and len(value) <= bound,
+            f"scene field {name[:20]!r} must be a list of at most {bound}, for {task} level {level}",
+        )
     result = State.from_json(data)
-    if result.steps > result.max_steps:
-        raise ValueError(f"state field 'steps' is {result.steps}: this episode has at most {result.max_steps}")
-    if abs(result.total) > 1000:
-        raise ValueError("state field 'total' is more than any episode can earn")
-    if (result.scene.size < MIN_SIZE).any():
-        raise ValueError(f"scene field 'size' has a length below {MIN_SIZE}")
+    require(result.steps <= result.max_steps, f"state field 'steps' is {result.steps}: this episode has at most {result.max_steps}")
+    require(abs(result.total) <= 1000, "state field 'total' is more than any episode can earn")
+    require(not (result.scene.size < MIN_SIZE).any(), f"scene field 'size' has a length below {MIN_SIZE}")
     return result
+
+
+def running_state(value: Any) -> State:
+    """A state, from its text, whose episode has not ended. Raises ValueError naming what is wrong."""
+    found = state(value)
+    require(not found.ended, f"this episode has ended ({found.ended})")
+    return found
 
 
 def recording(value: Any) -> Recording:
     """An episode from its text. Raises ValueError naming what is wrong."""
-    if not isinstance(value, str):
-        raise ValueError("recording must be text: the JSON of an episode")
+    require(isinstance(value, str), "recording must be text: the JSON of an episode")
     return recording_from(parse(value))
 
 
 def recording_from(data: Any) -> Recording:
     """An episode from parsed JSON, bounded. Raises ValueError naming what is wrong."""
-    if not isinstance(data, Mapping) or "start" not in data or "placements" not in data:
-        raise ValueError("an episode is an object with the fields 'start' and 'placements'")
+    require(
+        isinstance(data, Mapping) and "start" in data and "placements" in data,
+        "an episode is an object with the fields 'start' and 'placements'",
+    )
     begin = state_from(data["start"])
-    forfeit = boolean(data.get("forfeit", False), "forfeit")
-    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), forfeit, physics_from_json(data))
+    zero_on_hit = boolean(data.get("zero_on_hit", False), "zero_on_hit")
+    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), zero_on_hit, physics_from_json(data))
 
 
 def open_text(text: str) -> list[dict[str, str]]:
@@ -176,18 +190,32 @@ def open_text(text: str) -> list[dict[str, str]]:
     found = data
     if isinstance(data, dict):
         found = [data] if "start" in data else data.get("worst", data.get("episodes"))
-    if not isinstance(found, list) or not found:
-        raise ValueError("the file holds neither an episode ('start' and 'placements') nor a result's list of 'worst' cases")
-    if len(found) > MAX_RECORDINGS:
-        raise ValueError(f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
+    require(
+        isinstance(found, list) and found,
+        "the file holds neither an episode ('start' and 'placements') nor a result's list of 'worst' cases",
+    )
+    require(len(found) <= MAX_RECORDINGS, f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
     result = []
     for number, each in enumerate(found, start=1):
-        try:
+        with prefix_errors(f"episode {number}: "):
             episode = recording_from(each)
             result.append({"text": dumps(episode.to_json()), "note": ", ".join(filter(None, (_note(each), episode.note())))})
-        except ValueError as error:
-            raise ValueError(f"episode {number}: {error}") from None
     return result
+
+
+DEFAULTS: dict[str, Any] = {"placements": [], "seed": 0, "zero_on_hit": False, "count": 5}
+READERS: dict[str, Callable[[Any], Any]] = {
+    "state": running_state,
+    "placement": placement,
+    "placements": lambda value: placements(value, MAX_PLACEMENTS),
+    "recording": recording,
+    "seed": lambda value: integer(value, "seed", 0, MAX_SEED),
+    "count": lambda value: integer(value, "count", 1, MAX_IDEAS),
+    "slot": lambda value: integer(value, "slot", 0, SLOTS - 1),
+    "zero_on_hit": lambda value: boolean(value, "zero_on_hit"),
+    **dict.fromkeys(("task", "level", "agent"), lambda value: value),  # read together with another field
+}
+"""How each field of a request is read and validated, and the values of those that may be absent."""
 
 
 def _note(case: Mapping[str, Any]) -> str:
@@ -207,7 +235,7 @@ def dumps(data: Any) -> str:
 
 
 def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
-    """A state for the page: its text, and what is worth showing of it that only the rules can tell.
+    """A state for the page: its text, and the figures that only the rules can compute.
 
     `counted` is the scene that was scored last, if that is not the state's own.
     """

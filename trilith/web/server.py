@@ -17,6 +17,7 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,16 +30,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import trilith.web.request_schema as wire
+import trilith.web.request_schema as schema
 from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
-from trilith.web.access import HEADERS, Guard, is_loopback
-from trilith.web.catalog import Roster, short_name
+from trilith.utils.checks import require
+from trilith.web.access import HEADERS, AccessControl, is_loopback
+from trilith.web.catalog import Catalog, short_name
 from trilith.web.connections import Connection
 from trilith.web.pool import PATIENCE, Busy, Crashed, Pool, TooSlow
 from trilith.world.actions import CLEARANCE, OFFSETS
-from trilith.world.episode import State
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.world.tasks import TASKS, Task, get_task
@@ -52,18 +53,28 @@ WORKERS = max(2, os.cpu_count() or 2)
 FIRST_START = 30.0
 """Seconds that the other workers wait for the first, which may have to compile the rules."""
 BUDGET = 50
-"""Simulations per decision of agents that search, unless told otherwise: about a third of a second."""
+"""Simulations per decision of agents that search, unless given: about a third of a second."""
 QUEUE = 64
-"""Requests that may wait in each lane; one more is told to come back later."""
+"""Requests that may wait in each lane; one more gets the status 503."""
 BODY_SECONDS = 10.0
 """Time a visitor has for sending a request."""
-MAX_PLACEMENTS = 64
-"""Placements in a link; no episode has more than 28."""
-MAX_IDEAS = 12
+JSON, GIF = "application/json", "image/gif"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
-Handler = Callable[[Request, Any], Awaitable[bytes]]
-"""Given the request and what its JSON says."""
+Handler = Callable[[Any], Awaitable[bytes]]
+"""Given the JSON of a request."""
+
+REQUESTS = {
+    "start": ("begin", "task level seed placements?"),
+    "step": ("place", "state placement zero_on_hit?"),
+    "replay": ("replay", "recording"),
+    "act": ("act", "state agent seed? zero_on_hit?"),
+    "ideas": ("ideas", "state agent seed? count?"),
+    "values": ("values", "state agent seed? slot"),
+}
+"""Requests by name: the worker's job, and the fields that are its arguments (`request_schema.READERS`)."""
+PHYSICS_REQUESTS = ("start", "step", "replay")
+"""Those that no agent is asked for."""
 
 
 class Site:
@@ -81,12 +92,12 @@ class Site:
     ) -> None:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
         names = tuple(self.tasks)
-        self.roster = Roster(agents, budget, self.tasks, world)
+        self.catalog = Catalog(agents, budget, self.tasks, world)
         make_world(world, False)  # one that cannot be used is refused here, before anybody asks
         self.world = None if world == SearchConfig.world else world
         """The world whose predictions are shown, if there is one beside the simulator."""
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
-        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.roster.trained(), self.world))
+        self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.catalog.trained(), self.world))
         self.opened = opened
         self.folder: Path | None = None
         """Where films are made: a folder each."""
@@ -116,10 +127,10 @@ class Site:
         self.thinking.start()
 
     def about(self) -> dict[str, Any]:
-        """What the page needs to know before it asks for a scene."""
+        """Constants, tasks and agents, which the page reads before it asks for a scene."""
         return {
-            "tasks": [{**_describe(task), "agents": self.roster.about[task.name]} for task in self.tasks.values()],
-            "agents": list(self.roster.specs),
+            "tasks": [{**_describe(task), "agents": self.catalog.about[task.name]} for task in self.tasks.values()],
+            "agents": list(self.catalog.specs),
             "roles": {role.name.lower(): int(role) for role in Role},
             "slots": SLOTS,
             "place_x": PLACE_X,
@@ -132,60 +143,26 @@ class Site:
             "opened": self.opened and {"name": self.opened[0], "count": len(self.opened[1])},
         }
 
-    async def start(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A scene by task, level and seed, and the placements of a link made in it."""
-        wire.fields(data, ("task", "level", "seed"), ("placements",))
-        task, level = wire.task_and_level(data["task"], data["level"])
-        seed = wire.integer(data["seed"], "seed", 0, wire.MAX_SEED)
-        return await self.physics.run("begin", task, level, seed, wire.placements(data.get("placements", []), MAX_PLACEMENTS))
+    async def answer(self, name: str, data: Any) -> bytes:
+        """The answer to one of the `REQUESTS`."""
+        job, fields = REQUESTS[name]
+        given = schema.read(data, fields)
+        if "level" in given:
+            given["task"], given["level"] = schema.task_and_level(given["task"], given["level"])
+        if "agent" in given:
+            given["agent"] = self.catalog.find(given["agent"], given["state"].task)
+        lane = self.physics if name in PHYSICS_REQUESTS else self.thinking
+        return await lane.run(job, *given.values())
 
-    async def step(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A state and a placement; the next state and the fall."""
-        wire.fields(data, ("state", "placement"), ("forfeit",))
-        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
-        return await self.physics.run("place", _going_on(data["state"]), wire.placement(data["placement"]), forfeit)
+    async def predict(self, data: Any) -> bytes:
+        """The outcome of a placement in a state, as the world that is searched predicts it."""
+        given = schema.read(data, "state placement zero_on_hit?")
+        require(self.world is not None, "there is nothing to predict with: start the page with --world and the folder of a model")
+        return await self.thinking.run("predict", self.world, *given.values())
 
-    async def act(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A state and an agent; what it places, the next state and the fall."""
-        wire.fields(data, ("state", "agent"), ("seed", "forfeit"))
-        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
-        state = _going_on(data["state"])
-        return await self.thinking.run("act", state, self.roster.find(data["agent"], state.task), seed, forfeit)
-
-    async def ideas(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A state and an agent; what it thinks."""
-        wire.fields(data, ("state", "agent"), ("seed", "count"))
-        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        count = wire.integer(data.get("count", 5), "count", 1, MAX_IDEAS)
-        state = _going_on(data["state"])
-        return await self.thinking.run("ideas", state, self.roster.find(data["agent"], state.task), seed, count)
-
-    async def values(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A state, an agent and a slot; what the agent expects of that block in every place it considers."""
-        wire.fields(data, ("state", "agent", "slot"), ("seed",))
-        seed = wire.integer(data.get("seed", 0), "seed", 0, wire.MAX_SEED)
-        slot = wire.integer(data["slot"], "slot", 0, SLOTS - 1)
-        state = _going_on(data["state"])
-        return await self.thinking.run("values", state, self.roster.find(data["agent"], state.task), seed, slot)
-
-    async def predict(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A state and a placement; what the world that is searched says will come of it."""
-        wire.fields(data, ("state", "placement"), ("forfeit",))
-        if self.world is None:
-            raise ValueError("there is nothing to predict with: start the page with --world and the folder of a model")
-        forfeit = wire.boolean(data.get("forfeit", False), "forfeit")
-        return await self.thinking.run("predict", self.world, _going_on(data["state"]), wire.placement(data["placement"]), forfeit)
-
-    async def replay(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A recorded episode; all its states and falls."""
-        wire.fields(data, ("recording",))
-        return await self.physics.run("replay", wire.recording(data["recording"]))
-
-    async def film(self, request: Request, data: dict[str, Any]) -> bytes:
-        """A recorded episode; a GIF of it."""
-        wire.fields(data, ("recording",))
-        recording = wire.recording(data["recording"])
+    async def film(self, data: Any) -> bytes:
+        """A GIF of a recorded episode."""
+        recording = schema.read(data, "recording")["recording"]
         assert self.folder is not None
         for left in set(self.folder.iterdir()) - self._films:  # by a film that was stopped
             shutil.rmtree(left, ignore_errors=True)
@@ -197,17 +174,12 @@ class Site:
             self._films.discard(mine)
             shutil.rmtree(mine, ignore_errors=True)
 
-    async def open(self, request: Request, body: bytes) -> bytes:
-        """The text of a file that the visitor chose; the episodes in it, each as its text and a note.
+    async def open(self, body: bytes) -> bytes:
+        """The episodes in a file that the visitor chose, each as its text and a note.
 
-        It may be large, so even the request is read by a worker, and not by one of those that people who build wait for.
+        The file may be large, so a worker reads even the request, and not one that people who build wait for.
         """
         return await self.thinking.run("open", body)
-
-    async def opened_file(self, request: Request) -> Response:
-        """The episodes of the file that the server was started with."""
-        recordings = self.opened[1] if self.opened else []
-        return Response(wire.dumps({"recordings": recordings}), media_type="application/json")
 
 
 def create_app(
@@ -228,41 +200,28 @@ def create_app(
     """
     for name in tasks:
         get_task(name)  # before the file is read, which may be of it
-    site = Site(agents, None if path is None else (Path(path).name, wire.open_text(_read(path))), workers, budget, tasks, world)
-    about = wire.dumps(site.about()).encode()
-
-    async def get_about(request: Request) -> Response:
-        return Response(about, media_type="application/json")
-
-    posts: dict[str, tuple[Handler, int, str]] = {
-        "start": (site.start, wire.MAX_BODY, "application/json"),
-        "step": (site.step, wire.MAX_BODY, "application/json"),
-        "act": (site.act, wire.MAX_BODY, "application/json"),
-        "ideas": (site.ideas, wire.MAX_BODY, "application/json"),
-        "values": (site.values, wire.MAX_BODY, "application/json"),
-        "predict": (site.predict, wire.MAX_BODY, "application/json"),
-        "replay": (site.replay, wire.MAX_BODY, "application/json"),
-        "film": (site.film, wire.MAX_BODY, "image/gif"),
-    }
+    site = Site(agents, None if path is None else (Path(path).name, schema.open_text(_read(path))), workers, budget, tasks, world)
+    handlers: dict[str, Handler] = {name: partial(site.answer, name) for name in REQUESTS}
+    handlers |= {"predict": site.predict, "film": site.film}
+    opened = {"recordings": site.opened[1] if site.opened else []}
     routes = [
-        Route("/api/about", get_about, methods=["GET"]),
-        Route("/api/opened", site.opened_file, methods=["GET"]),
-        *(Route(f"/api/{name}", _endpoint(*each, wire.parse), methods=["POST"]) for name, each in posts.items()),
-        Route("/api/open", _endpoint(site.open, wire.MAX_FILE, "application/json", bytes), methods=["POST"]),
+        *(_fixed(f"/api/{name}", schema.dumps(data).encode(), JSON) for name, data in (("about", site.about()), ("opened", opened))),
+        *(_endpoint(name, each, schema.MAX_BODY, schema.parse, GIF if name == "film" else JSON) for name, each in handlers.items()),
+        _endpoint("open", site.open, schema.MAX_FILE, bytes, JSON),
         *_static_routes(),
     ]
     app = Starlette(
         routes=routes,
         lifespan=site.lifespan,
-        middleware=[Middleware(Guard, host=host, token=token)],
+        middleware=[Middleware(AccessControl, host=host, token=token)],
         exception_handlers={HTTPException: _http_error, 500: _unexpected},
     )
     app.state.site = site
     return app
 
 
-def _endpoint(handler: Handler, limit: int, media_type: str, read: Callable[[bytes], Any]) -> Callable[[Request], Awaitable[Response]]:
-    """A handler with everything around it that can go wrong, each with its status and one line. `read` makes a body what it takes."""
+def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], Any], media_type: str) -> Route:
+    """The route of a handler: every error has its status and one line. `read` turns a body into the handler's argument."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
@@ -276,7 +235,7 @@ def _endpoint(handler: Handler, limit: int, media_type: str, read: Callable[[byt
         if body is None:
             return _error(413, f"the request has more than {limit} bytes")
         try:
-            return Response(await _unless_gone(request, handler(request, read(body))), media_type=media_type)
+            return Response(await _unless_gone(request, handler(read(body))), media_type=media_type)
         except ValueError as error:
             return _error(400, str(error))
         except Busy:
@@ -288,7 +247,7 @@ def _endpoint(handler: Handler, limit: int, media_type: str, read: Callable[[byt
         except ClientDisconnect:
             return _error(400, "the visitor went away")
 
-    return endpoint
+    return Route(f"/api/{name}", endpoint, methods=["POST"])
 
 
 async def _body(request: Request, limit: int) -> bytes | None:
@@ -323,7 +282,7 @@ async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
 
 def _error(status: int, line: str, headers: dict[str, str] | None = None) -> Response:
     text = " ".join(line.split())
-    return Response(wire.dumps({"error": text if len(text) <= 300 else text[:299] + "…"}), status, headers, media_type="application/json")
+    return Response(schema.dumps({"error": text if len(text) <= 300 else text[:299] + "…"}), status, headers, media_type=JSON)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -340,22 +299,18 @@ async def _unexpected(request: Request, error: Exception) -> Response:
 def _static_routes() -> list[Route]:
     """The page's files, read once: a request can only name one of them, and no path of a client is ever looked up on disk."""
 
-    def route(url: str, content: bytes, media_type: str) -> Route:
-        async def get(request: Request) -> Response:
-            return Response(content, media_type=media_type, headers={"cache-control": "no-cache"})
-
-        return Route(url, get, methods=["GET"])
-
     files = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in TYPES}
-    routes = [route(f"/static/{name}", path.read_bytes(), TYPES[path.suffix]) for name, path in files.items()]
-    return [route("/", files["index.html"].read_bytes(), TYPES[".html"]), *routes]
+    urls = {"/": files["index.html"]} | {f"/static/{name}": path for name, path in files.items()}
+    return [_fixed(url, path.read_bytes(), TYPES[path.suffix]) for url, path in urls.items()]
 
 
-def _going_on(text: Any) -> State:
-    state = wire.state(text)
-    if state.ended:
-        raise ValueError(f"this episode has ended ({state.ended})")
-    return state
+def _fixed(url: str, content: bytes, media_type: str) -> Route:
+    """A route that always answers the same."""
+
+    async def get(request: Request) -> Response:
+        return Response(content, media_type=media_type, headers={"cache-control": "no-cache"})
+
+    return Route(url, get, methods=["GET"])
 
 
 def _describe(task: Task) -> dict[str, Any]:
@@ -382,8 +337,7 @@ def _learned_tasks(world: str) -> list[str] | None:
 
 def _read(path: str | Path) -> str:
     try:
-        if Path(path).stat().st_size > wire.MAX_FILE:
-            raise ValueError(f"{path} has more than {wire.MAX_FILE} bytes")
+        require(Path(path).stat().st_size <= schema.MAX_FILE, f"{path} has more than {schema.MAX_FILE} bytes")
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None

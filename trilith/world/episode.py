@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from trilith.utils.checks import require
 from trilith.world.geometry.rectangles import Bools, overlaps_any
 from trilith.world.physics import PHYSICS, Settled, settle
 from trilith.world.scene import INVALID_EDGE, SLOTS, Placement, Role, Scene, clipped, place
@@ -66,31 +67,32 @@ class State:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> State:
         """The state that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
-        if not isinstance(data, Mapping):
-            raise ValueError(f"a state is an object, not {type(data).__name__}")
+        require(isinstance(data, Mapping), f"a state is an object, not {type(data).__name__}")
         missing = [name for name in ("task", "level", "steps", "total", "ended", "scene") if name not in data]
         if missing:
             raise ValueError(f"state has no field {missing[0]!r}")
         level, steps, total, ended = data["level"], data["steps"], data["total"], data["ended"]
         task = get_task(data["task"] if isinstance(data["task"], str) else repr(data["task"]))
-        if isinstance(level, bool) or not isinstance(level, int | str) or task.check_level(level) != level:
-            raise ValueError(f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name")
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-            raise ValueError(f"state field 'steps' is {steps!r}: must be a number of placements")
-        if not _is_number(total):
-            raise ValueError(f"state field 'total' is {total!r}: must be a finite number")
-        if ended is not None and ended not in REASONS:
-            raise ValueError(f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
+        require(
+            not isinstance(level, bool) and isinstance(level, int | str) and task.check_level(level) == level,
+            f"state field 'level' is {level!r}: must be a level of {task.name} as a number or a name",
+        )
+        require(
+            not isinstance(steps, bool) and isinstance(steps, int) and steps >= 0,
+            f"state field 'steps' is {steps!r}: must be a number of placements",
+        )
+        require(_is_number(total), f"state field 'total' is {total!r}: must be a finite number")
+        require(ended is None or ended in REASONS, f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
         return State(Scene.from_json(data["scene"]), task.name, level, steps, float(total), ended)
 
 
 class Step(NamedTuple):
-    """What one placement led to."""
+    """The outcome of one placement."""
 
     state: State
     reward: float
     settled: Settled | None
-    """What physics did, None if nothing was simulated."""
+    """The outcome of physics, None if nothing was simulated."""
 
 
 def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
@@ -107,20 +109,17 @@ def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
     return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
 
 
-def forfeits(end: State, last: Placement | None) -> bool:
-    """Whether an episode ended so that, by the paper's words, all it had earned is taken back; `last` is its last placement.
-
-    An obstacle was touched, or the new block would have overlapped one.
-    """
+def hit_obstacle(end: State, last: Placement | None) -> bool:
+    """Whether an episode ended at an obstacle: a block touched one, or its `last` placement would have overlapped one."""
     at_obstacle = end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
     return end.ended == "obstacle_hit" or at_obstacle
 
 
-def step(state: State, placement: Placement | None, forfeit: bool = False, record: bool = False) -> Step:
+def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
     """One placement and what follows from it; None stops: the episode ends with what it has earned.
 
-    With `forfeit`, touching an obstacle (or a spawn that overlaps one) takes back all that was earned, so that the
-    return is exactly 0, as the paper says; without, what was earned before is kept, as in the authors' package.
+    With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has the return 0 exactly, as the
+    paper says. Without, it keeps the rewards before, as in the authors' package.
     `record` keeps the frames of the fall. Raises ValueError after the end, and for a placement that is not finite.
     """
     if state.ended:
@@ -131,7 +130,7 @@ def step(state: State, placement: Placement | None, forfeit: bool = False, recor
         after = State(scene, state.task, state.level, state.steps + 1, state.total + reward, ended)
         return Step(after, reward, settled)
 
-    forfeited = 0.0 - state.total if forfeit else 0.0
+    forfeited = 0.0 - state.total if zero_on_hit else 0.0
     if placement is None:
         return result(scene, "stopped")
     if placement == INVALID_EDGE:
@@ -165,7 +164,7 @@ class Recording:
     start: State
     placements: tuple[Placement | None, ...]
     """None where whoever built it stopped, which can only be the last."""
-    forfeit: bool = False
+    zero_on_hit: bool = False
     physics: int = PHYSICS
     """Version of the physics it was played with: another one may replay it otherwise."""
 
@@ -173,7 +172,7 @@ class Recording:
         """The steps of the episode, simulated again."""
         state = self.start
         for placement in self.placements:
-            step_ = step(state, placement, self.forfeit, record)
+            step_ = step(state, placement, self.zero_on_hit, record)
             yield step_
             state = step_.state
 
@@ -182,24 +181,26 @@ class Recording:
         return {
             "start": self.start.to_json(),
             "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
-            "forfeit": self.forfeit,
+            "zero_on_hit": self.zero_on_hit,
             "physics": self.physics,
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Recording:
         """The recording that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("placements"), list) or "start" not in data:
-            raise ValueError("an episode is an object with the fields 'start' and 'placements'")
+        require(
+            isinstance(data, Mapping) and isinstance(data.get("placements"), list) and "start" in data,
+            "an episode is an object with the fields 'start' and 'placements'",
+        )
         return Recording(
             State.from_json(data["start"]),
             tuple(None if p is None else placement_from_json(p) for p in data["placements"]),
-            bool(data.get("forfeit", False)),
+            bool(data.get("zero_on_hit", False)),
             physics_from_json(data),
         )
 
     def note(self) -> str:
-        """What to tell whoever replays it, "" if there is nothing to tell."""
+        """A warning if it was recorded with other physics, else ""."""
         if self.physics == PHYSICS:
             return ""
         return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
@@ -208,24 +209,24 @@ class Recording:
 def physics_from_json(data: Mapping[str, Any]) -> int:
     """The version of the physics that a recording, a result or a card names; the first one named none."""
     version = data.get("physics", 1)
-    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= PHYSICS:
-        raise ValueError(f"physics {version!r}: must be a version, 1 to {PHYSICS}")
+    require(
+        not isinstance(version, bool) and isinstance(version, int) and 1 <= version <= PHYSICS,
+        f"physics {version!r}: must be a version, 1 to {PHYSICS}",
+    )
     return version
 
 
 def placement_from_json(data: Any) -> Placement:
     """A placement from [slot, x, y, sticky]. Raises ValueError naming what is wrong."""
-    if not isinstance(data, list | tuple) or len(data) != 4:
-        raise ValueError(f"placement {data!r}: must be [slot, x, y, sticky]")
+    require(isinstance(data, list | tuple) and len(data) == 4, f"placement {data!r}: must be [slot, x, y, sticky]")
     slot, x, y, sticky = data
     if list(data) == list(INVALID_EDGE):
         return INVALID_EDGE
-    if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < SLOTS:
-        raise ValueError(f"placement {data!r}: slot must be 0 to {SLOTS - 1}")
-    if not (_is_number(x) and _is_number(y)):
-        raise ValueError(f"placement {data!r}: x and y must be finite numbers")
-    if not isinstance(sticky, bool):
-        raise ValueError(f"placement {data!r}: sticky must be true or false")
+    require(
+        not isinstance(slot, bool) and isinstance(slot, int) and 0 <= slot < SLOTS, f"placement {data!r}: slot must be 0 to {SLOTS - 1}"
+    )
+    require(_is_number(x) and _is_number(y), f"placement {data!r}: x and y must be finite numbers")
+    require(isinstance(sticky, bool), f"placement {data!r}: sticky must be true or false")
     return Placement(slot, float(x), float(y), sticky)
 
 

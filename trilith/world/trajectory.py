@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from trilith.utils.checks import require
 from trilith.utils.files import read_json
 from trilith.utils.tensors import load_tensors
 from trilith.world.actions import DiscreteRelative
@@ -26,11 +27,11 @@ from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene
 FORMAT = 1
 """Of the files: another order or meaning of anything below is another format."""
 STOPPED = -2
-"""What stands for the block where an agent stopped; -1 is an invalid edge."""
+"""Slot stored where an agent stopped; -1 is an invalid edge."""
 CODEC = DiscreteRelative()
-"""The actions by which placements are told as well: those of the paper's main agents."""
+"""Placements are also stored as actions of this codec, that of the paper's main agents."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
-"""What an invalid edge, or to stop, is told by: an action that leads from no available block."""
+"""Action stored for an invalid edge, or for stopping: it leads from no available block."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +152,14 @@ class Dataset(TypedDict):
     shards: Annotated[int, Meta(ge=1, le=2**40)]
     seed: int
     epsilon: float
-    forfeit: bool
+    zero_on_hit: bool
     physics: int
 
 
 def read_dataset(folder: Path) -> Dataset:
     """What `dataset.json` says. Raises ValueError in one line if the folder holds no recorded episodes, or of another format."""
     data: Dataset = read_json(folder / "dataset.json", Dataset)
-    if data["format"] != FORMAT:
-        raise ValueError(f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
+    require(data["format"] == FORMAT, f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
     return data
 
 
@@ -168,8 +168,7 @@ def read_episodes(folder: Path) -> Iterator[Trajectory]:
     data = read_dataset(folder)
     for number in range(data["shards"]):
         path = shard_path(folder, number)
-        if not path.exists():
-            raise ValueError(f"{folder} is not complete, {path.name} is missing: the command that recorded it goes on from there")
+        require(path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it resumes there")
         arrays, texts = load_tensors(path)
         try:
             episodes = from_arrays(arrays, texts)

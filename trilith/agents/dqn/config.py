@@ -42,7 +42,7 @@ class DQNConfig:
     updates_per_step: Annotated[float, arg(prefix_name=False)] = 0.2
     """Learner steps for each actor step, kept by both waiting for each other."""
     discount: float = 0.9
-    """Discount factor. Where episodes are long, what can wait is left undone with one near 1."""
+    """Discount factor. In long episodes one near 1 makes the agent put off what can wait."""
     n_step: int = 1
     """Rewards that are summed before the bootstrap."""
     double: bool = True
@@ -52,17 +52,17 @@ class DQNConfig:
     target_period: int = 1000
     """Learner steps between copies to the target network, if `tau` is 0."""
     act_with_target: bool = True
-    """Whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
+    """Whether actors and saved weights use the target network, an average over the last learner steps, instead of the learning one."""
     huber_delta: float = 10.0
-    """Errors of values beyond this count linearly, not squared. What a risk costs is learnt only from rare large errors, so a small one
-    makes values those of what usually happens: optimistic."""
+    """Errors of values beyond this count linearly, not squared. The cost of a risk shows only in rare large errors, so a small delta
+    makes values optimistic."""
     max_grad_norm: float = 10.0
     """The norm that gradients are clipped to; 0: not clipped."""
     mirror: bool = True
-    """Whether half of the transitions are replayed with left and right swapped, which the world does not notice."""
+    """Whether half of the transitions are replayed with left and right swapped; the rules are symmetric."""
     epsilon: float = 0.3
-    """How much is explored: at step n an action is random with probability ε / max(L - n, 1), where L is a running
-    mean of the length of episodes of that level. The paper prints min; its purpose, less exploring early, needs max."""
+    """Exploration: at step n an action is random with probability ε / max(L - n, 1). L is a running mean of the length of
+    episodes of that level. The paper prints min; its purpose, less exploration early, needs max."""
     replay_mb: float = 600.0
     """Size of the replay in megabytes."""
     counterfactual_actions: int = 8
@@ -76,12 +76,12 @@ class DQNConfig:
     """Network objects: probability that an actor makes, of its choice and the actions simulated beside it, the one of the highest
     r + γ V(s') instead of its choice."""
     lower_bounds: bool = True
-    """Whether a value is never learned to be less than the return that followed: the world is deterministic, so it can be had again."""
+    """Whether a target is at least the return that followed. The world is deterministic, so that return can be had again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends beside those of values."""
     corrections_per_update: float = 0.0
-    """Corrections for each learner step: the agent plays an episode, the planner takes over in one of its states, and what that does is
-    learned from if it earns more."""
+    """Corrections per learner step. In a correction the agent plays an episode, and the planner plays on from one of its states; if the
+    planner earns more, its actions are learned."""
     correction_share: float = 0.35
     """Share of corrections in a batch."""
     margin: float = 0.3
@@ -89,7 +89,7 @@ class DQNConfig:
     margin_weight: float = 1.0
     """Weight of falling short of the margin beside the errors of values."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How actors search while they train; with budget 0 they do not. How an agent searches later has nothing to do with it."""
+    """Search of actors during training; none with budget 0. It does not affect the search of the trained agent."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
     """With the world `online`: the model that is learned beside the agent, and that actors search in."""
     learning_starts: int = 6000

@@ -60,14 +60,14 @@ def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> V
     return make_net(config, layout).eval().to(pick_device(device))
 
 
-def make_model(config: DQNConfig, forfeit: bool) -> ModelWorld | None:
+def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
     """The model that actors of a config search in, if it is learned beside their agent; its weights mean nothing yet."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.learner import make_net as make_dynamics
     from trilith.agents.dynamics.world import ModelWorld
 
-    return ModelWorld(make_dynamics(config.model.net), forfeit)
+    return ModelWorld(make_dynamics(config.model.net), zero_on_hit)
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
@@ -152,7 +152,7 @@ class DQNPolicy:
         task: str,
         *,
         beyond: bool = True,
-        forfeit: bool = False,
+        zero_on_hit: bool = False,
         device: str = "cpu",
         net: Valuing | None = None,
         model: ModelWorld | None = None,
@@ -160,11 +160,11 @@ class DQNPolicy:
         self.config = config
         self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
         self.layout = self.net.layout
-        self.forfeit = forfeit
+        self.zero_on_hit = zero_on_hit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
-        self.model = make_model(config, forfeit) if model is None else model
+        self.model = make_model(config, zero_on_hit) if model is None else model
         """What is searched, if that is learned too: its weights then go with those of the network."""
-        world = self.model or make_world(config.search.world, forfeit)
+        world = self.model or make_world(config.search.world, zero_on_hit)
         self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, world)
 
     @property

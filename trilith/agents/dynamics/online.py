@@ -72,7 +72,7 @@ class OnlineModel:
         open_ = [each for each in happened if not is_last(each.state)]
         expected = self.world.steps([each.state for each in open_], [each.placement for each in open_])
         for each, (_, reward, ended) in zip(open_, expected, strict=True):
-            # This world does not know the rule `forfeit`, so its penalty is left out.
+            # This world does not know the rule `zero_on_hit`, so its penalty is left out.
             earned = 0.0 if each.after.ended == "obstacle_hit" else each.reward
             self.predicted.append((ended, float(each.after.ended is not None), reward, earned))
 

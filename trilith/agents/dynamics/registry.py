@@ -15,22 +15,22 @@ from trilith.world.episode import State
 from trilith.world.scene import Placement
 
 
-def make_world(name: str, forfeit: bool) -> TransitionModel[State, Placement | None]:
-    """The transition model of a name: simulator, the folder of a model, or my_module:MyWorld, a class that takes the rule `forfeit`.
+def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement | None]:
+    """The transition model of a name: simulator, the folder of a model, or my_module:MyWorld, a class that takes the rule `zero_on_hit`.
 
     Raises ValueError otherwise.
     """
     if name == "simulator":
-        return Simulator(forfeit)
+        return Simulator(zero_on_hit)
     if is_model(name):
         if not learning():
             raise ValueError(missing(f"the model {name}"))
         from trilith.agents.dynamics.world import ModelWorld
 
-        return ModelWorld.read(Path(name), forfeit)
+        return ModelWorld.read(Path(name), zero_on_hit)
     if not names_a_class(name):
         raise ValueError(f"there is no world {name!r}: choose simulator, the folder of a model, or name a class as my_module:MyWorld")
-    return cast("TransitionModel[State, Placement | None]", imported(name, "world")(forfeit))
+    return cast("TransitionModel[State, Placement | None]", imported(name, "world")(zero_on_hit))
 
 
 def is_model(name: str) -> bool:

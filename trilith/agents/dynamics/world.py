@@ -43,14 +43,14 @@ class ModelWorld:
     own rule, times the probability that none is.
     """
 
-    def __init__(self, net: Dynamics, forfeit: bool = False) -> None:
-        self.net, self.forfeit = net, forfeit
+    def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
+        self.net, self.zero_on_hit = net, zero_on_hit
 
     @staticmethod
-    def read(folder: Path, forfeit: bool = False) -> ModelWorld:
+    def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
         """The model of a folder. Raises ValueError in one line if it is damaged."""
         config, weights, _ = read_model(folder)
-        world = ModelWorld(make_net(config), forfeit)
+        world = ModelWorld(make_net(config), zero_on_hit)
         try:
             world.load(weights)
         except ValueError as error:
@@ -98,7 +98,7 @@ class ModelWorld:
         """The state after an outcome, the expected reward, and the probability that the episode ends."""
         rules, scene = state.rules, outcome.scene
         total = rules.score(scene) - rules.sticky_cost * int(scene.sticky.sum())
-        lost = -state.total if self.forfeit else 0.0
+        lost = -state.total if self.zero_on_hit else 0.0
         reward = (1 - outcome.hit) * (total - state.total) + outcome.hit * lost
         after = State(scene, state.task, state.level, state.steps + 1, total)
         ended = 1.0 if is_last(state) else 1 - (1 - outcome.hit) * (1 - outcome.complete)
@@ -106,7 +106,7 @@ class ModelWorld:
 
     def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
         """The result of an impossible placement, by the rules alone."""
-        after = step(state, placement, self.forfeit)
+        after = step(state, placement, self.zero_on_hit)
         return after.state, after.reward, 1.0
 
 

@@ -78,11 +78,11 @@ class RS0Policy:
         task: str,
         *,
         beyond: bool = True,
-        forfeit: bool = False,
+        zero_on_hit: bool = False,
         device: str = "cpu",
         net: ActorCritic | None = None,
     ) -> None:
-        """`forfeit` makes no difference: nothing is searched."""
+        """`zero_on_hit` makes no difference: nothing is searched."""
         self.config, self.device = config, pick_device(device)
         self.codec, self.head = make_continuous(config), make_head(config)
         self.net = make_net(config, task, beyond).eval().to(self.device) if net is None else net

@@ -263,7 +263,7 @@ class App {
     performance.mark("trilith:release");
     await this.attempt(async () => {
       try {
-        const moment = await this.api.step(episode.now.text, placement, episode.forfeit);
+        const moment = await this.api.step(episode.now.text, placement, episode.zero_on_hit);
         if (this.episode !== episode) return;
         moment.by = "you";
         episode.push(moment);

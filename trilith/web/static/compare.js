@@ -81,7 +81,7 @@ export class Comparison {
   async build(panel, run, once = false) {
     const { app } = this, { episode } = panel;
     while (this.run === run && !episode.ended) {
-      const moment = await app.api.act(episode.now.text, panel.agent, episode.seed, episode.forfeit, this.stop.signal);
+      const moment = await app.api.act(episode.now.text, panel.agent, episode.seed, episode.zero_on_hit, this.stop.signal);
       if (this.run !== run) return;
       episode.push(moment);
       app.update();

@@ -3,11 +3,11 @@
 
 export class Episode {
   /** `origin` is {task, level, seed}, or null for an episode from a file, which no address can describe. */
-  constructor(moments, origin, forfeit = false) {
+  constructor(moments, origin, zero_on_hit = false) {
     this.moments = moments;
     this.cursor = moments.length - 1;
     this.origin = origin;
-    this.forfeit = forfeit;
+    this.zero_on_hit = zero_on_hit;
   }
 
   get now() { return this.moments[this.cursor]; }
@@ -33,12 +33,12 @@ export class Episode {
 
   /** The same scene from its beginning. */
   fresh() {
-    return new Episode([this.moments[0]], this.origin, this.forfeit);
+    return new Episode([this.moments[0]], this.origin, this.zero_on_hit);
   }
 
   /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
   recording(physics) {
-    const { placements, forfeit } = this;
-    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"forfeit":${forfeit},"physics":${physics}}`;
+    const { placements, zero_on_hit } = this;
+    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics}}`;
   }
 }

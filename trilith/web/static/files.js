@@ -35,7 +35,7 @@ export class Files {
   async show(index) {
     const { text } = this.recordings[index], moments = await this.app.api.replay(text);
     moments.forEach((moment) => { moment.by = "recorded"; });
-    const episode = new Episode(moments, null, JSON.parse(text).forfeit);
+    const episode = new Episode(moments, null, JSON.parse(text).zero_on_hit);
     episode.jump(0);
     this.select.value = String(index);
     this.app.showRecorded(episode);

@@ -36,7 +36,7 @@ export class Predictions {
     return episode.now.placement ? { before: moments[cursor - 1], placement: episode.now.placement, after: episode.now } : null;
   }
 
-  key({ before, placement }) { return `${placement}|${this.app.episode.forfeit}|${before.text}`; }
+  key({ before, placement }) { return `${placement}|${this.app.episode.zero_on_hit}|${before.text}`; }
 
   /** What was predicted for a subject; undefined if that is not known yet. */
   known(subject) {
@@ -77,7 +77,7 @@ export class Predictions {
     this.asked = key;
     this.show();
     try {
-      const answer = await app.api.predict(subject.before.text, subject.placement, app.episode.forfeit, stop.signal);
+      const answer = await app.api.predict(subject.before.text, subject.placement, app.episode.zero_on_hit, stop.signal);
       if (subject.after) subject.after.predicted = answer;
       else this.held = { key, answer };
     } catch (error) {

@@ -83,7 +83,7 @@ export class Watcher {
     const { app } = this, { text } = app.episode.now, { agent } = app;
     this.abort();
     const stop = new AbortController();
-    const promise = app.api.act(text, agent, app.episode.seed, app.episode.forfeit, stop.signal);
+    const promise = app.api.act(text, agent, app.episode.seed, app.episode.zero_on_hit, stop.signal);
     promise.catch(() => {}); // whoever waits for it is told; if nobody does any more, nobody need be
     this.ahead = { text, agent, promise, stop };
   }

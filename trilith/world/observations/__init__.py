@@ -1,1 +1,1 @@
-"""What an agent may see of a scene: objects, a graph, an image, or an image per object."""
+"""Observations of a scene: objects, a graph, an image, or an image per object."""

@@ -13,8 +13,8 @@ from trilith.world.observations.objects import objects
 from trilith.world.scene import Bools, Ints, Role, Scene
 
 Connectivity = Literal["full", "sparse"]
-EDGE_FEATURES = 2
-"""Touching, glued."""
+EDGE_COLUMNS = ("touching", "glued")
+EDGE_FEATURES = len(EDGE_COLUMNS)
 
 
 class Graph(NamedTuple):

@@ -21,8 +21,8 @@ RENDER_PIXELS = 128
 """Side of the picture that is drawn, and of the masks."""
 PIXELS = 64
 """Side of what a network gets: means of 2 × 2 pixels of what is drawn."""
-CHANNELS = 5
-"""Red, green, blue, x, y."""
+COLUMNS = ("red", "green", "blue", "x", "y")
+CHANNELS = len(COLUMNS)
 
 BACKGROUND = (1.0, 1.0, 1.0)
 FLOOR_COLOUR = (0.0, 0.0, 0.0, 1.0)
@@ -67,7 +67,7 @@ def image(scene: Scene) -> Float32:
 
 
 def target_colour(height: float) -> tuple[float, float, float, float]:
-    """Red, green, blue and alpha of a target, whose height (metres) tells its kind: Silhouette's are as high as a block."""
+    """Red, green, blue and alpha of a target, whose height (metres) depends on the task: Silhouette's are as high as a block."""
     return SILHOUETTE_COLOUR if height > 0.75 * BLOCK_HEIGHT else CONNECTING_COLOUR
 
 

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.utils.compiled import compiled
-from trilith.world.scene import Bools, Floats, Ints, Scene
+from trilith.world.scene import Bools, Floats, Ints, Role, Scene
 
-FEATURES = 15
-"""x, y, cos θ, sin θ, w, h, v_x, v_y, v_θ, sticky, and a one-hot `Role` of five.
-
-The paper says 15 numbers and names four types, which makes 14; the floor is the fifth type here.
-"""
+COLUMNS = (
+    *("x in m", "y in m", "cos of the angle", "sin of the angle", "width in m", "height in m"),
+    *("velocity along x in m/s", "velocity along y in m/s", "angular velocity in rad/s", "sticky"),
+    *(role.name.lower() for role in Role),
+)
+"""The paper says 15 numbers and names four roles, which makes 14; the floor is the fifth role here."""
+FEATURES = len(COLUMNS)
 
 
 def objects(scene: Scene) -> NDArray[np.float32]:

@@ -6,13 +6,12 @@ Takes arrays as networks store states: everything but the available blocks, padd
 from __future__ import annotations
 
 from math import ceil, cos, floor, sin
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trilith.utils.compiled import compiled
 from trilith.world.observations.image import (
-    BACKGROUND,
     BLOCK_COLOUR,
     CONNECTING_COLOUR,
     FLOOR_COLOUR,
@@ -25,46 +24,53 @@ from trilith.world.observations.image import (
     STICKY_COLOUR,
     Float32,
 )
-from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, VIEW, Bools, Ints, Role
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, VIEW, Bools, Floats, Ints, Role
 
 _LEFT, _TOP, _SCALE = VIEW[0], VIEW[3], RENDER_PIXELS / (VIEW[1] - VIEW[0])
-_WIDTHS = np.array(SLOT_WIDTHS)
+_SLOT_POSE = np.array([(x, SLOT_Y, 0.0) for x in SLOT_X])
+_SLOT_SIZE = np.array([(width, BLOCK_HEIGHT) for width in SLOT_WIDTHS])
 _COLOURS = np.array(
-    [
-        FLOOR_COLOUR,
-        OBSTACLE_COLOUR,
-        BLOCK_COLOUR,
-        STICKY_COLOUR,
-        SILHOUETTE_COLOUR,
-        CONNECTING_COLOUR,
-        GLUE_COLOUR,
-        (*BACKGROUND, 1.0),
-    ],
-    dtype=np.float32,
+    [FLOOR_COLOUR, OBSTACLE_COLOUR, BLOCK_COLOUR, STICKY_COLOUR, SILHOUETTE_COLOUR, CONNECTING_COLOUR, GLUE_COLOUR], dtype=np.float32
 )
-_FLOOR, _OBSTACLE, _BLOCK, _STICKY, _SILHOUETTE, _CONNECTING, _GLUE, _BACKGROUND = range(len(_COLOURS))
-_OF_ROLE = np.zeros(len(Role), dtype=np.int64)
-_OF_ROLE[[Role.FLOOR, Role.OBSTACLE, Role.BLOCK, Role.AVAILABLE, Role.TARGET]] = _FLOOR, _OBSTACLE, _BLOCK, _BLOCK, _SILHOUETTE
+_FLOOR, _OBSTACLE, _BLOCK, _STICKY, _SILHOUETTE, _CONNECTING, _GLUE = range(len(_COLOURS))
 _IS_FLOOR, _IS_OBSTACLE, _IS_TARGET = int(Role.FLOOR), int(Role.OBSTACLE), int(Role.TARGET)
+TILE = 8
+"""Windows of objects begin at multiples of this many pixels."""
+LEAST = 2 * TILE
+"""Their height and width is this, or twice, or four times as much, so that there are few sizes: most objects fit the least."""
+
+
+class Scenes(NamedTuple):
+    """B scenes of up to R objects, as networks store them.
+
+    Objects that were taken from their slots come first, in order of the slots.
+    """
+
+    available: Bools
+    """(B, 7): whether the block of each slot is still available."""
+    objects: Ints
+    """(B,): how many objects are not available blocks."""
+    pose: Float32
+    """(B, R, 3)"""
+    size: Float32
+    """(B, R, 2)"""
+    role: Ints
+    """(B, R)"""
+    sticky: Float32
+    """(B, R)"""
+    points: Float32
+    """(B, P, 2): glue points."""
+    glued: Ints
+    """(B,): how many of the glue points there are."""
 
 
 def images(
     available: Bools, count: Ints, pose: Float32, size: Float32, role: Ints, sticky: Float32, points: Float32, glued: Ints
 ) -> Float32:
-    """(B, 64, 64, 3): red, green and blue of `image`, from what a batch holds of B scenes of up to R objects.
-
-    `available` (B, 7), `count` (B,) objects, their `pose` (B, R, 3), `size` (B, R, 2), `role` (B, R) and `sticky` (B, R), and the
-    first `glued` (B,) of `points` (B, P, 2). Objects that were taken from their slots come first, in order of the slots.
-    """
+    """(B, 64, 64, 3): red, green and blue of `image`. The arguments are the fields of `Scenes`."""
     out = np.empty((len(count), PIXELS, PIXELS, 3), dtype=np.float32)
-    _images(available, count, pose, size, role, sticky, points, glued, out)
+    _images(Scenes(available, count, pose, size, role, sticky, points, glued), out)
     return out
-
-
-TILE = 8
-"""Windows of objects begin at multiples of this many pixels."""
-LEAST = 2 * TILE
-"""Their height and width is this, or twice, or four times as much, so that there are few sizes: most objects fit the least."""
 
 
 def windows(
@@ -83,172 +89,151 @@ def windows(
     Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, within the picture; where each begins in the
     pixels (V,); and the pixels (P, 4), red, green, blue and alpha, windows one after another, each row by row.
     Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide; those that are `tight` fit the object, and that of one out of the
-    picture is empty. Of each scene come the available blocks, then the other objects. The other arguments are those of `images`.
+    picture is empty. Of each scene come the available blocks, then the other objects. The other arguments are the fields of `Scenes`.
     """
-    boxes = np.empty((int(available.sum() + count.sum()), 4), dtype=np.int64)
-    _boxes(available, count, pose, size, tight, boxes)
+    scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
+    total = int(available.sum() + count.sum())
+    poses, sizes = np.empty((total, 3)), np.empty((total, 2))
+    _list_objects(scenes, poses, sizes)
+    boxes = np.empty((len(poses), 4), dtype=np.int64)
+    _boxes(poses, sizes, tight, boxes)
     areas = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
     first = np.cumsum(areas) - areas
     out = np.zeros((int(areas.sum()), 4), dtype=np.float32)
-    _windows(available, count, pose, size, role, sticky, points, glued, boxes, first, out)
+    _windows(scenes, poses, sizes, boxes, first, out)
     return boxes, first, out
 
 
 @compiled
-def _boxes(available: Bools, count: Ints, pose: Float32, size: Float32, tight: bool, boxes: Ints) -> None:
+def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
+    """Fills `poses` (V, 3) and `sizes` (V, 2): of each scene the available blocks, then the other objects."""
     v = 0
-    for b in range(len(count)):
+    for b in range(len(scenes.objects)):
         for slot in range(SLOTS):
-            if available[b, slot]:
-                _around(boxes[v], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT, tight)
+            if scenes.available[b, slot]:
+                poses[v], sizes[v] = _SLOT_POSE[slot], _SLOT_SIZE[slot]
                 v += 1
-        for k in range(count[b]):
-            _around(boxes[v], pose[b, k, 0], pose[b, k, 1], pose[b, k, 2], size[b, k, 0], size[b, k, 1], tight)
+        for k in range(scenes.objects[b]):
+            poses[v], sizes[v] = scenes.pose[b, k], scenes.size[b, k]
             v += 1
 
 
 @compiled
-def _around(out: Ints, x: float, y: float, angle: float, w: float, h: float, tight: bool) -> None:
-    """The window around a rectangle; one in the picture's corner if the rectangle is not in it."""
-    c, s = abs(cos(float(angle))), abs(sin(float(angle)))
-    top, bottom, left, right = box(float(x), float(y), (w * c + h * s) / 2, (w * s + h * c) / 2)
-    if tight:
-        if top == bottom or left == right:
-            top, bottom, left, right = 0, 0, 0, 0
-        out[0], out[1], out[2], out[3] = top // 2, (bottom + 1) // 2, left // 2, (right + 1) // 2
-        return
+def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
+    """Fills `boxes` (V, 4) with the windows around rectangles; one in the picture's corner if the rectangle is not in it."""
     tile = TILE * RENDER_PIXELS // PIXELS
-    if top == bottom or left == right:
-        top, bottom, left, right = 0, 1, 0, 1
-    for k, (first, last) in enumerate(((top, bottom), (left, right))):
-        start, side = first // tile * TILE, LEAST
-        while start + side < (last + 1) // 2:
-            side *= 2
-        out[2 * k] = min(start, PIXELS - side)
-        out[2 * k + 1] = out[2 * k] + side
+    for v in range(len(pose)):
+        top, bottom, left, right = _bounds(pose[v], size[v])
+        hidden = top == bottom or left == right
+        for k, (first, last) in enumerate(((top, bottom), (left, right))):
+            if tight:
+                boxes[v, 2 * k], boxes[v, 2 * k + 1] = (0, 0) if hidden else (first // 2, (last + 1) // 2)
+                continue
+            start, side = 0 if hidden else first // tile * TILE, LEAST
+            while not hidden and start + side < (last + 1) // 2:
+                side *= 2
+            boxes[v, 2 * k] = min(start, PIXELS - side)
+            boxes[v, 2 * k + 1] = boxes[v, 2 * k] + side
 
 
 @compiled
-def _windows(
-    available: Bools,
-    count: Ints,
-    pose: Float32,
-    size: Float32,
-    role: Ints,
-    sticky: Float32,
-    points: Float32,
-    glued: Ints,
-    boxes: Ints,
-    first: Ints,
-    out: Float32,
-) -> None:
+def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Ints, out: Float32) -> None:
     """Adds to `out` (P, 4), which is 0."""
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
     v = 0
-    for b in range(len(count)):
-        draw_scene(canvas, available[b], count[b], pose[b], size[b], role[b], sticky[b], points[b], glued[b])
-        for slot in range(SLOTS):
-            if available[b, slot]:
-                _window(canvas, boxes[v], out[first[v] :], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT)
-                v += 1
-        for k in range(count[b]):
-            _window(canvas, boxes[v], out[first[v] :], pose[b, k, 0], pose[b, k, 1], pose[b, k, 2], size[b, k, 0], size[b, k, 1])
+    for b in range(len(scenes.objects)):
+        _draw_scene(canvas, scenes, b)
+        for _ in range(scenes.available[b].sum() + scenes.objects[b]):
+            _window(canvas, boxes[v], out[first[v] :], pose[v], size[v])
             v += 1
 
 
 @compiled
-def _window(canvas: Float32, tiles: Ints, out: Float32, x: float, y: float, angle: float, w: float, h: float) -> None:
+def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Floats) -> None:
     """Of one object: its mask, averaged over 2 × 2 pixels, then what one sees there times that."""
-    x, y, w, h = float(x), float(y), float(w), float(h)
-    c, s = cos(float(angle)), sin(float(angle))
-    top, bottom, left, right = box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
+    top, bottom, left, right = _bounds(pose, size)
     if top == bottom or left == right:
         return  # not in the picture, or between two rows of pixels; its window is elsewhere
-    wide = tiles[3] - tiles[2]
+    x, y, c, s, w, h = _shape(pose, size)
+    wide = window[3] - window[2]
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y
-        at = (i // 2 - tiles[0]) * wide - tiles[2]
+        at = (i // 2 - window[0]) * wide - window[2]
         for j in range(left, right):
-            dx = _LEFT + (j + 0.5) / _SCALE - x
-            if abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2:
+            if _is_inside(_LEFT + (j + 0.5) / _SCALE - x, dy, c, s, w, h):
                 out[at + j // 2, 3] += np.float32(0.25)
     for i in range(top // 2, (bottom + 1) // 2):
-        at = (i - tiles[0]) * wide - tiles[2]
+        at = (i - window[0]) * wide - window[2]
         for j in range(left // 2, (right + 1) // 2):
-            alpha = out[at + j, 3]
             for k in range(3):
-                pair = (canvas[2 * i, 2 * j, k] + canvas[2 * i + 1, 2 * j, k]) + (
-                    canvas[2 * i, 2 * j + 1, k] + canvas[2 * i + 1, 2 * j + 1, k]
-                )
-                out[at + j, k] = pair * np.float32(0.25) * alpha
+                out[at + j, k] = _mean(canvas[2 * i], canvas[2 * i + 1], j, k) * out[at + j, 3]
 
 
 @compiled
-def _images(
-    available: Bools,
-    count: Ints,
-    pose: Float32,
-    size: Float32,
-    role: Ints,
-    sticky: Float32,
-    points: Float32,
-    glued: Ints,
-    out: Float32,
-) -> None:
+def _images(scenes: Scenes, out: Float32) -> None:
     """Fills `out` (B, 64, 64, 3)."""
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
-    for b in range(len(count)):
-        draw_scene(canvas, available[b], count[b], pose[b], size[b], role[b], sticky[b], points[b], glued[b])
+    for b in range(len(out)):
+        _draw_scene(canvas, scenes, b)
         for i in range(PIXELS):
             above, below, row = canvas[2 * i], canvas[2 * i + 1], out[b, i]
             for j in range(PIXELS):
                 for k in range(3):
-                    pair = (above[2 * j, k] + below[2 * j, k]) + (above[2 * j + 1, k] + below[2 * j + 1, k])
-                    row[j, k] = pair * np.float32(0.25)
+                    row[j, k] = _mean(above, below, j, k)
 
 
 @compiled
-def draw_scene(
-    canvas: Float32,
-    available: Bools,
-    count: int,
-    pose: Float32,
-    size: Float32,
-    role: Ints,
-    sticky: Float32,
-    points: Float32,
-    glued: int,
-) -> None:
+def _mean(above: Float32, below: Float32, j: int, k: int) -> float:
+    """Of the 2 × 2 pixels in two rows of the render that are one pixel of an image."""
+    return ((above[2 * j, k] + below[2 * j, k]) + (above[2 * j + 1, k] + below[2 * j + 1, k])) * np.float32(0.25)
+
+
+@compiled
+def _draw_scene(canvas: Float32, scenes: Scenes, b: int) -> None:
     """Fills `canvas` (128, 128, 3) with the render of one scene: floor, obstacles, blocks, glue points, then targets over them."""
+    available, pose, size, role, sticky = scenes.available[b], scenes.pose[b], scenes.size[b], scenes.role[b], scenes.sticky[b]
+    count = scenes.objects[b]
     flat = canvas.reshape(-1)
     flat[:] = np.float32(1)  # the background, which is white
-    for k in range(count):
-        if role[k] == _IS_FLOOR:
-            _rectangle(canvas, _COLOURS[_FLOOR], pose[k, 0], pose[k, 1], pose[k, 2], size[k, 0], size[k, 1])
-    for k in range(count):
-        if role[k] == _IS_OBSTACLE:
-            _rectangle(canvas, _COLOURS[_OBSTACLE], pose[k, 0], pose[k, 1], pose[k, 2], size[k, 0], size[k, 1])
+    for kind, colour in ((_IS_FLOOR, _FLOOR), (_IS_OBSTACLE, _OBSTACLE)):
+        for k in range(count):
+            if role[k] == kind:
+                _rectangle(canvas, _COLOURS[colour], pose[k], size[k])
     used = 0
     for slot in range(SLOTS):
         if available[slot]:
-            _rectangle(canvas, _COLOURS[_BLOCK], SLOT_X[slot], SLOT_Y, 0.0, _WIDTHS[slot], BLOCK_HEIGHT)
+            _rectangle(canvas, _COLOURS[_BLOCK], _SLOT_POSE[slot], _SLOT_SIZE[slot])
         else:
-            _block(canvas, pose[used], size[used], sticky[used])
+            _rectangle(canvas, _COLOURS[_STICKY if sticky[used] else _BLOCK], pose[used], size[used])
             used += 1
     for k in range(used, count):
         if role[k] != _IS_FLOOR and role[k] != _IS_OBSTACLE and role[k] != _IS_TARGET:
-            _block(canvas, pose[k], size[k], sticky[k])
-    for k in range(glued):
-        _disc(canvas, points[k, 0], points[k, 1])
+            _rectangle(canvas, _COLOURS[_STICKY if sticky[k] else _BLOCK], pose[k], size[k])
+    for k in range(scenes.glued[b]):
+        _disc(canvas, float(scenes.points[b, k, 0]), float(scenes.points[b, k, 1]))
     for k in range(count):
         if role[k] == _IS_TARGET:
-            colour = _COLOURS[_SILHOUETTE if size[k, 1] > 0.75 * BLOCK_HEIGHT else _CONNECTING]
-            _rectangle(canvas, colour, pose[k, 0], pose[k, 1], pose[k, 2], size[k, 0], size[k, 1])
+            _rectangle(canvas, _COLOURS[_SILHOUETTE if size[k, 1] > 0.75 * BLOCK_HEIGHT else _CONNECTING], pose[k], size[k])
 
 
 @compiled
-def _block(canvas: Float32, pose: Float32, size: Float32, sticky: float) -> None:
-    _rectangle(canvas, _COLOURS[_STICKY if sticky else _BLOCK], pose[0], pose[1], pose[2], size[0], size[1])
+def _shape(pose: Floats, size: Floats) -> tuple[float, float, float, float, float, float]:
+    """x, y, cos and sin of the angle, width and height of a rectangle, in double precision."""
+    angle = float(pose[2])
+    return float(pose[0]), float(pose[1]), cos(angle), sin(angle), float(size[0]), float(size[1])
+
+
+@compiled
+def _is_inside(dx: float, dy: float, c: float, s: float, w: float, h: float) -> bool:
+    """Whether a point, relative to the centre of a rectangle, lies in it."""
+    return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2
+
+
+@compiled
+def _bounds(pose: Floats, size: Floats) -> tuple[int, int, int, int]:
+    """`box` of a rectangle."""
+    x, y, c, s, w, h = _shape(pose, size)
+    return box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
 
 
 @compiled
@@ -263,30 +248,28 @@ def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, in
 
 
 @compiled
-def _rectangle(canvas: Float32, colour: NDArray[np.float32], x: float, y: float, angle: float, w: float, h: float) -> None:
+def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> None:
     """Lays a rectangle of one colour (4,), the last its alpha, over a picture."""
-    x, y, w, h = float(x), float(y), float(w), float(h)
-    c, s = cos(float(angle)), sin(float(angle))
+    x, y, c, s, w, h = _shape(pose, size)
+    top, bottom, left, right = _bounds(pose, size)
     red, green, blue, alpha = colour
-    top, bottom, left, right = box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y
         line = canvas[i]
         for j in range(left, right):
-            dx = _LEFT + (j + 0.5) / _SCALE - x
-            if abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2:
-                if alpha == 1:
-                    line[j, 0], line[j, 1], line[j, 2] = red, green, blue
-                else:
-                    line[j, 0] += alpha * (red - line[j, 0])
-                    line[j, 1] += alpha * (green - line[j, 1])
-                    line[j, 2] += alpha * (blue - line[j, 2])
+            if not _is_inside(_LEFT + (j + 0.5) / _SCALE - x, dy, c, s, w, h):
+                continue
+            if alpha == 1:
+                line[j, 0], line[j, 1], line[j, 2] = red, green, blue
+            else:
+                line[j, 0] += alpha * (red - line[j, 0])
+                line[j, 1] += alpha * (green - line[j, 1])
+                line[j, 2] += alpha * (blue - line[j, 2])
 
 
 @compiled
 def _disc(canvas: Float32, x: float, y: float) -> None:
     """Marks a glue point."""
-    x, y = float(x), float(y)
     top, bottom, left, right = box(x, y, GLUE_RADIUS, GLUE_RADIUS)
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y

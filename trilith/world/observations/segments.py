@@ -7,8 +7,8 @@ import numpy as np
 from trilith.world.observations.image import COORDINATES, PIXELS, RENDER_PIXELS, Float32, draw, halve, rectangles, shrink
 from trilith.world.scene import Scene
 
-CHANNELS = 6
-"""Red, green, blue, alpha, x, y."""
+COLUMNS = ("red", "green", "blue", "alpha", "x", "y")
+CHANNELS = len(COLUMNS)
 
 
 def segments(scene: Scene) -> Float32:

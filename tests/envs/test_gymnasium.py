@@ -91,7 +91,7 @@ def test_same_seed_same_observations(observation: str) -> None:
 @pytest.mark.parametrize("action_space", CODECS)
 @pytest.mark.parametrize("task", TASKS)
 def test_an_environment_is_start_and_step(task: str, action_space: str) -> None:
-    env = make(task, action_space=action_space, observation="objects", forfeit=True)
+    env = make(task, action_space=action_space, observation="objects", zero_on_hit=True)
     env.action_space.seed(0)
     env.reset(seed=0)
     rng, _ = gym.utils.seeding.np_random(0)
@@ -101,7 +101,7 @@ def test_an_environment_is_start_and_step(task: str, action_space: str) -> None:
         assert env.state == state
         action = env.action_space.sample()
         _, reward, terminated, truncated, info = env.step(action)
-        state, expected, _ = step(state, env.codec.decode(state.scene, action.tolist()), forfeit=True)
+        state, expected, _ = step(state, env.codec.decode(state.scene, action.tolist()), zero_on_hit=True)
         assert (env.state, reward, terminated, truncated) == (state, expected, state.ended is not None, False)
         assert (info["reason"], info["level"]) == (state.ended, str(state.level))
         if terminated:

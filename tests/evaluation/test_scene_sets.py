@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 
 from trilith.evaluation import scene_sets as module
-from trilith.evaluation.scene_sets import CHECKSUMS, FIRST, SIZES, all_sets, check, checksum, freeze, frozen, generator, recorded, set_name
+from trilith.evaluation.scene_sets import (
+    CHECKSUMS,
+    FIRST,
+    SIZES,
+    all_sets,
+    check,
+    checksum,
+    freeze,
+    generator,
+    recorded,
+    set_name,
+    start_in_set,
+)
 from trilith.utils.files import read_json, write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS, get_task
@@ -19,7 +31,7 @@ SETS = {set_name(*each): each for each in all_sets()}
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_first_scenes_of_a_set_are_what_they_were(name):
-    assert checksum(*SETS[name], FIRST) == RECORDED[name]["first"], f"raise frozen.VERSION if the scenes of {name} are meant to change"
+    assert checksum(*SETS[name], FIRST) == RECORDED[name]["first"], f"raise scene_sets.VERSION if the scenes of {name} are meant to change"
 
 
 def test_there_is_a_set_for_every_task_level_and_split_and_a_checksum_for_every_set():
@@ -68,21 +80,21 @@ def test_hardest_is_another_name_of_the_last_level(task):
     last = get_task(task).levels[-1]
     for level in (last, str(last)):
         assert set_name(task, level, "test") == set_name(task, "hardest", "test")
-        assert frozen(task, level, "test", 7).scene.tobytes() == frozen(task, "hardest", "test", 7).scene.tobytes()
-    assert frozen(task, "hardest", "test", 7).level == last
+        assert start_in_set(task, level, "test", 7).scene.tobytes() == start_in_set(task, "hardest", "test", 7).scene.tobytes()
+    assert start_in_set(task, "hardest", "test", 7).level == last
 
 
 def test_a_scene_can_be_made_alone_and_differs_from_all_others():
-    once = [frozen("covering", "all", "valid", index) for index in range(50)]
-    again = [frozen("covering", "all", "valid", index) for index in reversed(range(50))]
+    once = [start_in_set("covering", "all", "valid", index) for index in range(50)]
+    again = [start_in_set("covering", "all", "valid", index) for index in reversed(range(50))]
     assert once == again[::-1]
     assert len({state.scene.tobytes() for state in once}) == 50
     assert {state.level for state in once} == set(get_task("covering").levels)
-    assert frozen("covering", 2, "valid", 0) != frozen("covering", 2, "test", 0)
+    assert start_in_set("covering", 2, "valid", 0) != start_in_set("covering", 2, "test", 0)
 
 
 def test_training_never_draws_a_frozen_scene():
-    held_out = {frozen("connecting", 0, split, index).scene.tobytes() for split in SIZES for index in range(300)}
+    held_out = {start_in_set("connecting", 0, split, index).scene.tobytes() for split in SIZES for index in range(300)}
     assert len(held_out) == 600
     assert not held_out & {start("connecting", 0, np.random.default_rng(seed)).scene.tobytes() for seed in range(300)}
 
@@ -106,7 +118,7 @@ def test_a_name_seeds_a_generator():
 )
 def test_what_there_is_not_is_refused_by_name(arguments, message):
     with pytest.raises(ValueError, match=message):
-        frozen(*arguments)
+        start_in_set(*arguments)
 
 
 @pytest.fixture
@@ -139,8 +151,8 @@ def test_freezing_writes_what_checking_finds(few):
 
 def test_a_scene_beyond_the_first_that_changed_is_found_by_checking_all(few, monkeypatch):
     list(freeze())
-    genuine = module.frozen
-    monkeypatch.setattr(module, "frozen", lambda task, level, split, index: genuine(task, level, split, 0 if index == 11 else index))
+    genuine = module.start_in_set
+    monkeypatch.setattr(module, "start_in_set", lambda task, level, split, index: genuine(task, level, split, 0 if index == 11 else index))
     assert list(check()) == [("silhouette/0/test", False), ("covering/1/valid", True)]
 
 
@@ -148,7 +160,7 @@ def test_a_version_that_is_frozen_stays_as_it_is_until_its_number_is_raised(few,
     list(freeze())
     before = few.read_bytes()
     monkeypatch.setitem(TASKS, "silhouette", Wider())
-    with pytest.raises(ValueError, match=r"silhouette/0/test differ from those frozen as version 1: raise frozen.VERSION first"):
+    with pytest.raises(ValueError, match=r"silhouette/0/test differ from those frozen as version 1: raise scene_sets.VERSION first"):
         list(freeze())
     assert few.read_bytes() == before
     monkeypatch.setattr(module, "VERSION", 2)
@@ -158,9 +170,9 @@ def test_a_version_that_is_frozen_stays_as_it_is_until_its_number_is_raised(few,
 
 
 def test_a_new_version_has_other_scenes(monkeypatch):
-    before = frozen("covering", 0, "test", 0)
+    before = start_in_set("covering", 0, "test", 0)
     monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
-    assert frozen("covering", 0, "test", 0) != before
+    assert start_in_set("covering", 0, "test", 0) != before
 
 
 def test_a_freeze_that_is_stopped_writes_nothing(few):

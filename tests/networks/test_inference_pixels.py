@@ -10,7 +10,7 @@ from networks.scenes import as_states, odd_scenes, states
 
 from trilith.agents.dqn.policy import observe
 from trilith.agents.registry import load
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference import pixels as acting_pixels
 from trilith.networks.inference.pixels import ActingPixels
@@ -149,7 +149,7 @@ def test_blank_pictures_have_the_values_of_the_form_that_learns(task: str, monke
 
 def test_the_shipped_agent_does_not_mind_the_order_of_segments_and_minds_their_colours() -> None:
     """Obstacles in another order lead to the same placement; shown in the colour of blocks, to another in some scenes."""
-    agent, starts = load("pixels"), [frozen("covering_hard", "hardest", "valid", k) for k in range(12)]
+    agent, starts = load("pixels"), [start_in_set("covering_hard", "hardest", "valid", k) for k in range(12)]
 
     def changed(state: State, role: Ints, order: Ints) -> State:
         scene = state.scene

@@ -14,7 +14,7 @@ from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import AGENTS
 from trilith.data.minari import write_minari
 from trilith.data.recording import SHARD, Recorder, record, rewards_of
-from trilith.evaluation.scene_sets import frozen
+from trilith.evaluation.scene_sets import start_in_set
 from trilith.utils.tensors import load_tensors
 from trilith.world.episode import step
 from trilith.world.observations.objects import objects
@@ -82,7 +82,7 @@ def test_more_episodes_and_damaged_files_are_recorded_again(small, tmp_path):
 
 def test_episodes_of_a_frozen_set_begin_with_its_scenes(tmp_path):
     recorded(Recorder(("legal",), "silhouette", 2, 3, split="valid"), tmp_path)
-    assert [episode.states[0] for episode in read_episodes(tmp_path)] == [frozen("silhouette", 2, "valid", k) for k in range(3)]
+    assert [episode.states[0] for episode in read_episodes(tmp_path)] == [start_in_set("silhouette", 2, "valid", k) for k in range(3)]
     with pytest.raises(ValueError, match="1001 episodes: a valid set has 1000 scenes"):
         Recorder(("legal",), "silhouette", 2, 1001, split="valid")
 
@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_whole_files_and_the_same_command_goes_on(tmp_path):
     code, out, err = interrupt(process)
     assert code == 130
     assert not out
-    assert "episodes are kept, the same command goes on from there" in err
+    assert "episodes are kept, the same command resumes from there" in err
     kept = contents(tmp_path / "data")
     assert trilith(*command, cwd=tmp_path).returncode == 0
     after = contents(tmp_path / "data")

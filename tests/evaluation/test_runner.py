@@ -20,7 +20,7 @@ from trilith.cli.main import main
 from trilith.evaluation import runner as module
 from trilith.evaluation.rollout import play
 from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
-from trilith.evaluation.scene_sets import VERSION, frozen, generator, set_name
+from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed import process_pool
 from trilith.utils.files import read_json, write_json
@@ -98,7 +98,7 @@ def test_killed_half_way_and_run_again_it_gives_the_same_file(long, tmp_path):
     kept = groups_in(journal)
     again = trilith(*arguments(LONG, out, workers=1), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert f"going on after {kept * GROUP} of {LONG.scenes} episodes" in again.stderr
+    assert f"resuming after {kept * GROUP} of {LONG.scenes} episodes" in again.stderr
     assert f"{LONG.scenes - kept * GROUP} episodes in " in again.stderr, "what was done is not done again"
     assert out.read_bytes() == long.read_bytes()
     assert names(tmp_path) == ["out.json"]
@@ -116,7 +116,7 @@ def test_an_interrupt_keeps_what_is_done(long, tmp_path, workers):
     assert not out.exists()
     kept = len(Run(LONG, out).episodes())
     assert kept >= 2 * GROUP
-    assert f"stopped: {kept} of {LONG.scenes} episodes are kept, the same command goes on from there" in err
+    assert f"stopped: {kept} of {LONG.scenes} episodes are kept, the same command resumes from there" in err
     until(lambda: gone(process.pid), "the workers to end")
     measured(LONG, out)
     assert out.read_bytes() == long.read_bytes()
@@ -166,7 +166,9 @@ def test_garbage_in_the_journal_is_passed_over(small, tmp_path, garbage):
     assert out.read_bytes() == small.read_bytes()
 
 
-@pytest.mark.parametrize("change", [{"seed": 4}, {"agent": "random"}, {"forfeit": True}, {"scenes": 70}, {"level": 0}, {"split": "test"}])
+@pytest.mark.parametrize(
+    "change", [{"seed": 4}, {"agent": "random"}, {"zero_on_hit": True}, {"scenes": 70}, {"level": 0}, {"split": "test"}]
+)
 def test_a_journal_of_another_evaluation_is_not_taken_up(tmp_path, change):
     other = replace(SMALL, **change)
     stopped = Run(other, tmp_path / "out.json").run(1)
@@ -227,11 +229,11 @@ def test_more_worst_episodes_than_were_kept_are_not_to_be_had(small, capsys):
 def plain_episodes(e: Evaluation):
     """The evaluation done slowly: one episode after another, step by step."""
     for index in range(e.scenes):
-        state = first = frozen(e.task, e.level, e.split, index)
+        state = first = start_in_set(e.task, e.level, e.split, index)
         rng = generator("trilith agent", e.seed, set_name(e.task, e.level, e.split), index)
         agent, rewards = AGENTS[e.agent](), []
         while not state.ended:
-            after = step(state, agent.act([state], [rng])[0], e.forfeit)
+            after = step(state, agent.act([state], [rng])[0], e.zero_on_hit)
             rewards.append(after.reward)
             state = after.state
         yield first, math.fsum(rewards), state
@@ -284,7 +286,7 @@ def test_figures_worked_out_by_hand():
 
 def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward(small):
     result = read_json(small)
-    most = [get_task("connecting").best(frozen("connecting", "all", "valid", index).scene) for index in range(SMALL.scenes)]
+    most = [get_task("connecting").best(start_in_set("connecting", "all", "valid", index).scene) for index in range(SMALL.scenes)]
     short = [best - reward for best, reward in zip(most, result["rewards"], strict=True)]
     assert len(result["worst"]) == SMALL.worst
     shown = [short[each["index"]] for each in result["worst"]]
@@ -299,7 +301,7 @@ def test_the_worst_are_those_that_fell_furthest_short_and_replay_to_their_reward
 
 def test_both_rewards_of_an_obstacle_touched_come_from_the_same_episodes(tmp_path):
     kept = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48), tmp_path / "kept.json")
-    forfeited = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48, forfeit=True), tmp_path / "forfeited.json")
+    forfeited = measured(replace(SMALL, agent="legal", task="covering_hard", scenes=48, zero_on_hit=True), tmp_path / "forfeited.json")
     assert kept["reward"] == kept["kept"] == forfeited["kept"]
     assert forfeited["reward"] == forfeited["forfeited"] == kept["forfeited"]
     assert kept["reasons"] == forfeited["reasons"]
@@ -334,7 +336,7 @@ def test_recordings_replay_to_the_rewards_of_the_result(small):
     assert names(folder) == [f"{index:05d}.json" for index in range(SMALL.scenes)]
     for index, reward in enumerate(result["rewards"]):
         recording = Recording.from_json(read_json(folder / f"{index:05d}.json"))
-        assert recording.start == frozen("connecting", "all", "valid", index)
+        assert recording.start == start_in_set("connecting", "all", "valid", index)
         *_, last = recording.replay()
         assert last.state.total == reward
         assert last.state.ended
@@ -356,9 +358,9 @@ def test_timing_is_told_and_not_in_the_result(small, tmp_path, capsys):
     assert not {"time", "seconds", "workers", "date"} & read_json(small).keys()
 
 
-def test_with_forfeit_touching_an_obstacle_takes_back_everything(tmp_path):
+def test_with_zero_on_hit_touching_an_obstacle_takes_back_everything(tmp_path):
     e = Evaluation("legal", "connecting", 2, scenes=64)
-    keeps, loses = measured(e, tmp_path / "keeps.json"), measured(replace(e, forfeit=True), tmp_path / "loses.json")
+    keeps, loses = measured(e, tmp_path / "keeps.json"), measured(replace(e, zero_on_hit=True), tmp_path / "loses.json")
     assert keeps["reasons"] == loses["reasons"], "what is done does not depend on what it earns"
     hit = [k for k, (_, _, end) in enumerate(plain_episodes(e)) if end.ended == "obstacle_hit"]
     assert {loses["rewards"][k] for k in hit} == {0.0}
@@ -458,7 +460,7 @@ class Watched(LegalAgent):
 
 def test_episodes_run_side_by_side_and_those_that_ended_drop_out():
     agent = Watched()
-    starts = [frozen("silhouette", 2, "valid", index) for index in range(10)]
+    starts = [start_in_set("silhouette", 2, "valid", index) for index in range(10)]
     played = play(agent, starts, [generator("x", index) for index in range(10)])
     assert agent.seen[0] == 10
     assert agent.seen == sorted(agent.seen, reverse=True)
@@ -475,7 +477,7 @@ def test_an_agent_that_answers_for_too_few_episodes_is_found_out():
             return super().act(states, rngs)[:-1]
 
     with pytest.raises(ValueError, match="shorter"):
-        play(Short(), [frozen("covering", 0, "valid", 0)], [generator("x")])
+        play(Short(), [start_in_set("covering", 0, "valid", 0)], [generator("x")])
 
 
 def test_blocks_are_those_in_the_scene_not_the_attempts(tmp_path, monkeypatch):
@@ -545,8 +547,8 @@ def test_the_default_name_says_what_was_measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = ["evaluate", "legal", "--task=covering", "--scenes=2", "--workers=1", "--worst=0"]
     main(common)
-    main([*common, "--seed=5", "--forfeit", "--level=all", "--split=valid"])
-    assert names(tmp_path / "results") == ["legal-covering-all-valid-2-seed5-forfeit.json", "legal-covering-hardest-test-2.json"]
+    main([*common, "--seed=5", "--zero-on-hit", "--level=all", "--split=valid"])
+    assert names(tmp_path / "results") == ["legal-covering-all-valid-2-seed5-zero-on-hit.json", "legal-covering-hardest-test-2.json"]
 
 
 def test_a_line_of_the_journal_is_json_and_a_checksum(tmp_path):

@@ -25,7 +25,7 @@ pytest.importorskip("starlette", reason="the page's tests were left out: starlet
 from web_client import HOST, JSON, Client
 
 from trilith.web import connections, server
-from trilith.web.access import COOKIE, Guard, is_loopback
+from trilith.web.access import COOKIE, AccessControl, is_loopback
 from trilith.web.pool import Pool
 from trilith.world.episode import Recording, start
 
@@ -58,7 +58,7 @@ def test_even_an_answer_to_a_mistake_of_the_server_has_the_headers_of_every_answ
     def broken(self: Any, scope: Any) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(Guard, "problem", broken)
+    monkeypatch.setattr(AccessControl, "problem", broken)
     running = Client(server.create_app(workers=1))
     try:
 

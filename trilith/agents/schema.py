@@ -1,0 +1,73 @@
+"""What a network sees and how it acts, in words: the observation columns and the parts of an action that a card stores.
+
+Weights are refused where the code has other columns than those they were trained with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from trilith.networks.inputs.objects import CLOCK_COLUMNS, MAX_WIDTH, OBJECT_COLUMNS, PAIR_COLUMNS, SCALE, SHARP
+from trilith.networks.inputs.placements import CLIPS, LENGTHS, SCALES
+from trilith.world.actions import CLEARANCE
+from trilith.world.observations.graph import EDGE_COLUMNS
+from trilith.world.observations.image import COLUMNS as IMAGE_COLUMNS
+from trilith.world.observations.objects import COLUMNS as ROW_COLUMNS
+from trilith.world.observations.segments import COLUMNS as SEGMENT_COLUMNS
+
+Schema = dict[str, Sequence[str]]
+"""Column names, by what they describe."""
+
+MOMENT_COLUMNS = (
+    *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
+    *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
+)
+"""Of the pixels of a segmented image (`networks.inputs.image_moments`)."""
+_LENGTHS = (f"lengths are divided by {SCALE:g} m, widths at most {MAX_WIDTH:g} m, tanh of {SHARP:g} / m",)
+_ATTENTION: Schema = {"unit": _LENGTHS, "object": OBJECT_COLUMNS, "pair": PAIR_COLUMNS}
+_GRAPH: Schema = {"object": ROW_COLUMNS, "pair": EDGE_COLUMNS}
+_LIST: Schema = {"object": (*ROW_COLUMNS, "padding")}
+_IMAGE: Schema = {"image": IMAGE_COLUMNS}
+_SEGMENTS: Schema = {"image of an object": SEGMENT_COLUMNS, "pair": EDGE_COLUMNS}
+
+NETWORKS: dict[str, Schema] = {
+    "objects": _ATTENTION
+    | {"placement and object": [f"{name} · {s:g}, within ±{c:g}" for s, c in zip(SCALES, CLIPS, strict=True) for name in LENGTHS]},
+    "pixel-attention": {**_SEGMENTS, "unit": _LENGTHS, "moment of an image": MOMENT_COLUMNS, "pair of images": PAIR_COLUMNS[:-2]},
+    "graph": _GRAPH,
+    "pixels": _SEGMENTS,
+    **{"mlp": _LIST, "rnn": _LIST, "cnn": _IMAGE, "cnn-rn": _IMAGE, "gn": _GRAPH, "attention": _ATTENTION},
+}
+"""By the name of a Q-network, or of an actor-critic's encoder."""
+_CLEARANCE = f"placed {CLEARANCE:g} m clear of the object"
+ACTIONS = {
+    "discrete_relative": ("block", "object", "offset along x", "sticky", _CLEARANCE),
+    "discrete_relative_xy": ("block", "object", "offset along x", "offset along y", "sticky", _CLEARANCE),
+    "discrete_absolute": ("block", "row of the grid", "column of the grid", "sticky"),
+    "continuous_relative": ("block", "x of the object", "y of the object", "offset along x", "sticky", _CLEARANCE),
+    "continuous_absolute": ("block", "x", "y", "sticky"),
+}
+"""Parts of an action, by the name of its codec (`world.actions`)."""
+
+
+def observation_columns(config: Any) -> list[str]:
+    """The input columns of the network of an algorithm's config; none for a network of one's own."""
+    net = getattr(config, "net", None)
+    schema = dict(NETWORKS.get(getattr(net, "network", getattr(net, "encoder", "")), {}))
+    if getattr(net, "clock", False):
+        schema["clock"] = CLOCK_COLUMNS
+    return [f"{part}: {column}" for part, columns in schema.items() for column in columns]
+
+
+def action_parts(config: Any, listed: bool) -> list[str]:
+    """The parts of an action of an algorithm's config, discrete if actions can be `listed`; none for an algorithm of one's own."""
+    return list(ACTIONS.get(f"{'discrete' if listed else 'continuous'}_{getattr(config, 'actions', '')}", ()))
+
+
+def check_same(field: str, stored: Sequence[str], known: Sequence[str]) -> None:
+    """Raises ValueError, naming the field of a card and the first column, if the code has other columns than a card."""
+    for number, (old, new) in enumerate(zip_longest(stored, known), start=1):
+        if old != new:
+            raise ValueError(f"{field} column {number} is {old!r}, this version of trilith has {new!r}")

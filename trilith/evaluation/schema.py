@@ -1,0 +1,109 @@
+"""The fields of a result of `trilith evaluate` and of a line of its journal, with their types and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+from trilith.evaluation.scene_sets import VERSION, Split
+from trilith.utils.checks import require
+from trilith.utils.files import prefix_errors
+from trilith.world.episode import Reason, physics_from_json
+from trilith.world.scene import INVALID_EDGE, SLOTS
+from trilith.world.tasks import Level
+
+Count = Annotated[int, Meta(ge=0)]
+Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, float, bool]
+"""A placement: slot, x, y, sticky."""
+
+
+class Played(TypedDict):
+    """An episode, as a line of the journal has it."""
+
+    index: Count
+    level: Level
+    reward: float
+    kept: float | None
+    """Return without `zero_on_hit`, None if unknown."""
+    forfeited: float | None
+    """Return with `zero_on_hit`, None if unknown."""
+    best: float
+    blocks: Count
+    glue: Count
+    reason: Reason
+    placements: list[Placed | None]
+
+
+Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
+"""A mean, a share or an interval, bounded so that it can be drawn."""
+Some = Annotated[int, Meta(ge=1, le=10**9)]
+
+
+class Searched(TypedDict):
+    """How an agent searched: the options of a `SearchConfig`, and the fingerprint of a learned model, if one was searched."""
+
+    budget: Some
+
+
+class OfLevel(TypedDict):
+    """Means over the episodes of one level."""
+
+    episodes: Some
+    reward: Figure
+    most: Figure
+
+
+class _Start(TypedDict):
+    """The start of a recording, as far as it is shown."""
+
+    level: Level
+
+
+class Worst(TypedDict):
+    """An episode that a result keeps whole; it is a recording as well."""
+
+    index: Count
+    reward: Figure
+    most: Figure
+    reason: Reason
+    start: _Start
+    placements: list[Placed | None]
+
+
+class Result(TypedDict):
+    """The fields of a result that a report reads."""
+
+    agent: str
+    task: str
+    level: Level
+    split: Split
+    seed: Count
+    zero_on_hit: bool
+    search: Searched | None
+    version: int
+    physics: int
+    episodes: Some
+    reward: Figure
+    kept: Figure | None
+    forfeited: Figure | None
+    interval: Figure | None
+    share: Figure
+    solved: Figure
+    blocks: Figure
+    glue: Figure
+    reasons: dict[str, Count]
+    by_level: dict[str, OfLevel]
+    worst: list[Worst]
+
+
+def check_versions(path: Path, data: Mapping[str, Any]) -> None:
+    """Raises ValueError that names the version if a result is on scenes, or in physics, that this version does not know."""
+    require(
+        isinstance(data["version"], int) and 1 <= data["version"] <= VERSION,
+        f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}",
+    )
+    with prefix_errors(f"{path}: "):
+        physics_from_json(data)
