@@ -41,7 +41,7 @@ from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
 from trilith.networks.inputs.placements import boxes, locate, look_forward
-from trilith.networks.inputs.scene_batch import Records, reference_rows
+from trilith.networks.inputs.scene_batch import Records
 from trilith.networks.kernels.relational_attention import attend_compiled, attend_plain
 from trilith.networks.layers import attention
 from trilith.networks.q import objects
@@ -50,6 +50,7 @@ from trilith.networks.q.objects import look_by_tensors, look_compiled
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train
+from trilith.world.actions import reference_rows
 from trilith.world.episode import State
 from trilith.world.scene import SLOTS
 from trilith.world.tasks import get_task
@@ -236,12 +237,12 @@ def placements_by_objects(options: Options) -> None:
     assert isinstance(net, objects.ObjectsNet)
     batch = net.layout.unpack(observe(net.layout, states(options.task, SCENES, level="hardest")))
     scene, kind, reference, offset = net.mask(batch)[..., ::2].nonzero().unbind(1)
-    placed = locate(batch, net.layout.offsets, net.kind_widths, scene, kind, reference, offset.float())
+    placed = locate(batch.tensors, net.layout.offsets, net.kind_widths, scene, kind, reference, offset.float())
     own = net.object(net.encode(batch)).detach().requires_grad_()
     weight = net.seen.weight.detach().clone().requires_grad_()
     out = torch.empty(len(scene), 2 * len(weight))
     pull = torch.randn_like(out)
-    first, box = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1)), boxes(batch.arrays)
+    first, box = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1)), boxes(batch)
     arrays = *(each.numpy() for each in placed), batch.first, box, own.detach().numpy(), weight.detach().numpy(), out.numpy()
 
     def forward_in_torch() -> None:
@@ -251,7 +252,7 @@ def placements_by_objects(options: Options) -> None:
     def both_ways(look: Form) -> None:
         torch.autograd.grad(look(placed, scene, batch, own, weight), (own, weight), pull)
 
-    pairs = int((torch.bincount(scene, minlength=len(batch)) * batch.count).sum())
+    pairs = int((torch.bincount(scene, minlength=len(batch)) * batch.tensors.count).sum())
     square = torch.rand(MATRIX, MATRIX)
     took = best_of(
         {

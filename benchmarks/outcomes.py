@@ -46,7 +46,7 @@ from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.registry import load, trained_for
 from trilith.networks.inputs import placements
 from trilith.networks.inputs.placements import LENGTHS, SCALES
-from trilith.networks.inputs.scene_batch import Layout, Records
+from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q import objects
 from trilith.networks.q.objects import ObjectsNet
 from trilith.utils.console import Progress
@@ -112,7 +112,7 @@ def player(options: Options) -> Agent | None:
     return None
 
 
-def collect(options: Options, layout: Layout) -> Data:
+def collect(options: Options, layout: ReplaySchema) -> Data:
     """Plays until there are enough states. Episodes by chance go on as long as any of the placements that were tried lets them."""
     rng, agent, kept = np.random.default_rng(options.seed), player(options), list[tuple[State, Ints, list[float], list[bool]]]()
     number = 0
@@ -138,7 +138,7 @@ def collect(options: Options, layout: Layout) -> Data:
     return Data(observe(layout, states), np.array(actions_), np.array(rewards, np.float32), np.array(ended))
 
 
-def to_try(layout: Layout, state: State, best: tuple[int, ...] | None, rng: np.random.Generator) -> Ints:
+def to_try(layout: ReplaySchema, state: State, best: tuple[int, ...] | None, rng: np.random.Generator) -> Ints:
     """(10, 4): legal actions to simulate, the best one and its neighbours first, if it is known; (0, 4) if nothing is legal."""
     mask = layout.codec.mask(state.scene)
     assert mask is not None
@@ -166,7 +166,7 @@ def by_tensors(scales: tuple[float, ...]) -> Iterator[None]:
 class Bench:
     """One variant of the network, its data and its training."""
 
-    def __init__(self, layout: Layout, data: Data, message: int, layers: int, options: Options) -> None:
+    def __init__(self, layout: ReplaySchema, data: Data, message: int, layers: int, options: Options) -> None:
         torch.manual_seed(options.seed)
         net = make_net(replace(OBJECTS, net=replace(OBJECTS.net, message=message, layers=layers)), layout)
         assert isinstance(net, ObjectsNet)

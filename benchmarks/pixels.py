@@ -34,7 +34,7 @@ from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, GN_DQN, OBJECTS
 from trilith.evaluation.scene_sets import frozen
 from trilith.networks.inference.objects import Valuing
 from trilith.networks.inference.pixels import ActingPixels
-from trilith.networks.inputs.scene_batch import Batch, Records
+from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.networks.layers.object_cnn import ObjectCNN, segments_of
 from trilith.networks.q.base import QNet
 from trilith.search.agent import SearchAgent
@@ -51,12 +51,12 @@ ACTING = (1, 8, 32)
 class WholeCNN(ObjectCNN):
     """The same by whole images, which are made from the windows."""
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         features: Tensor = plain_features(self, whole_images(batch))
         return features
 
 
-def whole_images(batch: Batch) -> np.ndarray:
+def whole_images(batch: SceneBatch) -> np.ndarray:
     """(V, 64, 64, 6): segmented images of all objects of a batch."""
     segments = segments_of(batch)
     out = np.zeros((sum(len(each.top) for each in segments.sizes), PIXELS, PIXELS, 6), dtype=np.float32)

@@ -36,7 +36,7 @@ from trilith.evaluation.rollout import play, trajectories
 from trilith.evaluation.scene_sets import frozen, generator
 from trilith.networks.inference.attention import attention_action
 from trilith.networks.inputs.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, ReplaySchema, SceneBatch
 from trilith.utils.console import show, table_of
 from trilith.world.episode import State, start
 from trilith.world.scene import SLOTS, Floats, Ints, Placement, Role
@@ -64,7 +64,7 @@ class Options:
     seed: int = 0
 
 
-def described(scenes: Arrays, offsets: int, scene: Ints, kind: Ints, reference: Ints, offset: Ints) -> Floats32:
+def described(scenes: SceneBatch, offsets: int, scene: Ints, kind: Ints, reference: Ints, offset: Ints) -> Floats32:
     """(m, 238): the raw input of placements (m,), those of a scene one after another, pooled."""
     placed = locate(scenes, offsets, np.array(KIND_WIDTHS, np.float32), scene, kind, reference, offset.astype(np.float32))
     # The layer itself, with the identity as weights for each type of objects. What it sees is raised, so that nothing is rectified away,
@@ -89,7 +89,7 @@ def described(scenes: Arrays, offsets: int, scene: Ints, kind: Ints, reference: 
 class Linear:
     """An agent that places greedily by a linear prediction of what placements are worth."""
 
-    def __init__(self, layout: Layout, weights: Floats, tenths: bool = False) -> None:
+    def __init__(self, layout: ReplaySchema, weights: Floats, tenths: bool = False) -> None:
         self.layout, self.weights, self.tenths = layout, weights, tenths
         """`weights` (239, 2): of the description and a constant, without and with glue."""
 
@@ -98,7 +98,7 @@ class Linear:
         found: list[Placement | None] = []
         for begin in range(0, len(states), TOGETHER):
             some = states[begin : begin + TOGETHER]
-            scenes = self.layout.arrays(observe(self.layout, some))
+            scenes = self.layout.unpack(observe(self.layout, some))
             assert scenes.legal is not None
             rows = np.stack(scenes.legal.nonzero(), axis=1)  # scene, kind, reference, offset
             values = described(scenes, self.layout.offsets, *rows.T) @ self.weights[:-1] + self.weights[-1]
@@ -117,7 +117,7 @@ class Linear:
         return found
 
 
-def fit(layout: Layout, options: Options) -> tuple[Floats, Floats]:
+def fit(layout: ReplaySchema, options: Options) -> tuple[Floats, Floats]:
     """(239, 2) each: weights that predict the reward of a placement, and the return from it on; without and with glue."""
     rng = np.random.default_rng(options.seed)
     seen, sticky, rewards, returns = list[Floats32](), list[bool](), list[float](), list[float]()
@@ -128,7 +128,7 @@ def fit(layout: Layout, options: Options) -> tuple[Floats, Floats]:
             if not made:
                 continue
             actions = np.array([layout.encode(state.scene, placement) for state, placement in made])
-            scenes = layout.arrays(observe(layout, [state for state, _ in made]))
+            scenes = layout.unpack(observe(layout, [state for state, _ in made]))
             kind, reference = KIND_OF_SLOT[actions[:, 0]], actions[:, 1] - SLOTS
             seen.append(described(scenes, layout.offsets, np.arange(len(made)), kind, reference, actions[:, 2]))
             sticky += [placement.sticky for _, placement in made]

@@ -18,7 +18,7 @@ from trilith.agents.dqn.learner import DQNLearner
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.networks.config import NetConfig
-from trilith.networks.inputs.scene_batch import Layout
+from trilith.networks.inputs.scene_batch import ReplaySchema
 from trilith.networks.kernels.relational_attention import attend_plain
 from trilith.networks.layers import attention
 from trilith.networks.q import objects
@@ -107,11 +107,11 @@ def test_a_whole_learner_step_leaves_no_tensor_behind(name: str, monkeypatch: py
 def test_a_learner_step_is_the_same_by_the_way_of_other_devices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of batches on another device, with data: a copy of each, and the plain forms of compiled loops."""
     torch.set_num_threads(1)
-    learners, unpack = [], Layout.unpack
+    learners, unpack = [], ReplaySchema.unpack
     for other in (False, True):
         learner = filled(CONFIGS[name])
         if other:
-            monkeypatch.setattr(Layout, "unpack", lambda *given, **named: unpack(*given, **named).to("cpu"))
+            monkeypatch.setattr(ReplaySchema, "unpack", lambda *given, **named: replace(unpack(*given, **named), device="cpu"))
             monkeypatch.setattr(attention, "attend", attend_plain)
             monkeypatch.setattr(objects, "look", look_by_tensors)
         figures = [learner.step(np.random.default_rng(i)) for i in range(2)]

@@ -20,7 +20,7 @@ from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, 
 from trilith.agents.weights import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.evaluation.rollout import play
 from trilith.networks.config import NetConfig
-from trilith.networks.inputs.scene_batch import Batch, Records, reference_rows
+from trilith.networks.inputs.scene_batch import Records, ReplaySchema, SceneBatch
 from trilith.networks.q.base import Outcomes
 from trilith.networks.q.objects import ObjectsNet
 from trilith.search.agent import SearchAgent
@@ -29,9 +29,9 @@ from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, best_action, make_nodes
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.utils.config import from_json, to_json
-from trilith.world.actions import DiscreteRelative
+from trilith.world.actions import DiscreteRelative, reference_rows
 from trilith.world.episode import start, step
-from trilith.world.scene import INVALID_EDGE, SLOTS, Role, fresh_scene
+from trilith.world.scene import INVALID_EDGE, SLOTS, Role, Scene, fresh_scene
 
 SMALL = NetConfig(width=32, layers=1, heads=2, pair=8, decoder=32, message=8, token=32)
 DISCOUNT = 0.9
@@ -63,6 +63,14 @@ def without_masks(learner: DQNLearner, records: Records) -> Records:
     return scenes
 
 
+def packed(schema: ReplaySchema, scenes: list[Scene], masks: list[np.ndarray]) -> Records:
+    """Records of scenes with these masks in place of those of legal actions."""
+    records = schema.pack(scenes)
+    if schema.stores_legal:
+        records["legal"] = [schema.pack_legal(*each) for each in zip(scenes, masks, strict=True)]
+    return records
+
+
 def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[int], float]]]:
     """A task of two states, which are no mirror images of each other. In the first, one action ends it for 0.5 and the other leads on for
     nothing; in the second, one earns 1 and the other costs 1. Nothing else is legal, though a network may well think that it would be
@@ -77,7 +85,7 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
     masks = [np.zeros((SLOTS, len(scenes[0]), layout.offsets), dtype=bool) for _ in scenes]
     for state, (slot, receiver, offset, _) in actions.values():
         masks[state][[k for k in range(SLOTS) if scenes[0].size[k, 0] == scenes[0].size[slot, 0]], receiver, offset] = True
-    records = layout.pack(scenes, masks)
+    records = packed(layout, scenes, masks)
     outcome = {"end": (0.5, None), "on": (0.0, records[1]), "good": (1.0, None), "bad": (-1.0, None)}
     every = [(state, ([*action[:3], sticky], *outcome[name])) for name, (state, action) in actions.items() for sticky in (0, 1)]
     for names in (["end"], ["on", "good"], ["on", "bad"]):
@@ -104,7 +112,7 @@ def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
 def open_states(learner: DQNLearner, *places: float) -> Records:
     """States with one obstacle each, at these places, where everything may be chosen."""
     scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in places]
-    return learner.layout.pack(scenes, [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * len(scenes))
+    return packed(learner.layout, scenes, [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * len(scenes))
 
 
 @pytest.mark.parametrize("network", ["objects", "graph"])
@@ -135,7 +143,7 @@ def test_actions_that_were_only_simulated_are_learnt_too(network: str) -> None:
     first, third = open_states(learner, 3.0, 0.0)
     mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
     mask[3:6, 7, 4] = True  # a block of the middle width on the floor
-    [second] = learner.layout.pack([fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
+    [second] = packed(learner.layout, [fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
     done, hit, on, good = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0], [3, SLOTS, 4, 0]
     astray, bad = [0, SLOTS + 1, 9, 1], [0, SLOTS, 12, 1]
     learner.add(episode(learner, first[None], [done], [0.5], [[(hit, -0.5, None), (on, 0.25, second), (astray, 0.75, third)]]))
@@ -332,9 +340,9 @@ def test_the_target_of_a_state_is_the_highest_of_its_actions_made_or_not_and_nev
         wanted[float(record["pose"][1, 0])] = best
     learner.add(episode(learner, records[5:], [made, made], [0.25, 4.0], correction=True))
     wanted |= {5.0: 0.25 + 0.5 * 4.0, 6.0: 4.0}  # no less than the return that followed
-    said, outcomes = list[tuple[Batch, Outcomes]](), learner.net.outcomes
+    said, outcomes = list[tuple[SceneBatch, Outcomes]](), learner.net.outcomes
 
-    def spy(batch: Batch, actions: Any, scenes: Any) -> Outcomes:
+    def spy(batch: SceneBatch, actions: Any, scenes: Any) -> Outcomes:
         found = outcomes(batch, actions, scenes)
         assert found.state is not None
         found.state.retain_grad()
@@ -359,10 +367,10 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     rival alone, all others by their own errors; and at the value of every state, by how far it is from the best that is known of it."""
     config = replace(PLAYED if network == "objects" else GRAPH, mirror=mirror, margin=0.3, margin_weight=2.0)
     learner = learning(replace(config, huber_delta=0.5, outcome_weight=0.25), corrections=True)
-    config, said, seen = learner.config, list[Outcomes](), list[tuple[Batch, Any, Any]]()
+    config, said, seen = learner.config, list[Outcomes](), list[tuple[SceneBatch, Any, Any]]()
     outcomes = learner.net.outcomes
 
-    def spy(batch: Batch, actions: Any, scenes: Any) -> Outcomes:
+    def spy(batch: SceneBatch, actions: Any, scenes: Any) -> Outcomes:
         found = outcomes(batch, actions, scenes)
         for each in found:
             if each is not None:
@@ -388,7 +396,7 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     # The scenes and the actions, swapped for some.
     swapped = np.random.default_rng(3).random(size) < 0.5 if mirror else np.zeros(size, dtype=bool)
     assert (swapped.any(), swapped.all()) == (mirror, False)
-    assert torch.equal(batch.pose, learner.layout.unpack(sample.records, swapped).pose)
+    assert np.array_equal(batch.pose, learner.layout.unpack(sample.records, swapped).pose)
     original = np.concatenate([sample.actions, beside.actions])
     last = learner.layout.offsets - 1
     for asked, before, scene in zip(actions[:count].tolist(), original.tolist(), scenes.tolist(), strict=False):
@@ -439,7 +447,7 @@ def test_where_nothing_else_may_be_chosen_a_correction_has_no_rival() -> None:
     config = DQNConfig(net=SMALL, mirror=False, correction_share=1.0, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
     mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
-    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
+    records = packed(learner.layout, [fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
     learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.5], correction=True))
     rivals, there = learner._rivals(learner.layout.unpack(records), torch.tensor([[0, SLOTS, 3, 0]]), 1)
     assert rivals.tolist() == [[0, SLOTS, 3, 0]]

@@ -117,12 +117,12 @@ def test_gradients_reach_the_encoder_from_both_heads_and_the_policy_leaves_the_c
     seen = learner.net.see(batch)
     loss, _ = learner.policy_loss(seen, learner.head.mixture(learner.net.policy(seen)), np.random.default_rng(0))
     loss.backward()
-    assert all(each.grad is None for each in learner.net.critic_parameters())
-    assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in list(learner.net.actor_parameters())[-2:])
-    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.shared_parameters())
+    assert all(each.grad is None for each in learner.net.critic.parameters())
+    assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in list(learner.net.actor.parameters())[-2:])
+    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
     learner.net.zero_grad()
     learner.net.value(learner.net.see(batch), torch.zeros(6, 1, 5)).sum().backward()
-    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.shared_parameters())
+    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
 
 
 def test_what_is_stored_is_the_unclipped_draw_and_its_density_under_the_mixture() -> None:

@@ -14,8 +14,8 @@ import trilith.web.jobs as work
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
 from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, OBJECTS
-from trilith.networks.inputs.scene_batch import reference_rows
 from trilith.render.pictures import views_picture
+from trilith.world.actions import reference_rows
 from trilith.world.observations.image import PIXELS
 from trilith.world.observations.segments import segments
 from trilith.world.scene import SLOTS, Role

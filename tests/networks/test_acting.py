@@ -10,7 +10,7 @@ from networks.scenes import states
 from trilith.agents.dqn.policy import choose, observe
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.objects import ACTING, Valuing
-from trilith.networks.inputs.scene_batch import Layout, Records
+from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q.base import QNet
 from trilith.networks.q.registry import NETWORKS, make_qnet
 from trilith.world.actions import DiscreteRelative, make_discrete
@@ -28,7 +28,7 @@ CONFIGS = {
 def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, Valuing, Records]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
+    layout = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
     net, acting = make_qnet(config, layout, mask), ACTING[config.network](layout, mask, config)
     acting.load(net.weights())
     return net, acting, observe(layout, states(task, 20))
@@ -114,8 +114,8 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
 
 @pytest.mark.parametrize("network", ACTING)
 def test_both_forms_refuse_the_same(network: str) -> None:
-    absolute = Layout.of(get_task("covering"), make_discrete("absolute", offsets=15, heights=8, widths=8), False)
-    relative = Layout.of(get_task("covering"), DiscreteRelative(), False)
+    absolute = ReplaySchema.of(get_task("covering"), make_discrete("absolute", offsets=15, heights=8, widths=8), False)
+    relative = ReplaySchema.of(get_task("covering"), DiscreteRelative(), False)
     for layout, mask in ((absolute, "edges"), (relative, "none")):
         said = []
         for make in (ACTING[network], lambda layout, mask, net: make_qnet(net, layout, mask)):
@@ -128,7 +128,7 @@ def test_both_forms_refuse_the_same(network: str) -> None:
 
 
 def test_both_forms_of_objects_refuse_offsets_along_y() -> None:
-    layout = Layout.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
+    layout = ReplaySchema.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
     for make in (ACTING["objects"], lambda layout, mask, net: make_qnet(net, layout, mask)):
         with pytest.raises(ValueError, match="values offsets along x only: choose actions relative, or network graph"):
             make(layout, "legal", NetConfig())

@@ -14,7 +14,7 @@ from trilith.evaluation.scene_sets import frozen
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference import pixels as acting_pixels
 from trilith.networks.inference.pixels import ActingPixels
-from trilith.networks.inputs.scene_batch import Arrays, Floats32, Layout, Records, windows_of
+from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.q.pixel_attention import PixelAttentionNet
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State
@@ -25,11 +25,11 @@ CONFIG = NetConfig("pixel-attention")
 TASKS = ("silhouette", "covering_hard")
 
 
-def layout_of(task: str, mask: Mask = "legal") -> Layout:
-    return Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=True)
+def layout_of(task: str, mask: Mask = "legal") -> ReplaySchema:
+    return ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=True)
 
 
-def learning(layout: Layout, mask: Mask = "legal", bias: float = 0.0, blank: bool = False) -> PixelAttentionNet:
+def learning(layout: ReplaySchema, mask: Mask = "legal", bias: float = 0.0, blank: bool = False) -> PixelAttentionNet:
     """The form that learns, with fresh weights, biases of convolutions spread by `bias` among them."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -101,7 +101,7 @@ def test_windows_are_computed_once_and_anew_for_other_weights(computed: list[int
     first, _ = agent.values(records)
     agent.values(records)
     [count] = computed
-    assert count < len(windows_of(net.layout.arrays(records))[0]) / 3
+    assert count < len(net.layout.unpack(records).windows()[0]) / 3
     others = {name: value * np.float32(0.9) for name, value in net.weights().items()}
     agent.load(others)
     assert (agent.values(records)[0] != first).any()
@@ -118,16 +118,16 @@ def test_nothing_but_pixels_links_and_mask_reaches_the_values(mask: Mask, monkey
     layout = layout_of("covering_hard", mask)
     records, net = observe(layout, states("covering_hard", 6)), acting(learning(layout, mask))
     values, allowed = net.values(records)
-    windows = windows_of(layout.arrays(records), tight=True)
+    windows = layout.unpack(records).windows(tight=True)
     rng, noisy = np.random.default_rng(0), records.copy()
     kept = ("count", "available", "touch", "glue", "glued", "points", "legal")
     for name in (name for name in records.dtype.names or () if name not in kept):
         noisy[name] = rng.integers(5, size=records[name].shape) if name == "role" else 10 * rng.normal(size=records[name].shape)
 
-    def shown(arrays: Arrays, tight: bool) -> object:
+    def shown(batch: SceneBatch, tight: bool) -> object:
         return windows
 
-    monkeypatch.setattr(acting_pixels, "windows_of", shown)
+    monkeypatch.setattr(SceneBatch, "windows", shown)
     others, still = net.values(noisy)
     assert (others == values).all()
     assert (still == allowed).all()
@@ -141,7 +141,7 @@ def test_blank_pictures_have_the_values_of_the_form_that_learns(task: str, monke
     net, records = learning(layout_of(task), bias=3.0, blank=True), seen(task)
     expected, mask = net.values(records)
     assert net.cnn(net.layout.unpack(records)).max() > 1
-    monkeypatch.setattr(acting_pixels, "windows_of", None)
+    monkeypatch.setattr(SceneBatch, "windows", None)
     values, allowed = acting(net).values(records)
     assert (allowed == mask).all()
     assert np.abs(values - expected)[mask].max() < 1e-4 * np.abs(expected).max()

@@ -108,7 +108,7 @@ def test_gradients_of_both_heads_reach_the_shared_weights_and_not_each_other(enc
     net = make(encoder)
     actions = torch.randn(6, 2, ACTIONS, requires_grad=True)
     policy, values = outputs(net, scenes_of("silhouette", 6), actions)
-    parts = [list(part()) for part in (net.shared_parameters, net.actor_parameters, net.critic_parameters)]
+    parts = [list(part()) for part in (net.encoder.parameters, net.actor.parameters, net.critic.parameters)]
     assert sum(map(len, parts)) == len(list(net.parameters())) == len({id(each) for part in parts for each in part})
 
     def reached(of: Tensor) -> list[bool]:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from trilith.agents.dqn.policy import observe
 from trilith.networks.config import Mask
-from trilith.networks.inputs.scene_batch import Layout, reference_rows
+from trilith.networks.inputs.scene_batch import ReplaySchema
 from trilith.networks.q.graph import GraphNet, pack
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, reference_rows
 from trilith.world.observations.graph import Connectivity, graph
 from trilith.world.scene import SLOTS, Role, Scene
 from trilith.world.tasks import get_task
@@ -35,7 +35,7 @@ def nodes_of(scene: Scene) -> list[int]:
     return rows + reference_rows(scene).tolist()
 
 
-def pair(layout: Layout, mask: Mask, **options: object) -> tuple[GraphNet, PlainGraphNet]:
+def pair(layout: ReplaySchema, mask: Mask, **options: object) -> tuple[GraphNet, PlainGraphNet]:
     fast = GraphNet(layout, mask, **options)  # type: ignore[arg-type]
     plain = PlainGraphNet(fast.outputs, relative=layout.codec.relative, **options)  # type: ignore[arg-type]
     plain.load_state_dict(fast.state_dict())
@@ -60,7 +60,7 @@ def same_gradients(fast: GraphNet, plain: PlainGraphNet, of_fast: Tensor, of_pla
 @pytest.mark.parametrize("mask", ["none", "edges", "legal"])
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, connectivity: Connectivity, recurrent: int, mask: Mask) -> None:
     scenes = mixed(task)
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal")
+    layout = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal")
     fast, plain = pair(layout, mask, recurrent=recurrent, connectivity=connectivity)
     batch = layout.unpack(observe(layout, as_states(scenes)))
     q, expected, allowed = fast.q(batch), plain(*dense(scenes, connectivity)), fast.mask(batch)
@@ -81,7 +81,7 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, connectivit
 
 def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
     scenes = mixed("connecting", 3)
-    layout = Layout.of(get_task("connecting"), DiscreteRelativeXY(5), False)
+    layout = ReplaySchema.of(get_task("connecting"), DiscreteRelativeXY(5), False)
     fast, plain = pair(layout, "edges")
     q, expected = fast.q(layout.unpack(observe(layout, as_states(scenes)))), plain(*dense(scenes))
     for b, scene in enumerate(scenes):
@@ -92,7 +92,7 @@ def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
 @pytest.mark.parametrize("connectivity", ["full", "sparse"])
 def test_absolute_actions_take_their_values_from_the_globals(connectivity: Connectivity) -> None:
     scenes = mixed("covering")
-    layout = Layout.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
+    layout = ReplaySchema.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
     fast, plain = pair(layout, "edges", connectivity=connectivity)
     batch = layout.unpack(observe(layout, as_states(scenes)))
     q, expected = fast.q(batch)[:, :, 0], plain(*dense(scenes, connectivity))
@@ -103,7 +103,7 @@ def test_absolute_actions_take_their_values_from_the_globals(connectivity: Conne
 
 @pytest.mark.parametrize("mask", ["none", "edges"])
 def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False)
+    layout = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False)
     net = GraphNet(layout, mask)
     batch = layout.unpack(observe(layout, states("silhouette", 6)))
     actions, values = net.best(batch)
@@ -113,7 +113,7 @@ def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
 @pytest.mark.parametrize("connectivity", ["full", "sparse"])
 def test_edges_and_nodes_are_those_of_the_observation(connectivity: Connectivity) -> None:
     scenes = mixed("silhouette")
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False)
+    layout = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False)
     packed = pack(layout.unpack(observe(layout, as_states(scenes))), connectivity)
     first = 0
     for b, scene in enumerate(scenes):

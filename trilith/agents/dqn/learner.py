@@ -20,7 +20,7 @@ from trilith.agents.dynamics.online import OnlineModel
 from trilith.agents.optimizer import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
 from trilith.agents.replay import Replay
 from trilith.networks.device import pick_device
-from trilith.networks.inputs.scene_batch import Batch, Records
+from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.planners.registry import has_planner
 from trilith.search.config import ONLINE
 from trilith.utils.config import to_json
@@ -285,7 +285,7 @@ class DQNLearner:
         self._descend(loss)
         return numbers
 
-    def _rivals(self, batch: Batch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
+    def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
         """(shown, 4) and (shown,): in the first states of a batch the action of the highest value but for the one that was shown, and
         whether there is one. The margin has the gradient of these two values alone, so no others are needed with theirs."""
         if not shown:

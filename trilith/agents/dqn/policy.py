@@ -15,7 +15,7 @@ from trilith.agents.base import WORLD, Decision, View, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
 from trilith.networks.inference.objects import ACTING, Valuing
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Layout, Records, windows_of
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Records, ReplaySchema
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
 from trilith.search.tree import Prior
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trilith.networks.q.base import QNet
 
 
-def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
+def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
     """How states of a task are stored under a config; without `beyond` there is room for the curriculum only, as a replay wants it.
 
     Raises ValueError if there are no such actions, or mask and actions do not go together.
@@ -39,10 +39,10 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     codec = make_discrete(config.actions, offsets=config.offsets, heights=heights, widths=widths)
     if config.mask == "legal" and not codec.relative:
         raise ValueError(f"the mask legal is for relative actions: choose mask none or edges for {config.actions} ones")
-    return Layout.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures, clock=config.net.clock)
+    return ReplaySchema.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures, clock=config.net.clock)
 
 
-def make_net(config: DQNConfig, layout: Layout) -> QNet:
+def make_net(config: DQNConfig, layout: ReplaySchema) -> QNet:
     """The network of a config in the form that learns, with fresh weights from torch's generator."""
     from trilith.networks.q.registry import make_qnet
 
@@ -51,7 +51,7 @@ def make_net(config: DQNConfig, layout: Layout) -> QNet:
     return net
 
 
-def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> Valuing:
+def make_acting_net(config: DQNConfig, layout: ReplaySchema, device: str = "cpu") -> Valuing:
     """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](layout, config.mask, config.net, config.stop)
@@ -82,11 +82,9 @@ def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[
     return {name: tuple(value.shape) for name, value in net.state_dict().items()}
 
 
-def observe(layout: Layout, states: Sequence[State]) -> Records:
-    """(B,): records of states, with the mask of legal actions and how many steps are left if the layout wants them."""
-    scenes = [state.scene for state in states]
-    legals = [mask for scene in scenes if (mask := layout.codec.mask(scene)) is not None] if layout.stores_legal else None
-    return layout.pack(scenes, legals, [state.max_steps - state.steps for state in states] if layout.clock else None)
+def observe(layout: ReplaySchema, states: Sequence[State]) -> Records:
+    """(B,): records of states."""
+    return layout.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if layout.clock else ())
 
 
 class Exploration(NamedTuple):
@@ -268,7 +266,7 @@ class DQNPolicy:
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
         records: Records | None = None
         if self.net.values_states and after:
-            records = self._scenes([outcomes[i][k].state for i, k in after])
+            records = observe(self.layout.scenes, [outcomes[i][k].state for i, k in after])
         if records is not None and not exploration.warm_up:
             for (i, k), value in zip(after, self.net.state_values(records).tolist(), strict=True):
                 worth[i][k] += self.config.discount * max(value, 0.0)
@@ -298,11 +296,6 @@ class DQNPolicy:
         others = [outcomes[0 if k == made else k] for k in range(1, len(outcomes))]
         kept["beside_reward"][: len(others)] = [step.reward for step in others]
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
-
-    def _scenes(self, states: Sequence[State]) -> Records:
-        """(B,): records of states without masks of legal actions."""
-        left = [state.max_steps - state.steps for state in states]
-        return self.layout.scenes.pack([state.scene for state in states], steps_left=left)
 
     def _by_chance(
         self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]
@@ -407,7 +400,7 @@ class DQNAgent:
         if not self.layout.points or not self.layout.codec.relative:
             return []
         records = observe(self.layout, [state])
-        boxes, first, pixels = windows_of(self.layout.arrays(records))
+        boxes, first, pixels = self.layout.unpack(records).windows()
         [values], [mask] = self.net.values(records)
         best = np.where(mask, values, -np.inf).max(axis=-1)  # of each edge
         slots = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE)

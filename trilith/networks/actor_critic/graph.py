@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.inputs.scene_batch import SceneBatch
 from trilith.networks.kernels.graph_edges import edge_function
 from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, pack
 from trilith.world.observations.graph import EDGE_FEATURES
@@ -72,7 +72,7 @@ class GraphEncoder(nn.Module):
         self.codes: Tensor
         self.edge, self.node, self.glob = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: SceneBatch) -> Seen:
         """The encoded graphs of a batch."""
         packed = pack(batch, "sparse")
         zero = packed.nodes.new_zeros(1, GLOBAL_FEATURES)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, SceneBatch
 from trilith.networks.layers.attention import AttentionLayer, tokens_of
 from trilith.world.actions import CLEARANCE, height_on
 from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
@@ -74,13 +74,13 @@ class TokenEncoder(nn.Module):
         self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, batch: Batch) -> Tokens:
+    def forward(self, batch: SceneBatch) -> Tokens:
         """The tokens of a batch."""
-        tokens, place = tokens_of(self, batch), batch.padded[0]
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        boxes = torch.cat([batch.pose[..., :2], batch.size], dim=-1).flatten(0, 1).index_select(0, place)
-        is_target = (batch.role == int(Role.TARGET)).float().flatten().index_select(0, place)
-        return Tokens(tokens, pooled, boxes, is_target, batch.scene, place, batch.present, batch.available)
+        tokens, seen = tokens_of(self, batch), batch.tensors
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, seen.scene, tokens) / seen.count[:, None]
+        boxes = np.concatenate([batch.pose[..., :2], batch.size], axis=-1)[batch.present]
+        is_target = (batch.role == Role.TARGET)[batch.present].astype(np.float32)
+        return Tokens(tokens, pooled, batch.send(boxes), batch.send(is_target), seen.scene, seen.place, seen.present, seen.available)
 
 
 class PointingActor(nn.Module):
@@ -173,8 +173,7 @@ class PointedCritic(nn.Module):
         said = F.relu(self.mixed(F.relu(self.token(seen.tokens)[:, None] + of_action.index_select(0, seen.scene) + beside)))
         share = torch.exp(ATTENTIVE * ((self.score(said) / ATTENTIVE).tanh() + near))
         sums = said.new_zeros(*actions.shape[:2], said.shape[-1] + 1).index_add(0, seen.scene, torch.cat([share * said, share], dim=-1))
-        out: Tensor = self.out(F.relu(self.hidden(sums[..., :-1] / sums[..., -1:])))
-        return out
+        return self.out(F.relu(self.hidden(sums[..., :-1] / sums[..., -1:])))
 
 
 def _across(x: Tensor) -> Tensor:

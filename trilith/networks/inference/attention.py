@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Arrays, Floats32, Layout, Records
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import attend_forward, layer_norm, linear, mean_rows
 from trilith.world.scene import SLOTS, Bools
 
@@ -26,7 +26,7 @@ class ActingKinds(ABC):
 
     values_states = False
 
-    def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+    def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         self.layout, self.stops, self.outputs = layout, stops, 2 * layout.offsets
         self.mask_rule: Mask = mask
         self._layers, self._heads = net.layers, net.heads
@@ -39,11 +39,11 @@ class ActingKinds(ABC):
         """The shape of every parameter of a network with so many actions of an edge."""
 
     @abstractmethod
-    def _encode(self, scenes: Arrays) -> Floats32:
+    def _encode(self, scenes: SceneBatch) -> Floats32:
         """What `_decode` needs to know of the scenes, one row an object at least; scenes one after another."""
 
     @abstractmethod
-    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+    def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
         """Fills in the values (B, 3, R, outputs) where the mask allows something, given what `_encode` says of all objects."""
 
     def weights(self) -> dict[str, Floats32]:
@@ -62,8 +62,8 @@ class ActingKinds(ABC):
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
         """(B, 3, R, outputs), twice: the values of all actions, and which of them may be chosen."""
-        scenes = self.layout.arrays(records)
-        mask = self._mask(scenes)
+        scenes = self.layout.unpack(records)
+        mask = kind_mask(scenes, self.mask_rule, self.outputs)
         values = np.zeros(mask.shape, np.float32)
         self._fill(values, mask, scenes, self._encode(scenes))
         return values, mask
@@ -76,20 +76,13 @@ class ActingKinds(ABC):
         """The action of one place in the values of a scene with these slots `available` (7,)."""
         return attention_action(available, sender, receiver, output)
 
-    def _mask(self, scenes: Arrays) -> Bools:
-        edges = (scenes.left > 0)[:, :, None, None] & scenes.present[:, None, :, None]
-        if self.mask_rule == "legal":
-            assert scenes.legal is not None
-            return (edges & scenes.legal).repeat(2, axis=-1)
-        return np.broadcast_to(edges, (*edges.shape[:3], self.outputs))
-
     def _linear(self, name: str, x: Floats32, rectify: bool = False) -> Floats32:
         return linear(x, *self._linears[name], rectify)
 
     def _norm(self, name: str, x: Floats32) -> Floats32:
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
-    def _attention(self, tokens: Floats32, pairs: Floats32, scenes: Arrays) -> tuple[Floats32, Floats32]:
+    def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
         """(n, decoder) and (B, decoder): objects `tokens` (n, width) and scenes after the layers, with `pairs` (p, pair) of
         each two of a scene."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
@@ -100,7 +93,7 @@ class ActingKinds(ABC):
         tokens = self._norm("norm", tokens)
         return self._linear("reference", tokens), self._linear("pooled", mean_rows(tokens, scenes.first))
 
-    def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: Arrays) -> Floats32:
+    def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: SceneBatch) -> Floats32:
         """(n, width + heads · pair): what each object sees of the others of its scene, as `kernels.relational_attention` says."""
         n, width = len(qkv), qkv.shape[1] // 3
         out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
@@ -124,12 +117,21 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
     return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
 
 
-def check_attention(layout: Layout, mask: Mask) -> None:
+def check_attention(layout: ReplaySchema, mask: Mask) -> None:
     """Raises ValueError, saying what to choose, if the attention network cannot value such actions."""
     if mask == "none":
         raise ValueError("this network values only edges from available blocks: choose mask edges or legal, or network graph")
     if not layout.codec.relative:
         raise ValueError("this network values edges, which absolute actions have none of: choose network graph")
+
+
+def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:
+    """(B, 3, R, outputs): which placements of each kind of block by each object may be chosen."""
+    edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
+    if rule == "legal":
+        assert batch.legal is not None
+        return (edges & batch.legal).repeat(2, axis=-1)
+    return edges.repeat(outputs, axis=-1)
 
 
 def attention_action(available: Bools, kind: int, ref: int, output: int) -> tuple[int, int, int, int]:

@@ -29,7 +29,7 @@ from math import cos, sin
 
 import numpy as np
 
-from trilith.networks.inputs.scene_batch import KINDS, Arrays
+from trilith.networks.inputs.scene_batch import KINDS, SceneBatch
 from trilith.networks.inputs.scene_batch import Floats32 as Array
 from trilith.utils.compiled import compiled
 from trilith.world.scene import Ints, Role
@@ -65,7 +65,7 @@ MOST_STEPS = 21
 """More steps left than this say nothing more."""
 
 
-def describe(scenes: Arrays) -> tuple[Array, Array, Array]:
+def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
     """(n, 19), (p, 8) and (p, 2): all objects one scene after another, then all pairs of objects of a scene, both orders and each
     with itself: lengths between them, and whether they touch and are glued. Of the lengths a network is shown two forms, so that
     a pair has 18 features: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length)."""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from trilith.networks.inputs.scene_batch import Arrays, Layout
 from trilith.networks.inputs.scene_batch import Floats32 as Array
+from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.utils.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, Ints, Role
@@ -70,7 +70,7 @@ class Placements(NamedTuple):
     """Half their widths."""
 
 
-def check_offsets(layout: Layout) -> None:
+def check_offsets(layout: ReplaySchema) -> None:
     """Raises ValueError, saying what to choose, if offsets of actions are not along x alone."""
     if len(layout.codec.tail) > 1:
         raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
@@ -79,7 +79,7 @@ def check_offsets(layout: Layout) -> None:
 def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, reference: Any, which: Any) -> Placements:
     """Where actions put blocks of a kind (m,), of widths (3,): at an offset (m,) of a reference object (m,) of a scene (m,).
 
-    All are arrays, with `scenes` an `Arrays`, or tensors, with a `Batch`. Offsets are given as float32, as the result is.
+    All are arrays, with `scenes` a `SceneBatch`, or tensors, with its `tensors`. Offsets are given as float32, as the result is.
     """
     width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
     target = (scenes.role[scene, reference] == int(Role.TARGET)) * 1
@@ -87,7 +87,7 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
     return Placements(x, height_on(target, pose[:, 1], size[:, 1]).clip(*PLACE_Y), width / 2)
 
 
-def boxes(scenes: Arrays) -> Array:
+def boxes(scenes: SceneBatch) -> Array:
     """(n, 6): of all objects one scene after another, centre x and y, then left, right, bottom and top of the box around them."""
     (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
     cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.inputs.scene_batch import SceneBatch
 from trilith.networks.kernels.inference import attend_backward, attend_forward
 from trilith.world.scene import Ints
 
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """(B + 1,)"""
 
 
-def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
+def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
     """(n, heads · (d + P)): what each object sees of the others of its scene: their values, then how they lie to it.
 
     `qkv` (n, 3, heads, d) are queries, keys and values of all objects, `pairs` (p, P) how each two of a scene lie to each other,
@@ -39,25 +39,24 @@ def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> T
     return attend_plain(qkv, pairs, weight, batch)
 
 
-def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) -> Tensor:
     """`attend` in tensor operations, padded, for any device."""
     heads, d, wide = *qkv.shape[2:], pairs.shape[1]
     b, r = batch.present.shape
-    rows, places = batch.padded
+    rows, places = batch.tensors.place, batch.tensors.pair_place
     query, key, value = qkv.new_zeros(b * r, 3, heads, d).index_copy(0, rows, qkv).view(b, r, 3, heads, d).unbind(2)
     pairs = pairs.new_zeros(b * r * r, wide).index_copy(0, places, pairs).view(b, r, r, wide)
     scores = torch.einsum("bihd,bjhd->bijh", query, key) * d**-0.5 + pairs @ weight.t()
     least = torch.finfo(scores.dtype).min  # not -inf, which in a scene without objects would leave nothing to share
-    shares = scores.masked_fill(~batch.present[:, None, :, None], least).softmax(dim=2)
+    shares = scores.masked_fill(~batch.tensors.present[:, None, :, None], least).softmax(dim=2)
     seen = torch.einsum("bijh,bjhd->bihd", shares, value).reshape(b * r, heads * d)
     beside = torch.einsum("bijh,bijp->bihp", shares, pairs).reshape(b * r, heads * wide)
     return torch.cat([seen, beside], dim=1).index_select(0, rows)
 
 
-def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
+def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
     """`attend` in compiled loops, for the CPU."""
-    out: Tensor = _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
-    return out
+    return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
 
 
 class _Attend(torch.autograd.Function):

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inference.attention import attention_action
+from trilith.networks.inference.attention import attention_action, kind_mask
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP, clock, describe
-from trilith.networks.inputs.scene_batch import KINDS, Batch, Floats32
+from trilith.networks.inputs.scene_batch import KINDS, Floats32, SceneBatch
 from trilith.networks.kernels.relational_attention import Rows, attend
 from trilith.networks.q.base import QNet, first_slot, receiver_of, split_output
 from trilith.world.scene import SLOTS, Bools
@@ -29,84 +29,69 @@ class KindQNet(QNet):
     for it."""
 
     @abstractmethod
-    def encode(self, batch: Batch) -> Tensor:
+    def encode(self, batch: SceneBatch) -> Tensor:
         """What values need to know of the scenes, one row an object at least; scenes one after another."""
 
     @abstractmethod
-    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        """(whole, 3, R, outputs): the values of the first scenes, given what `encode` says of all; 0 where the mask allows nothing."""
+    def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
+        """(B, 3, R, outputs): the values of all actions, given what `encode` says of the scenes; 0 where the mask allows nothing."""
 
     @abstractmethod
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
+    def _at(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
         """(m,): the values of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
 
-    def q(self, batch: Batch) -> Tensor:
-        return self._every(batch, self.encode(batch), len(batch))
+    def q(self, batch: SceneBatch) -> Tensor:
+        return self._every(batch, self.encode(batch))
 
-    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+    def q_at(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
         return self._at(batch, self.encode(batch), actions, scenes)
 
-    def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        references = self.encode(batch)
-        return self._every(batch, references, whole), self._at(batch, references, actions, scenes)
+    def mask(self, batch: SceneBatch) -> Tensor:
+        return batch.send(kind_mask(batch, self.mask_rule, self.outputs))
 
-    def mask(self, batch: Batch) -> Tensor:
-        edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
-        if self.mask_rule == "legal":
-            assert batch.legal is not None
-            return (edges & batch.legal).repeat_interleave(2, dim=-1)
-        return edges.expand(-1, -1, -1, self.outputs)
-
-    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
+    def actions(self, batch: SceneBatch, flat: Tensor) -> Tensor:
         kind, ref, output = torch.unravel_index(flat, (KINDS, batch.present.shape[1], self.outputs))
         return torch.stack([first_slot(batch, kind), receiver_of(ref), *split_output(output)], dim=1)
 
     def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
         return attention_action(available, sender, receiver, output)
 
-    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
+    def flat(self, batch: SceneBatch, actions: Tensor) -> Tensor:
         pair = self.kind_of_slot[actions[:, 0]] * batch.present.shape[1] + actions[:, 1] - SLOTS
         return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
 
 
-def tokens_of(net: Any, batch: Batch, scenes: Tensor | None = None) -> Tensor:
+def tokens_of(net: Any, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
     """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `ObjectsNet` does.
 
     `scenes` (B, width) is added to all objects of a scene.
     """
-    objects, relations = _described(batch)
+    objects, relations = batch.once("described", lambda: _described(batch))
     tokens = net.node(objects)
     if scenes is not None:
-        tokens = tokens + scenes.index_select(0, batch.scene)
+        tokens = tokens + scenes.index_select(0, batch.tensors.scene)
     pairs = F.relu(net.pair(relations))
     for layer, weight in zip(net.layers, net.bias.weight.split(net.heads), strict=True):
         tokens = layer(tokens, pairs, weight, batch)
-    normed: Tensor = net.norm(tokens)
-    return normed
+    return net.norm(tokens)
 
 
-def clock_of(batch: Batch) -> Tensor:
+def clock_of(batch: SceneBatch) -> Tensor:
     """(B, 3): what `clock` says of how many steps are left."""
-    assert batch.arrays.steps_left is not None, "the layout does not store how many steps are left"
-    return _sent(batch, clock(batch.arrays.steps_left))
+    assert batch.steps_left is not None, "the schema does not store how many steps are left"
+    return _sent(batch, clock(batch.steps_left))
 
 
-def _described(batch: Batch) -> tuple[Tensor, Tensor]:
-    """(n, 19) and (p, 18): what `describe` says of the objects and pairs of a batch.
-
-    Computed once, in main memory: the learning and the target network both ask for it.
-    """
-    if "described" not in batch.memo:
-        nodes, lengths, links = (_sent(batch, each) for each in describe(batch.arrays))
-        near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
-        batch.memo["described"] = nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)
-    described: tuple[Tensor, Tensor] = batch.memo["described"]
-    return described
+def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
+    """(n, 19) and (p, 18): what `describe` says of the objects and pairs of a batch."""
+    nodes, lengths, links = (_sent(batch, each) for each in describe(batch))
+    near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
+    return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)
 
 
-def _sent(batch: Batch, array: Floats32) -> Tensor:
+def _sent(batch: SceneBatch, array: Floats32) -> Tensor:
     """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
-    return batch.send(torch.from_numpy(array).clone())
+    return batch.send(array).clone()
 
 
 class AttentionLayer(nn.Module):
@@ -122,7 +107,7 @@ class AttentionLayer(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
+    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
         """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
         tokens = tokens + self.gather(attend(qkv, pairs, weight, batch))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from trilith.networks.config import Mask
 from trilith.networks.inference.attention import check_weights
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Batch, Floats32, Layout, Records
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.world.scene import SLOTS, Bools
 
 
@@ -36,7 +36,7 @@ class QNet(nn.Module, ABC):
     values_states = False
     """Whether it has a head for the values of states."""
 
-    def __init__(self, layout: Layout, mask: Mask) -> None:
+    def __init__(self, layout: ReplaySchema, mask: Mask) -> None:
         super().__init__()
         self.layout = layout
         self.mask_rule: Mask = mask
@@ -72,31 +72,27 @@ class QNet(nn.Module, ABC):
             return self.v(self.layout.scenes.unpack(records, device=self.device)).cpu().numpy()
 
     @abstractmethod
-    def q(self, batch: Batch) -> Tensor:
+    def q(self, batch: SceneBatch) -> Tensor:
         """(B, S, M, 2 · offsets): the value of every action; what stands where `mask` is False means nothing."""
 
     @abstractmethod
-    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+    def q_at(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
         """(m,): the values of actions (m, 4) in scenes (m,) of the batch, without the work for all others; None: one in each."""
 
-    def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`q` of the first `whole` scenes and `q_at`, which some networks have cheaper together."""
-        return self.q(batch[:whole]), self.q_at(batch, actions, scenes)
-
-    def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
+    def outcomes(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
         """`q_at`, and what else the network says of these actions."""
         return Outcomes(self.q_at(batch, actions, scenes))
 
-    def v(self, batch: Batch) -> Tensor:
+    def v(self, batch: SceneBatch) -> Tensor:
         """(B,): the values of the scenes themselves, if it `values_states`. These need no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
-    def mask(self, batch: Batch) -> Tensor:
+    def mask(self, batch: SceneBatch) -> Tensor:
         """(B, S, M, 2 · offsets) bool: which actions may be chosen."""
 
     @abstractmethod
-    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
+    def actions(self, batch: SceneBatch, flat: Tensor) -> Tensor:
         """(B, 4): the actions of flat indices (B,) into the values of one scene."""
 
     @abstractmethod
@@ -104,10 +100,10 @@ class QNet(nn.Module, ABC):
         """The action of one place in the values of a scene with these slots `available` (7,)."""
 
     @abstractmethod
-    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
+    def flat(self, batch: SceneBatch, actions: Tensor) -> Tensor:
         """(B,): the flat indices of actions (B, 4), so that `actions` gives them back up to blocks of one width."""
 
-    def best(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def best(self, batch: SceneBatch) -> tuple[Tensor, Tensor]:
         """The action (B, 4) of the highest value in each scene, and that value (B,), -inf where there is none to choose."""
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
         value, flat = values.flatten(1).max(dim=1)
@@ -119,16 +115,11 @@ def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
     return output // 2, output % 2
 
 
-def first_slot(batch: Batch, kind: Tensor) -> Tensor:
+def first_slot(batch: SceneBatch, kind: Tensor) -> Tensor:
     """(B,): the first available slot that holds a block of a kind (B,)."""
-    return (batch.send(OF_KIND)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
+    return (batch.send(SLOTS_OF_KIND)[kind] & batch.tensors.available).to(torch.uint8).argmax(dim=1)
 
 
 def receiver_of(reference: Tensor) -> Tensor:
     """Node number of an object of the scene, from its place in the batch."""
     return reference + SLOTS
-
-
-OF_KIND = torch.from_numpy(SLOTS_OF_KIND)
-"""(3, 7): which slots hold blocks of each kind. Made by numpy, as all that is made on import: a network may be asked for its shapes alone,
-on a device without memory."""

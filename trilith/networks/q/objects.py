@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_attention
+from trilith.networks.inference.attention import check_attention, kind_mask
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE
 from trilith.networks.inputs.placements import (
     COLUMNS,
@@ -39,7 +39,7 @@ from trilith.networks.inputs.placements import (
     look_forward,
     look_plain,
 )
-from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Batch, Layout
+from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, ReplaySchema, SceneBatch
 from trilith.networks.layers.attention import AttentionLayer, KindQNet, clock_of, tokens_of
 from trilith.networks.q.base import Outcomes
 from trilith.world.scene import SLOTS
@@ -52,7 +52,7 @@ class ObjectsNet(KindQNet):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: ReplaySchema,
         mask: Mask = "legal",
         width: int = 64,
         layers: int = 3,
@@ -93,39 +93,38 @@ class ObjectsNet(KindQNet):
         self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
         self.kind_widths: Tensor
 
-    def encode(self, batch: Batch) -> Tensor:
+    def encode(self, batch: SceneBatch) -> Tensor:
         """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
         tokens = tokens_of(self, batch, None if self.clock is None else self.clock(clock_of(batch)))
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
+        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.tensors.scene)
 
-    def _states(self, batch: Batch, references: Tensor) -> Tensor:
+    def _states(self, batch: SceneBatch, references: Tensor) -> Tensor:
         """(B,): the value of each scene, given its objects after the transformer."""
-        seen = F.relu(references)
-        sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, batch.scene, seen)
-        most = torch.zeros_like(sums).scatter_reduce(0, batch.scene[:, None].expand_as(seen), seen, "amax")
-        values: Tensor = self.state_out(F.relu(self.state_hidden(torch.cat([sums * SUM_SCALE, most], dim=1))))
-        return values[:, 0]
+        seen, scene = F.relu(references), batch.tensors.scene
+        sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, scene, seen)
+        most = torch.zeros_like(sums).scatter_reduce(0, scene[:, None].expand_as(seen), seen, "amax")
+        return self.state_out(F.relu(self.state_hidden(torch.cat([sums * SUM_SCALE, most], dim=1))))[:, 0]
 
-    def v(self, batch: Batch) -> Tensor:
+    def v(self, batch: SceneBatch) -> Tensor:
         return self._states(batch, self.encode(batch))
 
-    def _edges(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+    def _edges(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
-        left = batch.left[..., None] / 3
+        left = batch.tensors.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
         kinds = self.kind(torch.cat([which, left, widths], dim=-1))
-        more = (self.kind_widths[kind] - batch.size[scene, ref, 0].clamp(max=MAX_WIDTH)) / SCALE
+        more = (self.kind_widths[kind] - batch.tensors.size[scene, ref, 0].clamp(max=MAX_WIDTH)) / SCALE
         fit = self.fit(torch.stack([more, more.abs()], dim=-1))
-        pairs = references.index_select(0, batch.start[scene] + ref) + kinds[scene, kind] + fit
+        pairs = references.index_select(0, batch.tensors.start[scene] + ref) + kinds[scene, kind] + fit
         return F.relu(self.edge(F.relu(pairs)))
 
-    def _figures(self, batch: Batch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
+    def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
         """(m, 2, 3): `later`, `reward` and `end`, without and with glue, of placements: scene, kind, reference and offset (m,) each, and
         `which` (m,) of the `edges` (k, decoder) each is on."""
         scene, kind, ref, offset = placements
-        placed = locate(batch, self.layout.offsets, self.kind_widths, scene, kind, ref, offset.float())
+        placed = locate(batch.tensors, self.layout.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
         seen = look(placed, scene, batch, objects, self.seen.weight)
         tokens = F.relu(self.gather(seen) + self.to_token(edges).index_select(0, which))
@@ -133,36 +132,36 @@ class ObjectsNet(KindQNet):
         base = self.base(edges).view(-1, 2).index_select(0, which * self.layout.offsets + offset)
         return torch.cat([figures[:, :1] + base[:, None], figures[:, 1:]], dim=1).transpose(1, 2)
 
-    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        masks = self.mask(batch.host[:whole])[..., ::2]
-        pairs = masks.any(dim=-1).nonzero()
-        which, offset = masks[tuple(pairs.T)].nonzero().unbind(1)
-        pairs, which, offset, place = (batch.send(each) for each in (pairs, which, offset, masks.flatten().nonzero()[:, 0]))
-        edges = self._edges(batch, references, *pairs.unbind(1))
-        figures = self._figures(batch, references, edges, which, (*pairs.index_select(0, which).unbind(1), offset))
-        values = figures.new_zeros(masks.numel(), 2).index_copy(0, place, figures[..., 0] + figures[..., 1])
-        return values.view(*masks.shape[:-1], self.outputs)
+    def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
+        mask = kind_mask(batch, self.mask_rule, self.outputs)[..., ::2]
+        edges_at = np.nonzero(mask.any(axis=-1))
+        which_, offset_ = mask[edges_at].nonzero()
+        scene, kind, ref, which, offset, place = (batch.send(each) for each in (*edges_at, which_, offset_, np.flatnonzero(mask)))
+        edges = self._edges(batch, references, scene, kind, ref)
+        figures = self._figures(batch, references, edges, which, (scene[which], kind[which], ref[which], offset))
+        values = figures.new_zeros(mask.size, 2).index_copy(0, place, figures[..., 0] + figures[..., 1])
+        return values.view(*mask.shape[:-1], self.outputs)
 
-    def _outcomes(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Outcomes:
+    def _outcomes(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Outcomes:
         """Of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
-        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
+        scenes = torch.arange(len(batch), device=actions.device) if scenes is None else scenes
         slot, receiver, offset, sticky = actions.unbind(1)
         given = scenes, self.kind_of_slot[slot], receiver - SLOTS
-        every = torch.arange(len(actions), device=batch.device)
+        every = torch.arange(len(actions), device=actions.device)
         figures = self._figures(batch, references, self._edges(batch, references, *given), every, (*given, offset))
         later, reward, end = figures[every, sticky].unbind(1)
         # The reward has targets of its own, so errors of Q teach what comes later alone.
         return Outcomes(later + reward.detach(), reward, end)
 
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
+    def _at(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
         return self._outcomes(batch, references, actions, scenes).q
 
-    def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
+    def outcomes(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
         references = self.encode(batch)
         return self._outcomes(batch, references, actions, scenes)._replace(state=self._states(batch, references))
 
 
-def look(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
+def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """(m, 2P): what `placements.look_forward` says of placements in scenes (m,), from what the objects of the batch say of themselves,
     `objects` (n, P), and `weight` (P, 40)."""
     if objects.device.type == "cpu":
@@ -170,34 +169,29 @@ def look(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weigh
     return look_by_tensors(placed, scene, batch, objects, weight)
 
 
-def look_by_tensors(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
+def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """`look` in tensor operations, for any device."""
-    there = batch.present.new_zeros(batch.present.shape, dtype=torch.long) - 1
-    there.flatten()[batch.padded[0]] = torch.arange(len(objects), device=batch.device)
-    return look_plain(placed, there[scene], _boxes(batch), objects, weight)
+    rows = np.where(batch.present, batch.present.cumsum().reshape(batch.present.shape) - 1, -1)
+    return look_plain(placed, batch.send(rows)[scene], _boxes(batch), objects, weight)
 
 
-def look_compiled(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
+def look_compiled(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """`look` in compiled loops, for the CPU, which take the placements of a scene one after another."""
     if (scene[1:] >= scene[:-1]).all():
-        out: Tensor = _Look.apply(objects, weight, placed, scene, batch)
-        return out
+        return _Look.apply(objects, weight, placed, scene, batch)
     order = scene.argsort(stable=True)
-    sorted_: Tensor = _Look.apply(objects, weight, Placements(*(each[order] for each in placed)), scene[order], batch)
-    return sorted_.index_select(0, order.argsort())
+    in_order = _Look.apply(objects, weight, Placements(*(each[order] for each in placed)), scene[order], batch)
+    return in_order.index_select(0, order.argsort())
 
 
-def _boxes(batch: Batch) -> Tensor:
-    """(n, 6): computed once, in main memory: the learning and the target network both ask for it."""
-    if "boxes" not in batch.memo:
-        batch.memo["boxes"] = batch.send(torch.from_numpy(boxes(batch.arrays)))
-    box: Tensor = batch.memo["boxes"]
-    return box
+def _boxes(batch: SceneBatch) -> Tensor:
+    """(n, 6): those of the objects."""
+    return batch.once("boxes", lambda: batch.send(boxes(batch)))
 
 
 class _Look(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, objects: Tensor, weight: Tensor, placed: Placements, scene: Tensor, batch: Batch) -> Tensor:
+    def forward(ctx: Any, objects: Tensor, weight: Tensor, placed: Placements, scene: Tensor, batch: SceneBatch) -> Tensor:
         out = objects.new_empty(len(scene), 2 * len(weight))
         objects, weight = objects.detach().contiguous(), weight.detach().contiguous()
         first = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1))

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_attention
+from trilith.networks.inference.attention import check_attention, kind_mask
 from trilith.networks.inference.pixels import SEEN
 from trilith.networks.inputs.image_moments import RELATIONS
-from trilith.networks.inputs.scene_batch import KINDS, Batch, Layout
+from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, ReplaySchema, SceneBatch
 from trilith.networks.layers.attention import AttentionLayer, KindQNet
 from trilith.networks.layers.object_cnn import ObjectCNN
-from trilith.networks.q.base import OF_KIND
-from trilith.world.scene import SLOTS
+from trilith.world.scene import SLOTS, Ints
 
 
 class PixelAttentionNet(KindQNet):
@@ -36,7 +36,7 @@ class PixelAttentionNet(KindQNet):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: ReplaySchema,
         mask: Mask = "legal",
         width: int = 64,
         layers: int = 3,
@@ -67,9 +67,9 @@ class PixelAttentionNet(KindQNet):
         self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
         self.codes: Tensor
 
-    def encode(self, batch: Batch) -> Tensor:
+    def encode(self, batch: SceneBatch) -> Tensor:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
-        rows, seen = rows_of(batch), self.cnn.segments(batch)
+        rows, seen = batch.once("rows", lambda: Rows(*map(batch.send, _rows(batch)))), self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
         objects, supply = features.index_select(0, rows.objects), features.index_select(0, rows.supply)
         tokens = self.node(objects)
@@ -79,30 +79,29 @@ class PixelAttentionNet(KindQNet):
         for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
         tokens = self.norm(tokens)
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
+        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
         left = supply.new_zeros(len(batch), SEEN).index_add(0, rows.scene, supply) / SLOTS
         whole = self.pooled(pooled) + self.supply(left)
-        references = self.reference(tokens) + whole.index_select(0, batch.scene)
+        references = self.reference(tokens) + whole.index_select(0, batch.tensors.scene)
         return torch.cat([references, self.block(features.index_select(0, rows.kinds))])
 
-    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        choices = self.mask(batch.host[:whole]).any(dim=-1)  # decoded only where there is something to choose
-        values = self._decode(batch, references, *batch.send(choices.nonzero()).unbind(1))
-        place = batch.send(choices.flatten().nonzero()[:, 0])
-        return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
+    def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
+        choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # decoded only where there is something to choose
+        values = self._decode(batch, references, *map(batch.send, np.nonzero(choices)))
+        place = batch.send(np.flatnonzero(choices))
+        return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
+    def _at(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
         kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
+        scenes = torch.arange(len(batch), device=actions.device) if scenes is None else scenes
         values = self._decode(batch, references, scenes, kind, ref)
         return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
 
-    def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+    def _decode(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
         first = len(references) - KINDS * len(batch)
-        pairs = references.index_select(0, batch.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
-        values: Tensor = self.out(F.relu(self.hidden(F.relu(pairs))))
-        return values
+        pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
+        return self.out(F.relu(self.hidden(F.relu(pairs))))
 
 
 class Rows(NamedTuple):
@@ -124,26 +123,18 @@ class Rows(NamedTuple):
     """(p,): touching + 2 · glued."""
 
 
-def rows_of(batch: Batch) -> Rows:
-    """The rows of a batch. Computed once, in main memory: the learning and the target network both ask for them."""
-    if "rows" not in batch.memo:
-        batch.memo["rows"] = Rows(*(batch.send(each) for each in _rows(batch.host)))
-    found: Rows = batch.memo["rows"]
-    return found
-
-
-def _rows(batch: Batch) -> Rows:
-    nodes = torch.cat([batch.available, batch.present], dim=1)
-    row = (nodes.flatten().cumsum(0) - 1).view(nodes.shape).clamp(min=0)
-    place = (batch.present.flatten().cumsum(0) - 1).view(batch.present.shape)
-    first = (batch.available[:, None] & OF_KIND).to(torch.uint8).argmax(dim=2)  # (B, 3): slots
-    scene, one, other = (batch.present[:, :, None] & batch.present[:, None]).nonzero().unbind(1)
-    return Rows(
-        supply=row[:, :SLOTS][batch.available],
-        scene=batch.available.nonzero()[:, 0],
-        kinds=row.gather(1, first).flatten(),
-        objects=row[:, SLOTS:][batch.present],
-        one=place[scene, one],
-        other=place[scene, other],
-        code=(batch.touch + 2 * batch.glue)[scene, one, other].long(),
+def _rows(batch: SceneBatch) -> tuple[Ints, ...]:
+    """The fields of `Rows`."""
+    row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
+    first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots
+    scene, one, other = (batch.present[:, :, None] & batch.present[:, None]).nonzero()
+    start, code = batch.start[scene], (batch.touch + 2 * batch.glue)[scene, one, other].astype(np.int64)
+    return (
+        row[:, :SLOTS][batch.available],
+        batch.available.nonzero()[0],
+        np.take_along_axis(row, first, axis=1).ravel(),
+        row[:, SLOTS:][batch.present],
+        start + one,
+        start + other,
+        code,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trilith.networks.config import Mask
 from trilith.networks.inference.pixels import PIXEL_FEATURES
-from trilith.networks.inputs.scene_batch import Batch, Layout
+from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.networks.layers.object_cnn import ObjectCNN
 from trilith.networks.q.graph import GraphNet, Packed
 from trilith.world.observations.graph import Connectivity
@@ -21,7 +21,7 @@ class PixelGraphNet(GraphNet):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: ReplaySchema,
         mask: Mask = "none",
         width: int = 64,
         recurrent: int = 3,
@@ -35,5 +35,5 @@ class PixelGraphNet(GraphNet):
             )
         self.cnn = ObjectCNN(blank)
 
-    def packed(self, batch: Batch) -> Packed:
+    def packed(self, batch: SceneBatch) -> Packed:
         return replace(super().packed(batch), nodes=self.cnn(batch))
