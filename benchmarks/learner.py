@@ -109,7 +109,7 @@ def learner_step(net: QNet, before: list[State], after: list[State]) -> Callable
         with torch.no_grad():
             wanted = net.best(layout.unpack(following))[1].nan_to_num(neginf=0.0)
         net.zero_grad()
-        F.huber_loss(net.q_at(layout.unpack(records), actions), wanted).backward()
+        F.huber_loss(net.q_at(layout.unpack(records), layout.index(actions)), wanted).backward()
 
     return run
 

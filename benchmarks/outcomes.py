@@ -179,7 +179,7 @@ class Bench:
         batch = self.layout.unpack(self.data.records[which], mirror)
         actions = self.layout.mirror_actions(self.data.actions[which].reshape(-1, 4), mirror.repeat(TRIED))
         scenes = torch.arange(len(which)).repeat_interleave(TRIED)
-        told = self.net.outcomes(batch, torch.from_numpy(actions), scenes)
+        told = self.net.outcomes(batch, torch.from_numpy(self.layout.index(actions)), scenes)
         assert told.reward is not None
         assert told.end is not None
         return told.reward, told.end

@@ -32,11 +32,11 @@ from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
 from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, GN_DQN, OBJECTS
 from trilith.evaluation.scene_sets import frozen
-from trilith.networks.inference.objects import Valuing
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.networks.layers.object_cnn import ObjectCNN, segments_of
 from trilith.networks.q.base import QNet
+from trilith.networks.q.function import QFunction
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.utils.console import show, table_of
@@ -113,7 +113,7 @@ def best(job: Callable[[], object], rounds: int, before: Callable[[], object] = 
 
 def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]:
     """A learner step without the optimiser, which is the same for all."""
-    actions = net.best(net.layout.unpack(here))[0].clamp(min=0)
+    actions = net.best(net.layout.unpack(here))[0]
 
     def run() -> None:
         with torch.no_grad():
@@ -124,7 +124,7 @@ def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]
     return run
 
 
-def searched(net: Valuing, task: str, seconds: float) -> float:
+def searched(net: QFunction, task: str, seconds: float) -> float:
     """Simulations a second in episodes on validation scenes."""
     agent = SearchAgent(DQNAgent(net), SearchConfig(BUDGET))
     first = [frozen(task, "hardest", "valid", i) for i in range(SIDE_BY_SIDE)]
@@ -148,7 +148,7 @@ def measured(config: DQNConfig, whole: bool, task: str, found: list[State], opti
     net = make_net(config, layout)
     if whole:
         net.cnn = WholeCNN()
-    acting: Valuing = net
+    acting: QFunction = net
     if not whole:
         acting = make_acting_net(config, layout)
         acting.load(net.weights())

@@ -34,7 +34,6 @@ from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load, shipped
 from trilith.evaluation.rollout import play, trajectories
 from trilith.evaluation.scene_sets import frozen, generator
-from trilith.networks.inference.attention import attention_action
 from trilith.networks.inputs.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, ReplaySchema, SceneBatch
 from trilith.utils.console import show, table_of
@@ -112,8 +111,8 @@ class Linear:
                 best = np.argwhere(there == there.max())
                 row, sticky = best[rng.integers(len(best))].tolist()
                 _, kind, reference, offset = rows[first[i] + row].tolist()
-                action = attention_action(scenes.available[i], kind, reference, 2 * offset + sticky)
-                found.append(self.layout.decode(state.scene, action))
+                slot = int((scenes.available[i] & (kind == KIND_OF_SLOT)).argmax())
+                found.append(self.layout.decode(state.scene, (slot, SLOTS + reference, offset, sticky)))
         return found
 
 

@@ -101,7 +101,7 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
 def value_of(learner: DQNLearner, record: Records, action: Any) -> float:
     """What the policy's network says of an action."""
     with torch.no_grad():
-        return float(learner.policy.net.q_at(learner.layout.unpack(record[None]), torch.tensor([action])))  # type: ignore[attr-defined]
+        return float(learner.policy.net.q_at(learner.layout.unpack(record[None]), torch.tensor([learner.layout.index(np.array(action))])))  # type: ignore[attr-defined]
 
 
 def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
@@ -177,7 +177,7 @@ def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> 
     actions, scenes = torch.tensor([made, hit, on, other, last]), torch.tensor([0, 0, 0, 0, 1])
     for mirror in (np.zeros(2, dtype=bool), np.ones(2, dtype=bool)):
         batch = learner.layout.unpack(records, mirror)
-        asked = torch.from_numpy(learner.layout.mirror_actions(actions.numpy(), mirror[scenes.numpy()]))
+        asked = torch.from_numpy(learner.layout.index(learner.layout.mirror_actions(actions.numpy(), mirror[scenes.numpy()])))
         with torch.no_grad():
             _, reward, end, _ = learner.net.outcomes(batch, asked, scenes)
         assert reward is not None
@@ -399,7 +399,8 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     assert np.array_equal(batch.pose, learner.layout.unpack(sample.records, swapped).pose)
     original = np.concatenate([sample.actions, beside.actions])
     last = learner.layout.offsets - 1
-    for asked, before, scene in zip(actions[:count].tolist(), original.tolist(), scenes.tolist(), strict=False):
+    learned = learner.layout.actions(actions[:count].numpy())
+    for asked, before, scene in zip(learned.tolist(), original.tolist(), scenes.tolist(), strict=False):
         assert asked == [*before[:2], last - before[2] if swapped[scene] else before[2], before[3]]
 
     # Values.
@@ -409,8 +410,9 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     rivals, short = actions[count:], 0
     some = batch[:shown]
     with torch.no_grad():
-        every, mask = learner.net.q(some).flatten(1), learner.net.mask(some).flatten(1)
-    own, flat = learner.net.flat(some, actions[:shown]), learner.net.flat(some, rivals)
+        values = learner.net.q(some)
+    every, mask = values.flatten(1), learner.net.mask(some).flatten(1)
+    own, flat = (learner.net.place(each, values.shape[2]) for each in (actions[:shown], rivals))
     for i in range(shown):
         mask[i, own[i]] = False
         assert mask[i, flat[i]], "another action, which may be chosen"
@@ -449,8 +451,9 @@ def test_where_nothing_else_may_be_chosen_a_correction_has_no_rival() -> None:
     mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
     records = packed(learner.layout, [fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
     learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.5], correction=True))
-    rivals, there = learner._rivals(learner.layout.unpack(records), torch.tensor([[0, SLOTS, 3, 0]]), 1)
-    assert rivals.tolist() == [[0, SLOTS, 3, 0]]
+    only = torch.from_numpy(learner.layout.index(np.array([[0, SLOTS, 3, 0]])))
+    rivals, there = learner._rivals(learner.layout.unpack(records), only, 1)
+    assert rivals.tolist() == only.tolist()
     assert there.tolist() == [0.0]
     for _ in range(300):
         learner.step(np.random.default_rng(0))
@@ -584,10 +587,23 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
 @pytest.mark.parametrize("config", OPTIONS)
 def test_actions_have_one_place_among_the_values(config: DQNConfig) -> None:
     net = make_net(config, make_layout(config, "covering_hard"))
-    batch = net.layout.unpack(observe(net.layout, states("covering_hard", 12)))
-    values = torch.rand_like(net.q(batch)).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
-    flat = values.argmax(dim=1)
-    assert torch.equal(net.flat(batch, net.actions(batch, flat)), flat)
+    found = states("covering_hard", 12)
+    batch = net.layout.unpack(observe(net.layout, found))
+    values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf)
+    index, value = net.best(batch)
+    place = net.place(index, values.shape[2])
+    assert torch.equal(values.flatten(1).gather(1, place[:, None])[:, 0], value)
+    assert torch.equal(place, values.flatten(1).argmax(dim=1))
+    actions = net.layout.actions(index.numpy())
+    assert np.array_equal(net.layout.index(actions), index)
+    for (indices, listed), best, highest in zip(net.listed(observe(net.layout, found)), index.tolist(), value.tolist(), strict=True):
+        assert (np.diff(indices) > 0).all()
+        if len(indices):
+            assert indices[listed.argmax()] == best
+            assert listed.max() == pytest.approx(highest, abs=1e-6)
+    second, lower = net.best(batch, without=index)
+    assert (lower <= value).all()
+    assert (net.place(second, values.shape[2]) != place)[torch.isfinite(lower)].all()
 
 
 def test_searching_agents_do_better_by_what_they_try() -> None:

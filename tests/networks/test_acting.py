@@ -9,9 +9,10 @@ from networks.scenes import states
 
 from trilith.agents.dqn.policy import choose, observe
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.objects import ACTING, Valuing
+from trilith.networks.inference.objects import ACTING
 from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q.base import QNet
+from trilith.networks.q.function import QFunction
 from trilith.networks.q.registry import NETWORKS, make_qnet
 from trilith.world.actions import DiscreteRelative, make_discrete
 from trilith.world.tasks import TASKS, get_task
@@ -25,7 +26,7 @@ CONFIGS = {
 }
 
 
-def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, Valuing, Records]:
+def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, QFunction, Records]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     layout = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)

@@ -7,7 +7,7 @@ from networks.scenes import states
 
 from trilith.agents.dqn.policy import observe
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, ReplaySchema
-from trilith.networks.q.base import first_slot
+from trilith.networks.q.objects import ObjectsNet
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY, reference_rows
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
@@ -50,6 +50,18 @@ def test_decoding_names_the_same_placement_as_the_codec(codec: DiscreteRelative)
             parts = [int(part) for part in np.unravel_index(offset, codec.tail)]
             expected = codec.decode(state.scene, (slot, int(refs[ref]), *parts, sticky))
             assert layout.decode(state.scene, (slot, SLOTS + ref, offset, sticky)) == expected
+
+
+def test_an_index_stands_for_one_edge_action() -> None:
+    layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelativeXY(5), False)
+    rng, nodes = np.random.default_rng(0), layout.rows + SLOTS
+    actions = rng.integers((nodes, nodes, layout.offsets, 2), size=(500, 4))
+    index = layout.index(actions)
+    assert np.array_equal(layout.actions(index), actions)
+    assert layout.parts(int(index[0])) == tuple(actions[0].tolist())
+    assert layout.index(np.array([0, 0, 0, 0])) == 0
+    assert layout.index(np.array([nodes - 1, nodes - 1, layout.offsets - 1, 1])) == 2 * layout.edges * layout.offsets - 1
+    assert np.array_equal(layout.index(torch.from_numpy(actions)).numpy(), index), "as a tensor too"
 
 
 def test_edges_that_are_no_placement_decode_to_none() -> None:
@@ -108,10 +120,10 @@ def test_a_layout_has_room_for_what_it_says() -> None:
         assert large.pack([scene])["count"][0] == len(reference_rows(scene))
 
 
-def test_the_first_slot_of_a_kind_is_one_that_is_left() -> None:
+def test_the_first_slot_of_a_kind_that_is_left_stands_for_all() -> None:
     layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
     records = observe(layout, states("covering_hard", 2))
     records["available"] = np.packbits(np.array([[0, 1, 1, 0, 0, 1, 1]], dtype=bool), axis=1)[0, 0]
-    batch = layout.unpack(records)
-    assert [int(first_slot(batch, torch.full((2,), kind))[0]) for kind in range(3)] == [1, 5, 6]
-    assert batch.left[0].tolist() == [2, 1, 1]
+    for indices, _ in ObjectsNet(layout, "edges").listed(records):
+        assert np.unique(layout.actions(indices)[:, 0]).tolist() == [1, 5, 6]
+    assert layout.unpack(records).left[0].tolist() == [2, 1, 1]

@@ -36,6 +36,11 @@ def setup(task: str, net: str, mask: Mask = "legal", count: int = 6) -> tuple[QN
     return NETS[net](layout, mask), observe(layout, states(task, count))
 
 
+def indices(net: QNet, action: list[int], count: int) -> Tensor:
+    """(count,): the index of an edge action, over and over."""
+    return net.layout.index(torch.tensor(action).expand(count, -1))
+
+
 def shuffled(layout: ReplaySchema, records: Records, order: np.ndarray) -> Records:
     """The records of one size with their objects in another order."""
     n, k = layout.rows, len(order)
@@ -152,7 +157,7 @@ def test_neither_the_order_of_objects_nor_padding_changes_the_value_of_a_state(t
 def test_networks_without_a_head_for_it_give_states_no_value() -> None:
     net, records = setup("covering_hard", "graph")
     assert not net.values_states
-    assert net.outcomes(net.layout.unpack(records), torch.tensor([[0, 7, 3, 1]]).expand(len(records), -1)).state is None
+    assert net.outcomes(net.layout.unpack(records), indices(net, [0, 7, 3, 1], len(records))).state is None
     with pytest.raises(NotImplementedError):
         net.v(net.layout.unpack(records))
 
@@ -168,7 +173,7 @@ def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
         values = net.q(batch)
         assert not values.any()
         assert torch.isinf(net.best(batch)[1]).all()
-        actions = torch.tensor([[0, 7, 3, 1]]).expand(len(some), -1)
+        actions = indices(net, [0, 7, 3, 1], len(some))
         taken = net.q_at(batch, actions)
         torch.testing.assert_close(taken, plain_q(net, batch)[:, KIND_OF_SLOT[0], 0, 7], **CLOSE)
         state = net.v(batch)
@@ -213,11 +218,9 @@ def test_the_value_of_one_action_is_the_one_among_all(net: str) -> None:
 def test_blocks_of_one_kind_have_one_value() -> None:
     q, records = setup("silhouette", "objects", "edges")
     batch = q.layout.unpack(records)
-    action = torch.tensor([[0, 8, 3, 1]]).expand(len(batch), -1).clone()
-    first = q.q_at(batch, action)
+    first = q.q_at(batch, indices(q, [0, 8, 3, 1], len(batch)))
     for slot in range(7):
-        action[:, 0] = slot
-        assert torch.equal(q.q_at(batch, action), first) == (KIND_OF_SLOT[slot] == 0)
+        assert torch.equal(q.q_at(batch, indices(q, [slot, 8, 3, 1], len(batch))), first) == (KIND_OF_SLOT[slot] == 0)
 
 
 def test_the_mask_none_is_refused() -> None:
@@ -416,7 +419,7 @@ def test_no_placement_at_all_sees_nothing_in_both_forms() -> None:
 
 
 def actions_in(batch: SceneBatch, net: ObjectsNet) -> tuple[Tensor, Tensor]:
-    """Some actions that the mask allows and the scenes they are in, out of order, some scenes several times and some never."""
+    """Some actions (m, 4) that the mask allows and the scenes they are in, out of order, some scenes several times and some never."""
     which = net.mask(batch)[1:].nonzero()
     which = which[torch.randperm(len(which))[:40]]
     slots = torch.tensor([KIND_OF_SLOT.tolist().index(k) for k in range(KINDS)])
@@ -429,14 +432,14 @@ def test_value_reward_and_end_of_given_actions_and_the_values_of_their_states_ar
     net = ObjectsNet(layout, **SMALL)
     batch = layout.unpack(observe(layout, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
-    q, reward, end, state = net.outcomes(batch, actions, scenes)
+    q, reward, end, state = net.outcomes(batch, layout.index(actions), scenes)
     slot, receiver, offset, sticky = actions.unbind(1)
     later, *others = plain_figures(net, batch)[scenes, net.kind_of_slot[slot], receiver - SLOTS, offset, sticky].unbind(-1)
     torch.testing.assert_close(q, later + others[0], **CLOSE)
     torch.testing.assert_close(reward, others[0], **CLOSE)
     torch.testing.assert_close(end, others[1], **CLOSE)
     torch.testing.assert_close(state, plain_v(net, batch), **CLOSE)
-    torch.testing.assert_close(net.q_at(batch, actions, scenes), q)
+    torch.testing.assert_close(net.q_at(batch, layout.index(actions), scenes), q)
     assert len({round(float(value), 4) for value in q.detach()}) > 5
 
 
@@ -445,7 +448,7 @@ def test_an_error_of_a_value_teaches_what_comes_later_and_not_the_reward() -> No
     net = ObjectsNet(layout, **SMALL)
     batch = layout.unpack(observe(layout, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
-    said = net.outcomes(batch, actions, scenes)
+    said = net.outcomes(batch, layout.index(actions), scenes)
     for figure, number in zip((said.q, said.reward, said.end), (0, 1, 2), strict=True):
         assert figure is not None
         grad = torch.autograd.grad(figure.sum(), net.out.weight, retain_graph=True)[0].view(FIGURES, 2, -1)

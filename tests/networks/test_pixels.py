@@ -212,7 +212,7 @@ def test_values_of_given_actions_are_those_of_all(kind: Net) -> None:
     torch.testing.assert_close(net.q_at(batch, actions), values)
     every, taken = net.q(batch)[:2], net.q_at(batch, actions)
     torch.testing.assert_close(taken, values)
-    torch.testing.assert_close(every.flatten(1).gather(1, net.flat(batch[:2], actions[:2])[:, None])[:, 0], values[:2])
+    torch.testing.assert_close(every.flatten(1).gather(1, net.place(actions[:2], every.shape[2])[:, None])[:, 0], values[:2])
 
 
 def test_a_sparse_graph_is_refused_in_one_line() -> None:

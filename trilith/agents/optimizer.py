@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trilith.networks.inference.attention import check_weights
+from trilith.networks.q.function import check_weights
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:

@@ -286,20 +286,18 @@ class DQNLearner:
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
-        """(shown, 4) and (shown,): in the first states of a batch the action of the highest value but for the one that was shown, and
+        """(shown,), twice: in the first states of a batch the action of the highest value but for the one that was shown, and
         whether there is one. The margin has the gradient of these two values alone, so no others are needed with theirs."""
         if not shown:
-            return actions[:0], actions[:0, 0]
+            return actions[:0], actions[:0]
         with torch.no_grad():
-            some = batch[:shown]
-            values = self.net.q(some).masked_fill(~self.net.mask(some), -torch.inf).flatten(1)
-            values.scatter_(1, self.net.flat(some, actions[:shown])[:, None], -torch.inf)
-            value, flat = values.max(dim=1)
-            there = torch.isfinite(value)
-            return torch.where(there[:, None], self.net.actions(some, flat), actions[:shown]), there.float()
+            best, value = self.net.best(batch[:shown], without=actions[:shown])
+        there = torch.isfinite(value)
+        return torch.where(there, best, actions[:shown]), there.float()
 
     def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
-        return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions).to(self.device)
+        """(m,): the index of edge actions (m, 4), those of `mirror` (m,) as they are in the mirrored states."""
+        return torch.from_numpy(self.layout.index(self.layout.mirror_actions(actions, mirror))).to(self.device)
 
     def _happened(self, sample: Sample) -> tuple[Tensor, Tensor]:
         """Rewards and ends, 0 or 1, of the actions made, then of those that were only simulated."""
@@ -343,7 +341,7 @@ class DQNLearner:
         best, value = (self.net if self.config.double else self.target).best(batch)
         some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
         if self.config.double:
-            value = self.target.q_at(batch, best.clamp(min=0))
+            value = self.target.q_at(batch, best)
         if self.config.stop:
             value = value.clamp(min=0)
         return torch.where(some, value, 0.0)

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from trilith.agents.base import WORLD, Decision, View, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
-from trilith.networks.inference.objects import ACTING, Valuing
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Records, ReplaySchema
+from trilith.networks.inference.objects import ACTING
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Records, ReplaySchema
+from trilith.networks.q.function import Listed, QFunction
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
 from trilith.search.tree import Prior
-from trilith.world.actions import first_of_width, make_discrete, reference_rows
+from trilith.world.actions import make_discrete, reference_rows
 from trilith.world.episode import State, Step, collides
-from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def make_net(config: DQNConfig, layout: ReplaySchema) -> QNet:
     return net
 
 
-def make_acting_net(config: DQNConfig, layout: ReplaySchema, device: str = "cpu") -> Valuing:
+def make_acting_net(config: DQNConfig, layout: ReplaySchema, device: str = "cpu") -> QFunction:
     """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](layout, config.mask, config.net, config.stop)
@@ -104,41 +105,21 @@ HIGHEST = 16
 """Half of the counterfactual actions are drawn from so many of the highest values: what the agent might do next time."""
 
 
-def allowed_values(net: Valuing, records: Records) -> Floats:
-    """(B, S, M, outputs): the values of all actions, -inf where the mask does not allow them."""
-    values, masks = net.values(records)
-    return np.where(masks, values, -np.inf)
-
-
-def choose(net: Valuing, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
-    """(B,): the best action (4,) in each state, or any that the mask allows where `random` (B,) is True.
+def choose(net: QFunction, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
+    """(B,): the best edge action (4,) in each state, or any that the mask allows where `random` (B,) is True.
 
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
-    return _choose(net, records, allowed_values(net, records), random, rngs, stops)
+    indices = [_choose(*each, stops) for each in zip(net.listed(records), random, rngs, strict=True)]
+    return [None if index is None else net.layout.actions(index) for index in indices]
 
 
-def _choose(
-    net: Valuing, records: Records, values: Floats, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False
-) -> list[Ints | None]:
-    """`choose`, given the values of all actions."""
-    actions: list[Ints | None] = []
-    for i, every in enumerate(values.reshape(len(values), -1)):
-        flat = every.argmax()
-        if not np.isfinite(every[flat]) or (stops and every[flat] < 0 and not random[i]):
-            actions.append(None)
-            continue
-        if random[i]:
-            allowed = np.flatnonzero(np.isfinite(every))
-            flat = allowed[rngs[i].integers(len(allowed))]
-        actions.append(_action_at(net, records[i], values.shape[1:], int(flat)))
-    return actions
-
-
-def _action_at(net: Valuing, record: np.void, shape: tuple[int, ...], flat: int) -> Ints:
-    """(4,): the action of a flat index into the values of one state, which have a shape."""
-    available = np.unpackbits(record["available"], count=SLOTS).astype(bool)
-    return np.array(net.action(available, *(int(part) for part in np.unravel_index(flat, shape))))
+def _choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> np.int64 | None:
+    """The index of the action that `choose` chooses in one state."""
+    index, values = listed
+    if not len(index) or (stops and not random and values.max() < 0):
+        return None
+    return index[rng.integers(len(index)) if random else values.argmax()]
 
 
 class DQNPolicy:
@@ -152,7 +133,7 @@ class DQNPolicy:
         beyond: bool = True,
         forfeit: bool = False,
         device: str = "cpu",
-        net: Valuing | None = None,
+        net: QFunction | None = None,
         model: ModelWorld | None = None,
     ) -> None:
         self.config = config
@@ -207,19 +188,17 @@ class DQNPolicy:
         if searches:
             actions = self._by_search(states, random, rngs)
             return [self._decision(*each) for each in zip(states, records, actions, strict=True)]
-        values = None
-        if self.config.counterfactual_actions or not exploration.warm_up:
-            values = allowed_values(self.net, records)
+        counterfactual = self.config.counterfactual_actions > 0
+        listed = self.net.listed(records) if counterfactual or not exploration.warm_up else []
         if exploration.warm_up:
             actions = self._by_chance(states, records, random, rngs)
         else:
-            assert values is not None
-            actions = _choose(self.net, records, values, random, rngs)
+            indices = [_choose(*each) for each in zip(listed, random, rngs, strict=True)]
+            actions = [None if index is None else self.layout.actions(index) for index in indices]
         decisions = [self._decision(*each) for each in zip(states, records, actions, strict=True)]
-        if not self.config.counterfactual_actions:
+        if not counterfactual:
             return decisions
-        assert values is not None
-        return [self._with_counterfactuals(*each) for each in zip(decisions, states, records, values, rngs, strict=True)]
+        return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """The action of the layout that comes nearest to a placement."""
@@ -235,19 +214,16 @@ class DQNPolicy:
             kept["beside"] = -1
         return Decision(self.layout.decode(state.scene, action.tolist()), kept)
 
-    def _with_counterfactuals(
-        self, decision: Decision, state: State, record: np.void, values: Floats, rng: np.random.Generator
-    ) -> Decision:
+    def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
         """The decision with other actions beside it, those of the highest values first."""
         if decision.step is None:
             return decision
-        every, k = values.reshape(-1), self.config.counterfactual_actions
-        allowed = np.flatnonzero(np.isfinite(every))
-        highest = allowed[np.argpartition(every[allowed], -HIGHEST)[-HIGHEST:]] if len(allowed) > HIGHEST else allowed
-        drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(allowed, size=min(k, len(allowed)), replace=False).tolist()]
-        some = list(dict.fromkeys(drawn))[:k]
-        actions = [_action_at(self.net, record, values.shape, flat) for flat in sorted(some, key=every.__getitem__, reverse=True)]
-        actions = [action for action in actions if (action != decision.step["action"]).any()]
+        index, values = listed
+        count, k = len(index), self.config.counterfactual_actions
+        highest = np.argpartition(values, -HIGHEST)[-HIGHEST:] if count > HIGHEST else np.arange(count)
+        drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(count, size=min(k, count), replace=False).tolist()]
+        some = sorted(list(dict.fromkeys(drawn))[:k], key=values.__getitem__, reverse=True)
+        actions = [action for action in self.layout.actions(index[some]) if (action != decision.step["action"]).any()]
         decision.step["beside"][: len(actions)] = actions
         return decision._replace(beside=tuple(self.layout.decode(state.scene, action.tolist()) for action in actions))
 
@@ -328,27 +304,24 @@ class DQNPolicy:
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[Ints | None]:
         """By tree search over the values of the network."""
-        searcher, agent = self._searcher, self._searcher.agent
-        assert isinstance(agent, DQNAgent)
+        searcher = self._searcher
         actions: list[Ints | None] = []
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
             searcher.keep(root, chosen, rng)
-            actions.append(None if chosen is None else np.array(agent.row(root.state, int(root.ids[chosen]))))
+            actions.append(None if chosen is None else self.layout.actions(root.ids[chosen]))
         return actions
 
 
 class DQNAgent:
     """Builds by taking the action of the highest value."""
 
-    def __init__(self, net: Valuing, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
+    def __init__(self, net: QFunction, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
         self.net, self.layout, self.discount = net, net.layout, discount
         self.stops = net.stops if stops is None else stops
         """Whether it ends an episode where all values are below 0."""
-        self._receivers = net.layout.rows + SLOTS
-        """More than there can be: what edges are counted with in the ids of actions."""
-        self._stop = self._receivers * self._receivers * net.outputs
-        """The id of stopping, after all others."""
+        self._stop = net.layout.edges * net.outputs
+        """The index of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
@@ -362,31 +335,22 @@ class DQNAgent:
 
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
-        values, masks = self.net.values(observe(self.layout, states))
         found = []
-        for state, value, mask in zip(states, values, masks, strict=True):
-            if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
-                first = first_of_width(state.scene)
-                best = np.where(mask, value, -np.inf)
-                value = np.stack([best[kind == KIND_OF_SLOT].max(axis=0) for kind in KIND_OF_SLOT])
-                mask = mask & first[:, None, None]
-            sender, receiver, output = mask.nonzero()
-            edges = sender * self._receivers + receiver
-            expected, ids = value[sender, receiver, output], edges * self.net.outputs + output
-            if self.stops and len(ids):
-                edges = np.append(edges, self._stop // self.net.outputs)
-                expected, ids = np.append(expected, 0.0), np.append(ids, self._stop)
-            found.append(Prior(expected, edges, ids))
+        for state, (index, values) in zip(states, self.net.listed(observe(self.layout, states)), strict=True):
+            if self.net.mask_rule != "none" and not self.net.by_kind:
+                actions = self.layout.actions(index)
+                actions[:, 0] = _first_slots(state.scene)[actions[:, 0]]
+                index, which = np.unique(self.layout.index(actions), return_inverse=True)
+                every, values = values, np.full(len(index), -np.inf, values.dtype)
+                np.maximum.at(values, which, every)
+            if self.stops and len(index):
+                index, values = np.append(index, self._stop), np.append(values, 0.0)
+            found.append(Prior(values, index // self.net.outputs, index))
         return found
 
-    def row(self, state: State, action: int) -> tuple[int, int, int, int]:
-        """The action of an id of `priors` as the layout stores it: sender, receiver, offset and sticky."""
-        edge, output = divmod(action, self.net.outputs)
-        return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
-
     def decode(self, state: State, action_id: int) -> Placement | None:
-        """The placement of an id of `priors`; None for stopping."""
-        return None if action_id == self._stop else self.layout.decode(state.scene, self.row(state, action_id))
+        """The placement of an index; None for stopping."""
+        return None if action_id == self._stop else self.layout.decode(state.scene, self.layout.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
@@ -401,21 +365,23 @@ class DQNAgent:
             return []
         records = observe(self.layout, [state])
         boxes, first, pixels = self.layout.unpack(records).windows()
-        [values], [mask] = self.net.values(records)
-        best = np.where(mask, values, -np.inf).max(axis=-1)  # of each edge
-        slots = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE)
-        senders = best.max(axis=1)[slots if len(best) >= SLOTS else KIND_OF_SLOT[slots]]  # else those are kinds
-        receivers = best.max(axis=0)[-best.shape[1] + SLOTS * (self.net.mask_rule == "none") :]
+        [(index, values)] = self.net.listed(records)
+        sender, receiver, _, _ = self.layout.parts(index)
+        best = np.full((2, self.layout.rows + SLOTS), -np.inf)  # of placing each node, and of placing something by it
+        np.maximum.at(best[0], sender, values)
+        np.maximum.at(best[1], receiver, values)
+        slots, refs = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE), reference_rows(state.scene)
+        placed = best[0, _first_slots(state.scene)[slots] if self.net.by_kind else slots]
+        highest = [*placed.tolist(), *best[1, SLOTS : SLOTS + len(refs)].tolist()]
         found = []
-        for row, box, begin, value in zip(
-            [*slots.tolist(), *reference_rows(state.scene).tolist()],
-            boxes.tolist(),
-            first.tolist(),
-            [*senders.tolist(), *receivers.tolist()],
-            strict=True,
-        ):
+        for row, box, begin, value in zip([*slots.tolist(), *refs.tolist()], boxes.tolist(), first.tolist(), highest, strict=True):
             top, bottom, left, right = box
             shape = bottom - top, right - left
             window = pixels[begin : begin + shape[0] * shape[1]].reshape(*shape, -1)
             found.append(View(row, top, left, window, value if np.isfinite(value) else None))
         return found
+
+
+def _first_slots(scene: Scene) -> Ints:
+    """(7,): of each slot the first available one with a block of the same width, which can do all that the others can."""
+    return ((scene.role[:SLOTS] == Role.AVAILABLE) & SLOTS_OF_KIND).argmax(axis=1)[KIND_OF_SLOT]

@@ -5,7 +5,7 @@ Arrays and compiled loops, and no more to install than the tasks need. `layers.a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -13,22 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, Records, ReplaySchema, SceneBatch
+from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import attend_forward, layer_norm, linear, mean_rows
-from trilith.world.scene import SLOTS, Bools
+from trilith.networks.q.function import QFunction, check_weights
+from trilith.world.scene import Bools
 
 Shapes = dict[str, tuple[int, ...]]
 """Of the parameters of a network, by their names."""
 
 
-class ActingKinds(ABC):
+class ActingKinds(QFunction):
     """A network whose actions are to place a kind of block by an object. Its parameters are 0 until some are loaded."""
 
-    values_states = False
+    by_kind = True
 
     def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        self.layout, self.stops, self.outputs = layout, stops, 2 * layout.offsets
-        self.mask_rule: Mask = mask
+        super().__init__(layout, mask, stops)
         self._layers, self._heads = net.layers, net.heads
         self._shapes = self.shapes(net, self.outputs)
         self.load({name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()})
@@ -47,11 +47,9 @@ class ActingKinds(ABC):
         """Fills in the values (B, 3, R, outputs) where the mask allows something, given what `_encode` says of all objects."""
 
     def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters, by their names."""
         return {name: value.copy() for name, value in self._weights.items()}
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
         check_weights(self._shapes, weights)
         self._weights = {name: np.array(value) for name, value in weights.items()}
         self._linears: dict[str, tuple[Floats32, Floats32]] = {}
@@ -61,20 +59,11 @@ class ActingKinds(ABC):
             self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, 3, R, outputs), twice: the values of all actions, and which of them may be chosen."""
         scenes = self.layout.unpack(records)
         mask = kind_mask(scenes, self.mask_rule, self.outputs)
         values = np.zeros(mask.shape, np.float32)
         self._fill(values, mask, scenes, self._encode(scenes))
         return values, mask
-
-    def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if it `values_states`; their records need no mask of legal actions."""
-        raise NotImplementedError
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        """The action of one place in the values of a scene with these slots `available` (7,)."""
-        return attention_action(available, sender, receiver, output)
 
     def _linear(self, name: str, x: Floats32, rectify: bool = False) -> Floats32:
         return linear(x, *self._linears[name], rectify)
@@ -132,18 +121,3 @@ def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:
         assert batch.legal is not None
         return (edges & batch.legal).repeat(2, axis=-1)
     return edges.repeat(outputs, axis=-1)
-
-
-def attention_action(available: Bools, kind: int, ref: int, output: int) -> tuple[int, int, int, int]:
-    """The action of placing the first available block of a kind by an object of the scene."""
-    return int(np.argmax(available & (kind == KIND_OF_SLOT))), ref + SLOTS, output // 2, output % 2
-
-
-def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError in one line if weights have not these names and shapes."""
-    for name in sorted(shapes.keys() | weights.keys()):
-        if name not in shapes or name not in weights:
-            raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
-        given, wanted = weights[name], shapes[name]
-        if given.shape != wanted or given.dtype != np.float32:
-            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {wanted} and float32")

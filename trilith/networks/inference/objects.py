@@ -6,11 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
@@ -19,55 +15,6 @@ from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEAT
 from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.world.scene import Bools, Ints
-
-
-class Valuing(Protocol):
-    """All that an agent needs of a network of Q-values."""
-
-    @property
-    def layout(self) -> ReplaySchema:
-        """How the states are stored that it is shown."""
-        ...
-
-    @property
-    def mask_rule(self) -> Mask:
-        """Which actions may be chosen."""
-        ...
-
-    @property
-    def outputs(self) -> int:
-        """Actions of an edge."""
-        ...
-
-    @property
-    def stops(self) -> bool:
-        """Whether its agent ends the episode where all values are below 0."""
-        ...
-
-    @property
-    def values_states(self) -> bool:
-        """Whether it has a head for the values of states."""
-        ...
-
-    def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if it has such a head; their records, of `layout.scenes`, need no mask of legal actions."""
-        ...
-
-    def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, S, M, outputs), twice: the values of all actions of senders and receivers, and which of them may be chosen."""
-        ...
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        """The action (sender, receiver, offset, sticky) of one place in the values of a scene with these slots `available` (7,)."""
-        ...
-
-    def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters, by their names."""
-        ...
-
-    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
-        ...
 
 
 class ActingObjects(ActingKinds):

@@ -3,10 +3,14 @@
 Imports torch only where tensors are asked for: agents act without it.
 
 A record keeps only what differs between states: the objects of the scene (everything but the available blocks, whose places
-never change) and which of the seven slots are still available. Actions are four integers (sender, receiver, offset, sticky).
-Sender and receiver count nodes: 0 to 6 are the slots, 7 + r is the r-th object of the scene in order of its row. `offset`
-is the flat index of the parts of an action after the edge. For absolute actions the sender is the slot, the receiver 0 and
-the offset the cell of the grid.
+never change) and which of the seven slots are still available.
+
+An action has three forms, of which `ReplaySchema` makes each from the others:
+- the action of the codec, which names rows of the scene: what environments and users see;
+- the edge action, four integers (slot, object, offset, sticky): what a replay stores. Slot and object are nodes: 0 to 6 are the slots,
+  7 + r is the r-th object of the scene in order of its row. `offset` is the flat index of the parts of a codec's action after the edge.
+  Absolute actions have object 0, and the cell of the grid as offset;
+- its index, one integer: what networks, their choices and search trees use.
 """
 
 from __future__ import annotations
@@ -127,7 +131,7 @@ class SceneSchema:
                 points[:, :, :1] *= sign
         return SceneBatch(
             present=np.arange(r) < count[:, None],
-            available=_bits(records["available"][:, None], SLOTS).astype(bool),
+            available=slots_of(records),
             pose=pose,
             size=records["size"][:, :r].astype(np.float32),
             velocity=velocity,
@@ -145,6 +149,11 @@ class SceneSchema:
 def _bits(packed: NDArray[np.uint8], *shape: int) -> NDArray[np.uint8]:
     """(B, *shape): 0 or 1, from rows (B, bytes) of packed bits."""
     return np.unpackbits(packed, axis=1, count=prod(shape)).reshape(-1, *shape)
+
+
+def slots_of(records: Records) -> Bools:
+    """(B, 7): which slots are available in states."""
+    return _bits(records["available"][:, None], SLOTS).astype(bool)
 
 
 @dataclass(frozen=True)
@@ -175,6 +184,29 @@ class ReplaySchema(SceneSchema):
     def scenes(self) -> ReplaySchema:
         """The same without masks of legal actions: all that the value of a state depends on."""
         return replace(self, stores_legal=False)
+
+    def edge(self, sender: Any, receiver: Any) -> Any:
+        """The number of the edge between two nodes, arrays or tensors; that times 2 · `offsets` is the index of its first action."""
+        return sender * (self.rows + SLOTS) + receiver
+
+    @cached_property
+    def edges(self) -> int:
+        """Edges that there can be."""
+        return (self.rows + SLOTS) ** 2
+
+    def index(self, actions: Any) -> Any:
+        """(...,): the index of edge actions (..., 4), an array or a tensor."""
+        sender, receiver, offset, sticky = (actions[..., part] for part in range(4))
+        return (self.edge(sender, receiver) * self.offsets + offset) * 2 + sticky
+
+    def parts(self, index: Any) -> tuple[Any, Any, Any, Any]:
+        """Slot, object, offset and sticky of an index: an integer, an array or a tensor of them."""
+        edge, output = index // (2 * self.offsets), index % (2 * self.offsets)
+        return edge // (self.rows + SLOTS), edge % (self.rows + SLOTS), output // 2, output % 2
+
+    def actions(self, index: Any) -> Ints:
+        """(..., 4): the edge actions of an index, or of an array of them."""
+        return np.stack(self.parts(index), axis=-1)
 
     def _columns(self) -> list[tuple[Any, ...]]:
         legal = [("legal", "u1", ((KINDS * self.rows * self.offsets + 7) // 8,))] if self.stores_legal else []
@@ -218,7 +250,7 @@ class ReplaySchema(SceneSchema):
         return swapped
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
-        """The placement of an action (sender, receiver, offset, sticky)."""
+        """The placement of an edge action."""
         sender, receiver, offset, sticky = (int(part) for part in action)
         if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
             return INVALID_EDGE
@@ -226,7 +258,7 @@ class ReplaySchema(SceneSchema):
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
-        """The action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
+        """The edge action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
         tail = self.codec.tail
         action = self.codec.encode(scene, placement)
         receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0

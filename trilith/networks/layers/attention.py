@@ -16,17 +16,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inference.attention import attention_action, kind_mask
+from trilith.networks.inference.attention import kind_mask
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP, clock, describe
-from trilith.networks.inputs.scene_batch import KINDS, Floats32, SceneBatch
+from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
 from trilith.networks.kernels.relational_attention import Rows, attend
-from trilith.networks.q.base import QNet, first_slot, receiver_of, split_output
-from trilith.world.scene import SLOTS, Bools
+from trilith.networks.q.base import QNet
 
 
 class KindQNet(QNet):
     """Values of placing a kind of block by an object, (B, 3, R, outputs). Knows no edges between objects alone: the mask `none` is not
     for it."""
+
+    by_kind = True
 
     @abstractmethod
     def encode(self, batch: SceneBatch) -> Tensor:
@@ -37,28 +38,17 @@ class KindQNet(QNet):
         """(B, 3, R, outputs): the values of all actions, given what `encode` says of the scenes; 0 where the mask allows nothing."""
 
     @abstractmethod
-    def _at(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        """(m,): the values of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
+    def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
+        """(m,): the values of actions by index (m,) in scenes (m,) of the batch; None: one in each."""
 
     def q(self, batch: SceneBatch) -> Tensor:
         return self._every(batch, self.encode(batch))
 
-    def q_at(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
-        return self._at(batch, self.encode(batch), actions, scenes)
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
+        return self._at(batch, self.encode(batch), index, scenes)
 
     def mask(self, batch: SceneBatch) -> Tensor:
         return batch.send(kind_mask(batch, self.mask_rule, self.outputs))
-
-    def actions(self, batch: SceneBatch, flat: Tensor) -> Tensor:
-        kind, ref, output = torch.unravel_index(flat, (KINDS, batch.present.shape[1], self.outputs))
-        return torch.stack([first_slot(batch, kind), receiver_of(ref), *split_output(output)], dim=1)
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        return attention_action(available, sender, receiver, output)
-
-    def flat(self, batch: SceneBatch, actions: Tensor) -> Tensor:
-        pair = self.kind_of_slot[actions[:, 0]] * batch.present.shape[1] + actions[:, 1] - SLOTS
-        return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
 
 
 def tokens_of(net: Any, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:

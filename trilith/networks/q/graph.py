@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from trilith.networks.config import Mask
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch
-from trilith.networks.q.base import QNet, split_output
+from trilith.networks.q.base import QNet
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity
 from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Ints, Role
@@ -192,14 +192,15 @@ class GraphNet(QNet):
         dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, where, values).view(b, n, n, self.outputs)
         return dense if self.mask_rule == "none" else dense[:, :SLOTS, SLOTS:]
 
-    def q_at(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
         packed, n = self.packed(batch), SLOTS + batch.present.shape[1]
-        each = torch.arange(len(batch), device=actions.device) if scenes is None else scenes
-        output = (2 * actions[:, 2] + actions[:, 3])[:, None]
+        each = torch.arange(len(batch), device=index.device) if scenes is None else scenes
+        sender, receiver, _, _ = self.layout.parts(index)
+        output = (index % self.outputs)[:, None]
         if not self.relative:
             values = self.value(self.decode_global(self.process(packed, None)[1])).view(len(batch), SLOTS, self.outputs)
-            return values[each, actions[:, 0]].gather(1, output)[:, 0]
-        chosen = packed.place[(each * n + actions[:, 0]) * n + actions[:, 1]]
+            return values[each, sender].gather(1, output)[:, 0]
+        chosen = packed.place[(each * n + sender) * n + receiver]
         edges, globals_ = self.process(packed, chosen)
         return self._decode(edges, globals_, each).gather(1, output)[:, 0]
 
@@ -213,32 +214,6 @@ class GraphNet(QNet):
             assert batch.legal is not None
             return batch.send((edges[..., None] & batch.legal[:, KIND_OF_SLOT]).repeat(2, axis=-1))
         return batch.send(edges)[..., None].expand(-1, -1, -1, self.outputs)
-
-    def actions(self, batch: SceneBatch, flat: Tensor) -> Tensor:
-        n = batch.present.shape[1]
-        if not self.relative:
-            slot, none, output = torch.unravel_index(flat, (SLOTS, 1, self.outputs))
-            return torch.stack([slot, none, *split_output(output)], dim=1)
-        if self.mask_rule == "none":
-            sender, receiver, output = torch.unravel_index(flat, (SLOTS + n, SLOTS + n, self.outputs))
-        else:
-            sender, receiver, output = torch.unravel_index(flat, (SLOTS, n, self.outputs))
-            receiver = receiver + SLOTS
-        return torch.stack([sender, receiver, *split_output(output)], dim=1)
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        past = self.relative and self.mask_rule != "none"  # then receivers are the objects of the scene alone
-        return sender, receiver + SLOTS * past, output // 2, output % 2
-
-    def flat(self, batch: SceneBatch, actions: Tensor) -> Tensor:
-        n, (sender, receiver, offset, sticky) = batch.present.shape[1], actions.unbind(1)
-        if not self.relative:
-            pair = sender
-        elif self.mask_rule == "none":
-            pair = sender * (SLOTS + n) + receiver
-        else:
-            pair = sender * n + receiver - SLOTS
-        return pair * self.outputs + 2 * offset + sticky
 
 
 # ---- graphs from batches

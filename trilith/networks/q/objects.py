@@ -142,23 +142,22 @@ class ObjectsNet(KindQNet):
         values = figures.new_zeros(mask.size, 2).index_copy(0, place, figures[..., 0] + figures[..., 1])
         return values.view(*mask.shape[:-1], self.outputs)
 
-    def _outcomes(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Outcomes:
-        """Of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
-        scenes = torch.arange(len(batch), device=actions.device) if scenes is None else scenes
-        slot, receiver, offset, sticky = actions.unbind(1)
-        given = scenes, self.kind_of_slot[slot], receiver - SLOTS
-        every = torch.arange(len(actions), device=actions.device)
+    def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
+        """Of actions by index (m,) in scenes (m,) of the batch; None: one in each."""
+        every = torch.arange(len(index), device=index.device)
+        slot, node, offset, sticky = self.layout.parts(index)
+        given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
         figures = self._figures(batch, references, self._edges(batch, references, *given), every, (*given, offset))
         later, reward, end = figures[every, sticky].unbind(1)
         # The reward has targets of its own, so errors of Q teach what comes later alone.
         return Outcomes(later + reward.detach(), reward, end)
 
-    def _at(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        return self._outcomes(batch, references, actions, scenes).q
+    def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
+        return self._outcomes(batch, references, index, scenes).q
 
-    def outcomes(self, batch: SceneBatch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
+    def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
         references = self.encode(batch)
-        return self._outcomes(batch, references, actions, scenes)._replace(state=self._states(batch, references))
+        return self._outcomes(batch, references, index, scenes)._replace(state=self._states(batch, references))
 
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:

@@ -91,11 +91,11 @@ class PixelAttentionNet(KindQNet):
         place = batch.send(np.flatnonzero(choices))
         return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
-    def _at(self, batch: SceneBatch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        scenes = torch.arange(len(batch), device=actions.device) if scenes is None else scenes
-        values = self._decode(batch, references, scenes, kind, ref)
-        return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
+    def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
+        slot, node, _, _ = self.layout.parts(index)
+        scenes = torch.arange(len(batch), device=index.device) if scenes is None else scenes
+        values = self._decode(batch, references, scenes, self.kind_of_slot[slot], node - SLOTS)
+        return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
     def _decode(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
