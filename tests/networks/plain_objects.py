@@ -26,6 +26,7 @@ def plain_v(net: ObjectsNet, batch: SceneBatch) -> Tensor:
 def plain_references(net: ObjectsNet, batch: SceneBatch) -> Tensor:
     """(B, R, decoder): every object after the transformer, the whole scene included."""
     b, r = batch.tensors.present.shape
+    heads = net.layers[0].heads
     tokens = net.node(node_features(batch))
     if net.clock is not None:
         assert batch.steps_left is not None
@@ -34,9 +35,9 @@ def plain_references(net: ObjectsNet, batch: SceneBatch) -> Tensor:
     pairs = F.relu(net.pair(pair_features(batch)))  # (B, R, R, pair)
     biases = net.bias(pairs).masked_fill(~batch.tensors.present[:, None, :, None], -torch.inf)
     for i, layer in enumerate(net.layers):
-        q, k, v = layer.qkv(layer.norm(tokens)).view(b, r, 3, net.heads, -1).unbind(2)
+        q, k, v = layer.qkv(layer.norm(tokens)).view(b, r, 3, heads, -1).unbind(2)
         scores = torch.einsum("bihd,bjhd->bijh", q, k) / q.shape[-1] ** 0.5
-        weights = (scores + biases[..., i * net.heads : (i + 1) * net.heads]).softmax(dim=2)
+        weights = (scores + biases[..., i * heads : (i + 1) * heads]).softmax(dim=2)
         seen = torch.einsum("bijh,bjhd->bihd", weights, v).flatten(2)
         beside = torch.einsum("bijh,bijp->bihp", weights, pairs).flatten(2)
         tokens = tokens + layer.gather(torch.cat([seen, beside], dim=-1))

@@ -33,7 +33,7 @@ def learning(layout: ReplaySchema, mask: Mask = "legal", bias: float = 0.0, blan
     """The form that learns, with fresh weights, biases of convolutions spread by `bias` among them."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    net = PixelAttentionNet(layout, mask, blank=blank)
+    net = PixelAttentionNet(layout, mask, NetConfig("pixel-attention", blank=blank))
     for layer in net.cnn.layers:
         torch.nn.init.normal_(layer.bias, std=bias)  # type: ignore[arg-type]
     return net

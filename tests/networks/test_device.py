@@ -7,7 +7,7 @@ import torch
 from networks.scenes import states
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.device import pick_device
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.networks.kernels.relational_attention import attend_compiled, attend_plain
@@ -67,8 +67,8 @@ def test_the_network_by_the_plain_forms_has_the_same_values_and_gradients(monkey
 
 def nets(layout: ReplaySchema) -> dict[str, QNet]:
     masks: tuple[Mask, ...] = ("none", "edges", "legal")
-    full = {f"graph {mask}": GraphNet(layout, mask, 16) for mask in masks}
-    sparse = {f"sparse graph {mask}": GraphNet(layout, mask, 16, connectivity="sparse") for mask in masks}
+    full = {f"graph {mask}": GraphNet(layout, mask, NetConfig(width=16)) for mask in masks}
+    sparse = {f"sparse graph {mask}": GraphNet(layout, mask, NetConfig(width=16, connectivity="sparse")) for mask in masks}
     return {"objects": ObjectsNet(layout), "objects edges": ObjectsNet(layout, "edges"), **full, **sparse}
 
 

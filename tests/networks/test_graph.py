@@ -8,7 +8,7 @@ from networks.scenes import as_states, states
 from torch import Tensor
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import ReplaySchema
 from trilith.networks.q.graph import GraphNet, pack
 from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, reference_rows
@@ -36,7 +36,7 @@ def nodes_of(scene: Scene) -> list[int]:
 
 
 def pair(layout: ReplaySchema, mask: Mask, **options: object) -> tuple[GraphNet, PlainGraphNet]:
-    fast = GraphNet(layout, mask, **options)  # type: ignore[arg-type]
+    fast = GraphNet(layout, mask, NetConfig(**options))  # type: ignore[arg-type]
     plain = PlainGraphNet(fast.outputs, relative=layout.codec.relative, **options)  # type: ignore[arg-type]
     plain.load_state_dict(fast.state_dict())
     return fast, plain

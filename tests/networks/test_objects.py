@@ -8,7 +8,7 @@ from networks.scenes import states
 from torch import Tensor
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import CLOCK_FEATURES, NODE_FEATURES, PAIR_FEATURES, describe
 from trilith.networks.inputs.placements import CLIPS, COLUMNS, FIGURES, LENGTHS, SCALES, SUM_SCALE, Placements, boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, Records, ReplaySchema, SceneBatch
@@ -72,7 +72,7 @@ SIZES = [{"clock": True}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "dec
 @pytest.mark.parametrize("sizes", SIZES)
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
     layout = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
-    net = ObjectsNet(layout, "legal", **sizes)
+    net = ObjectsNet(layout, "legal", NetConfig(**sizes))
     batch = layout.unpack(observe(layout, states(task, 12)))
     assert len(set(batch.present.sum(axis=1).tolist())) > 1
     mask = net.mask(batch)
@@ -90,7 +90,7 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict
 @pytest.mark.parametrize("sizes", SIZES)
 def test_values_of_states_and_their_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
     layout = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
-    net = ObjectsNet(layout, "legal", **sizes)
+    net = ObjectsNet(layout, "legal", NetConfig(**sizes))
     batch = layout.unpack(observe(layout, states(task, 12)))
     assert len(set(batch.present.sum(axis=1).tolist())) > 1
     with torch.no_grad():
@@ -128,7 +128,7 @@ def test_the_value_of_a_state_depends_on_the_sum_over_its_objects_and_on_the_hig
 
 def test_the_value_of_a_state_needs_no_mask_of_legal_actions() -> None:
     layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True, clock=True)
-    net, found = ObjectsNet(layout, clock=True, **SMALL), states("covering_hard", 8)
+    net, found = ObjectsNet(layout, "legal", NetConfig(clock=True, **SMALL)), states("covering_hard", 8)
     records, scenes = observe(layout, found), observe(layout.scenes, found)
     assert set(records.dtype.names or ()) - set(scenes.dtype.names or ()) == {"legal"}
     assert layout.scenes.dtype.itemsize < layout.dtype.itemsize
@@ -248,7 +248,7 @@ def test_the_inputs_are_those_that_are_listed_and_no_others() -> None:
     assert SCALES == (0.25, 3.0, 15.0, 75.0)
     assert CLIPS == (3.5, 1.0, 1.0, 1.0)
     assert (COLUMNS, NODE_FEATURES, PAIR_FEATURES, CLOCK_FEATURES, FIGURES) == (40, 19, 18, 3, 3)
-    net = ObjectsNet(ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), True, clock=True), clock=True, **SMALL)
+    net = ObjectsNet(ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), True, clock=True), "legal", NetConfig(clock=True, **SMALL))
     assert net.clock is not None
     read = {"node": 19, "pair": 18, "clock": 3, "seen": 40, "kind": KINDS + 2, "fit": 2}
     assert {name: getattr(net, name).in_features for name in read} == read
@@ -429,7 +429,7 @@ def actions_in(batch: SceneBatch, net: ObjectsNet) -> tuple[Tensor, Tensor]:
 
 def test_value_reward_and_end_of_given_actions_and_the_values_of_their_states_are_those_of_the_plain_form() -> None:
     layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
-    net = ObjectsNet(layout, **SMALL)
+    net = ObjectsNet(layout, "legal", NetConfig(**SMALL))
     batch = layout.unpack(observe(layout, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
     q, reward, end, state = net.outcomes(batch, layout.index(actions), scenes)
@@ -445,7 +445,7 @@ def test_value_reward_and_end_of_given_actions_and_the_values_of_their_states_ar
 
 def test_an_error_of_a_value_teaches_what_comes_later_and_not_the_reward() -> None:
     layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
-    net = ObjectsNet(layout, **SMALL)
+    net = ObjectsNet(layout, "legal", NetConfig(**SMALL))
     batch = layout.unpack(observe(layout, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
     said = net.outcomes(batch, layout.index(actions), scenes)

@@ -12,7 +12,7 @@ from torch import Tensor
 from worlds import mirrored
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch, SceneSchema
 from trilith.networks.kernels.image_windows import add_to_map, add_to_map_plain, pool_added, pool_added_plain
@@ -218,7 +218,7 @@ def test_values_of_given_actions_are_those_of_all(kind: Net) -> None:
 def test_a_sparse_graph_is_refused_in_one_line() -> None:
     layout = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
     with pytest.raises(ValueError, match="choose connectivity full"):
-        PixelGraphNet(layout, "none", connectivity="sparse")
+        PixelGraphNet(layout, "none", NetConfig("pixels", connectivity="sparse"))
 
 
 def test_moments_are_those_of_whole_pictures() -> None:

@@ -1,6 +1,7 @@
 """What the networks that act without torch share: values of placing a kind of block by an object, from attention over the objects.
 
-Arrays and compiled loops, and no more to install than the tasks need. `layers.attention.KindQNet` is the same in the form that learns.
+Arrays and compiled loops, and no more to install than the tasks need. `layers.attention` and `q.block_type` are the same in the form
+that learns.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class ActingKinds(QFunction):
     by_kind = True
 
     def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_attention(layout, mask)
         super().__init__(layout, mask, stops)
         self._layers, self._heads = net.layers, net.heads
         self._shapes = self.shapes(net, self.outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
@@ -23,7 +23,6 @@ class ActingObjects(ActingKinds):
     values_states = True
 
     def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask)
         check_offsets(layout)
         super().__init__(layout, mask, net, stops)
 

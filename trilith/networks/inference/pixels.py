@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
 from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Floats32, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import convolve, convolve_windows, link_pairs, mean_rows, pool
@@ -41,7 +41,6 @@ class ActingPixels(ActingKinds):
     """See the module."""
 
     def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask)
         self._blank = net.blank
         super().__init__(layout, mask, net, stops)
 

@@ -112,8 +112,9 @@ def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, w
 
 
 @compiled(reorder=True)
-def _see(x: Array, y: Array, half: Array, box: Array, lengths: Array, seen: Array) -> None:
-    """Fills `seen` (40 · 16): what sixteen placements see of an object, one column of all of them after another."""
+def _see(placed: Array, box: Array, lengths: Array, seen: Array) -> None:
+    """Fills `seen` (40 · 16): what sixteen placements (3, 16) see of an object, one column of all of them after another."""
+    x, y, half = placed[0], placed[1], placed[2]
     ox, oy, left, right, bottom, top = box[0], box[1], box[2], box[3], box[4] - _HALF, box[5] + _HALF
     for i in range(_LANES):
         at_left, at_right = x[i] - half[i], x[i] + half[i]
@@ -135,10 +136,11 @@ def _clip(lengths: Array, scale: float, clip: float, seen: Array, first: int) ->
 
 
 @compiled(reorder=True)
-def _sixteen(values: Array, first: int, end: int, some: Array) -> None:
-    """Copies rows `first` to `end`, at most sixteen, the last repeated where there are less: what comes of those is not used."""
+def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Array) -> None:
+    """Copies placements `first` to `end`, at most sixteen, to `placed` (3, 16). Where there are less the last is repeated, and unused."""
     for i in range(_LANES):
-        some[i] = values[min(first + i, end - 1)]
+        k = min(first + i, end - 1)
+        placed[0, i], placed[1, i], placed[2, i] = x[k], y[k], half[k]
 
 
 @compiled(reorder=True)
@@ -154,16 +156,14 @@ def look_forward(
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
     sums, most = np.empty((units, _LANES), np.float32), np.empty((units, _LANES), np.float32)
-    xs, ys, halves = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    placed = np.empty((3, _LANES), np.float32)
     for b in range(len(first) - 1):
         for begin in range(first[b], first[b + 1], _LANES):
             end = min(begin + _LANES, first[b + 1])
-            _sixteen(x, begin, end, xs)
-            _sixteen(y, begin, end, ys)
-            _sixteen(half, begin, end, halves)
+            _sixteen(x, y, half, begin, end, placed)
             sums[:], most[:] = 0, 0
             for j in range(first_object[b], first_object[b + 1]):
-                _see(xs, ys, halves, box[j], lengths, seen)
+                _see(placed, box[j], lengths, seen)
                 for p in range(units):
                     own, base, total, high = weight[p], objects[j, p], sums[p], most[p]
                     for i in range(_LANES):
@@ -200,18 +200,16 @@ def look_backward(
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
     most, pull = np.empty((units, _LANES), np.float32), np.empty(_LANES, np.float32)
     highest = np.empty((units, _LANES), np.int64)
-    xs, ys, halves = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    placed = np.empty((3, _LANES), np.float32)
     message = np.empty(_LANES, np.float32)
     for b in range(len(first) - 1):
         for begin in range(first[b], first[b + 1], _LANES):
             end = min(begin + _LANES, first[b + 1])
-            _sixteen(x, begin, end, xs)
-            _sixteen(y, begin, end, ys)
-            _sixteen(half, begin, end, halves)
+            _sixteen(x, y, half, begin, end, placed)
             most[:], highest[:] = 0, -1
             for again in range(2):  # first to find who is highest
                 for j in range(first_object[b], first_object[b + 1]):
-                    _see(xs, ys, halves, box[j], lengths, seen)
+                    _see(placed, box[j], lengths, seen)
                     for p in range(units):
                         own, base = weight[p], objects[j, p]
                         for i in range(_LANES):

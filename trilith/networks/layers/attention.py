@@ -1,87 +1,19 @@
-"""Attention over the objects of a scene: the transformer of `objects` and, with other tokens, of the networks from pixels.
+"""The trunk of all networks of ours that learn: relational attention over the objects of a scene.
 
-Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is
-attended to. Identical available blocks are merged into kinds, which enter as how many are left.
+Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is attended to.
 
-This form learns. `inference.attention.ActingKinds` is the same function for agents that only act, without torch: what changes here
-changes there.
+This form learns. `inference.attention` is the same function for agents that only act, without torch: what changes here changes there.
 """
 
 from __future__ import annotations
-
-from abc import abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inference.attention import kind_mask
-from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP, clock, describe
+from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
 from trilith.networks.kernels.relational_attention import Rows, attend
-from trilith.networks.q.base import QNet
-
-
-class KindQNet(QNet):
-    """Values of placing a kind of block by an object, (B, 3, R, outputs). Knows no edges between objects alone: the mask `none` is not
-    for it."""
-
-    by_kind = True
-
-    @abstractmethod
-    def encode(self, batch: SceneBatch) -> Tensor:
-        """What values need to know of the scenes, one row an object at least; scenes one after another."""
-
-    @abstractmethod
-    def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
-        """(B, 3, R, outputs): the values of all actions, given what `encode` says of the scenes; 0 where the mask allows nothing."""
-
-    @abstractmethod
-    def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
-        """(m,): the values of actions by index (m,) in scenes (m,) of the batch; None: one in each."""
-
-    def q(self, batch: SceneBatch) -> Tensor:
-        return self._every(batch, self.encode(batch))
-
-    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
-        return self._at(batch, self.encode(batch), index, scenes)
-
-    def mask(self, batch: SceneBatch) -> Tensor:
-        return batch.send(kind_mask(batch, self.mask_rule, self.outputs))
-
-
-def tokens_of(net: Any, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
-    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `ObjectsNet` does.
-
-    `scenes` (B, width) is added to all objects of a scene.
-    """
-    objects, relations = batch.once("described", lambda: _described(batch))
-    tokens = net.node(objects)
-    if scenes is not None:
-        tokens = tokens + scenes.index_select(0, batch.tensors.scene)
-    pairs = F.relu(net.pair(relations))
-    for layer, weight in zip(net.layers, net.bias.weight.split(net.heads), strict=True):
-        tokens = layer(tokens, pairs, weight, batch)
-    return net.norm(tokens)
-
-
-def clock_of(batch: SceneBatch) -> Tensor:
-    """(B, 3): what `clock` says of how many steps are left."""
-    assert batch.steps_left is not None, "the schema does not store how many steps are left"
-    return _sent(batch, clock(batch.steps_left))
-
-
-def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
-    """(n, 19) and (p, 18): what `describe` says of the objects and pairs of a batch."""
-    nodes, lengths, links = (_sent(batch, each) for each in describe(batch))
-    near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
-    return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)
-
-
-def _sent(batch: SceneBatch, array: Floats32) -> Tensor:
-    """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
-    return batch.send(array).clone()
 
 
 class AttentionLayer(nn.Module):
@@ -102,3 +34,59 @@ class AttentionLayer(nn.Module):
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
         tokens = tokens + self.gather(attend(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
+
+
+class AttentionTrunk(nn.Module):
+    """A network with attention layers. A base class, not a part of a network: so the names of parameters are those of shipped weights."""
+
+    def add_layers(self, width: int, layers: int, heads: int, pair: int) -> None:
+        """Adds the attention layers, for tokens of `width` units and pairs of `pair` units."""
+        self.bias = nn.Linear(pair, layers * heads, bias=False)
+        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def add_trunk(self, nodes: int, relations: int, width: int, layers: int, heads: int, pair: int) -> None:
+        """Adds the attention layers, and a linear layer before them for objects of `nodes` columns and pairs of `relations` columns."""
+        self.node = nn.Linear(nodes, width)
+        self.pair = nn.Linear(relations, pair)
+        self.add_layers(width, layers, heads, pair)
+
+    def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
+        """(n, width): objects after all layers, from `tokens` (n, width), and from `pairs` (p, pair) before they are rectified."""
+        pairs = F.relu(pairs)
+        for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
+            tokens = layer(tokens, pairs, weight, batch)
+        return self.norm(tokens)
+
+
+class ObjectTrunk(AttentionTrunk):
+    """The trunk over what `inputs.objects` lists of each object and of each two."""
+
+    def add_object_trunk(self, width: int, layers: int, heads: int, pair: int) -> None:
+        """Adds all layers of the trunk."""
+        self.add_trunk(NODE_FEATURES, PAIR_FEATURES, width, layers, heads, pair)
+
+    def object_tokens(self, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
+        """(n, width): the objects of a batch, scenes one after another. `scenes` (B, width) is added to all objects of a scene."""
+        objects, relations = batch.once("described", lambda: _described(batch))
+        tokens = self.node(objects)
+        if scenes is not None:
+            tokens = tokens + scenes.index_select(0, batch.tensors.scene)
+        return self.attention(tokens, self.pair(relations), batch)
+
+
+def scene_mean(tokens: Tensor, batch: SceneBatch) -> Tensor:
+    """(B, width): the mean of the objects (n, width) of each scene."""
+    return tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
+
+
+def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
+    """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
+    return batch.send(array).clone()
+
+
+def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
+    """(n, 19) and (p, 18): the columns of `inputs.objects` for the objects and pairs of a batch."""
+    nodes, lengths, links = (send_copy(batch, each) for each in describe(batch))
+    near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
+    return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)

@@ -115,8 +115,7 @@ class ObjectCNN(nn.Module):
         self.hidden = nn.Linear(side * side * LAYERS[-1], HIDDEN)
         self.out = nn.Linear(HIDDEN, PIXEL_FEATURES)
         empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.tensor(COORDINATES).permute(2, 0, 1)])
-        self.register_buffer("empty", empty[None], persistent=False)
-        self.empty: Tensor
+        self.empty = nn.Buffer(empty[None], persistent=False)
         self._known: tuple[list[tuple[int, int]], list[Maps]] | None = None
         self._start()
 
@@ -152,7 +151,7 @@ class ObjectCNN(nn.Module):
 
     def fixed_maps(self) -> list[Maps]:
         """What each layer gives where there is nothing but coordinates."""
-        maps, x = [], self.empty
+        maps, x = list[Maps](), torch.as_tensor(self.empty)
         for layer in self.layers:
             convolved = layer(x)
             x = pool(convolved)

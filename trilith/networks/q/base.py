@@ -11,10 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.q.function import QFunction, check_weights
 from trilith.world.scene import Bools
+
+DEFAULT = NetConfig()
+"""The sizes of networks, unless given."""
 
 
 class Outcomes(NamedTuple):
@@ -36,8 +39,7 @@ class QNet(nn.Module, QFunction):
     def __init__(self, layout: ReplaySchema, mask: Mask) -> None:
         super().__init__()
         QFunction.__init__(self, layout, mask)
-        self.register_buffer("kind_of_slot", torch.from_numpy(KIND_OF_SLOT), persistent=False)
-        self.kind_of_slot: Tensor
+        self.kind_of_slot = nn.Buffer(torch.from_numpy(KIND_OF_SLOT), persistent=False)
 
     @property
     def device(self) -> torch.device:

@@ -22,15 +22,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch
-from trilith.networks.q.base import QNet
+from trilith.networks.q.base import DEFAULT, QNet
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity
 from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Ints, Role
 
 GLOBAL_FEATURES = 1
 """The paper's global input is one zero."""
+
+
+def edge_codes() -> nn.Buffer:
+    """(4, 2): all inputs that an edge can have, whether its ends touch and are glued: row touching + 2 · glued."""
+    return nn.Buffer(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
 
 
 class MLP(nn.Module):
@@ -88,22 +93,12 @@ class Packed:
 class GraphNet(QNet):
     """See the module. With absolute actions the values come from the globals instead of the edges."""
 
-    def __init__(
-        self,
-        layout: ReplaySchema,
-        mask: Mask = "legal",
-        width: int = 64,
-        recurrent: int = 3,
-        connectivity: Connectivity = "full",
-        features: int = FEATURES,
-    ) -> None:
+    def __init__(self, layout: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT, features: int = FEATURES) -> None:
+        """`features` are those of a node."""
         super().__init__(layout, mask)
-        if recurrent < 1:
-            raise ValueError(f"{recurrent} recurrent steps: there must be at least 1")
-        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
-        self.codes: Tensor
-        self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, layout.codec.relative
-        self.features = features
+        self.codes = edge_codes()
+        self.width, self.recurrent, self.connectivity, self.relative = net.width, net.recurrent, net.connectivity, layout.codec.relative
+        self.features, width = features, net.width
         edge, node, glob = EDGE_FEATURES + 2 * width, features + 2 * width, GLOBAL_FEATURES + 2 * width
         self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, features, GLOBAL_FEATURES))
         self.core_edge = MLP(edge + 2 * node + glob, width)

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_attention, kind_mask
-from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import kind_mask
+from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, SCALE, clock
 from trilith.networks.inputs.placements import (
     COLUMNS,
     FIGURES,
@@ -40,39 +40,23 @@ from trilith.networks.inputs.placements import (
     look_plain,
 )
 from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, ReplaySchema, SceneBatch
-from trilith.networks.layers.attention import AttentionLayer, KindQNet, clock_of, tokens_of
-from trilith.networks.q.base import Outcomes
+from trilith.networks.layers.attention import ObjectTrunk, scene_mean, send_copy
+from trilith.networks.q.base import DEFAULT, Outcomes
+from trilith.networks.q.block_type import KindQNet
 from trilith.world.scene import SLOTS
 
 
-class ObjectsNet(KindQNet):
+class ObjectsNet(KindQNet, ObjectTrunk):
     """See the module."""
 
     values_states = True
 
-    def __init__(
-        self,
-        layout: ReplaySchema,
-        mask: Mask = "legal",
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        pair: int = 32,
-        decoder: int = 128,
-        message: int = 32,
-        token: int = 64,
-        clock: bool = False,
-    ) -> None:
+    def __init__(self, layout: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
         super().__init__(layout, mask)
-        check_attention(layout, mask)
         check_offsets(layout)
-        self.node = nn.Linear(NODE_FEATURES, width)
-        self.pair = nn.Linear(PAIR_FEATURES, pair)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if clock else None
+        width, decoder, message, token = net.width, net.decoder, net.message, net.token
+        self.add_object_trunk(width, net.layers, net.heads, net.pair)
+        self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if net.clock else None
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -87,17 +71,18 @@ class ObjectsNet(KindQNet):
         self.out = nn.Linear(token, 2 * FIGURES)
         self.state_hidden = nn.Linear(2 * decoder, token)
         self.state_out = nn.Linear(token, 1)
-        nn.init.zeros_(self.base.bias)
-        nn.init.zeros_(self.out.bias)
-        nn.init.zeros_(self.state_out.bias)
-        self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
-        self.kind_widths: Tensor
+        for layer in (self.base, self.out, self.state_out):
+            nn.init.zeros_(layer.bias)
+        self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
         """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
-        tokens = tokens_of(self, batch, None if self.clock is None else self.clock(clock_of(batch)))
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.tensors.scene)
+        steps_left = None
+        if self.clock is not None:
+            assert batch.steps_left is not None, "the schema does not store how many steps are left"
+            steps_left = self.clock(send_copy(batch, clock(batch.steps_left)))
+        tokens = self.object_tokens(batch, steps_left)
+        return self.reference(tokens) + self.pooled(scene_mean(tokens, batch)).index_select(0, batch.tensors.scene)
 
     def _states(self, batch: SceneBatch, references: Tensor) -> Tensor:
         """(B,): the value of each scene, given its objects after the transformer."""

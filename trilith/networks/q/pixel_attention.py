@@ -17,46 +17,36 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_attention, kind_mask
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import kind_mask
 from trilith.networks.inference.pixels import SEEN
 from trilith.networks.inputs.image_moments import RELATIONS
 from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, ReplaySchema, SceneBatch
-from trilith.networks.layers.attention import AttentionLayer, KindQNet
+from trilith.networks.layers.attention import AttentionTrunk, scene_mean
 from trilith.networks.layers.object_cnn import ObjectCNN
+from trilith.networks.q.base import DEFAULT
+from trilith.networks.q.block_type import KindQNet
+from trilith.networks.q.graph import edge_codes
 from trilith.world.scene import SLOTS, Ints
 
 
-class PixelAttentionNet(KindQNet):
+class PixelAttentionNet(KindQNet, AttentionTrunk):
     """See the module. Beside the pixels it is told which objects are available blocks, and which of the others touch and are glued.
 
     Of available blocks that are alike the first is valued: so the choice of actions tells which are. The mask `legal` tells where
     blocks fit, and so where solid objects are. Neither enters the values of actions.
     """
 
-    def __init__(
-        self,
-        layout: ReplaySchema,
-        mask: Mask = "legal",
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        pair: int = 32,
-        decoder: int = 128,
-        blank: bool = False,
-    ) -> None:
+    def __init__(self, layout: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
         super().__init__(layout, mask)
-        check_attention(layout, mask)
-        self.cnn = ObjectCNN(blank)
+        width, pair, decoder = net.width, net.pair, net.decoder
+        self.cnn = ObjectCNN(net.blank)
         self.node = nn.Linear(SEEN, width)
         self.looks = nn.Linear(SEEN, pair)
         self.looked_at = nn.Linear(SEEN, pair, bias=False)
         self.relation = nn.Linear(RELATIONS, pair, bias=False)
         self.link = nn.Linear(2, pair, bias=False)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
+        self.add_layers(width, net.layers, net.heads, pair)
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.block = nn.Linear(SEEN, decoder, bias=False)
@@ -64,24 +54,19 @@ class PixelAttentionNet(KindQNet):
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
-        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
-        self.codes: Tensor
+        self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
         rows, seen = batch.once("rows", lambda: Rows(*map(batch.send, _rows(batch)))), self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
         objects, supply = features.index_select(0, rows.objects), features.index_select(0, rows.supply)
-        tokens = self.node(objects)
         pairs = self.looks(objects).index_select(0, rows.one) + self.looked_at(objects).index_select(0, rows.other)
         pairs = pairs + self.relation(seen.relations)
-        pairs = F.relu(pairs + self.link(self.codes).index_select(0, rows.code))
-        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, weight, batch)
-        tokens = self.norm(tokens)
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
+        pairs = pairs + self.link(self.codes).index_select(0, rows.code)
+        tokens = self.attention(self.node(objects), pairs, batch)
         left = supply.new_zeros(len(batch), SEEN).index_add(0, rows.scene, supply) / SLOTS
-        whole = self.pooled(pooled) + self.supply(left)
+        whole = self.pooled(scene_mean(tokens, batch)) + self.supply(left)
         references = self.reference(tokens) + whole.index_select(0, batch.tensors.scene)
         return torch.cat([references, self.block(features.index_select(0, rows.kinds))])
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.pixels import PIXEL_FEATURES
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.networks.layers.object_cnn import ObjectCNN
+from trilith.networks.q.base import DEFAULT
 from trilith.networks.q.graph import GraphNet, Packed
-from trilith.world.observations.graph import Connectivity
 
 
 class PixelGraphNet(GraphNet):
@@ -19,21 +19,13 @@ class PixelGraphNet(GraphNet):
     `edges` tells which nodes are available blocks. The mask `legal` tells more: where blocks fit, and so where solid objects are.
     """
 
-    def __init__(
-        self,
-        layout: ReplaySchema,
-        mask: Mask = "none",
-        width: int = 64,
-        recurrent: int = 3,
-        connectivity: Connectivity = "full",
-        blank: bool = False,
-    ) -> None:
-        super().__init__(layout, mask, width, recurrent, connectivity, PIXEL_FEATURES)
-        if connectivity != "full":
+    def __init__(self, layout: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
+        super().__init__(layout, mask, net, PIXEL_FEATURES)
+        if net.connectivity != "full":
             raise ValueError(
                 "the sparse graph is made from what objects are, which the network pixels does not see: choose connectivity full"
             )
-        self.cnn = ObjectCNN(blank)
+        self.cnn = ObjectCNN(net.blank)
 
     def packed(self, batch: SceneBatch) -> Packed:
         return replace(super().packed(batch), nodes=self.cnn(batch))

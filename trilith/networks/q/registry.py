@@ -13,14 +13,10 @@ from trilith.networks.q.pixel_attention import PixelAttentionNet
 from trilith.networks.q.pixel_graph import PixelGraphNet
 
 NETWORKS: dict[str, Callable[[ReplaySchema, Mask, NetConfig], QNet]] = {
-    "objects": lambda layout, mask, net: ObjectsNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.message, net.token, net.clock
-    ),
-    "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
-    "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),
-    "pixel-attention": lambda layout, mask, net: PixelAttentionNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.blank
-    ),
+    "objects": ObjectsNet,
+    "graph": GraphNet,
+    "pixels": PixelGraphNet,
+    "pixel-attention": PixelAttentionNet,
 }
 
 
