@@ -29,7 +29,7 @@ from networks.plain_cnn import plain_features  # type: ignore[import-not-found] 
 from networks.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_net, make_schema, observe
 from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, GN_DQN, OBJECTS
 from trilith.evaluation.scene_sets import frozen
 from trilith.networks.inference.pixels import ActingPixels
@@ -113,13 +113,13 @@ def best(job: Callable[[], object], rounds: int, before: Callable[[], object] = 
 
 def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]:
     """A learner step without the optimiser, which is the same for all."""
-    actions = net.best(net.layout.unpack(here))[0]
+    actions = net.best(net.schema.unpack(here))[0]
 
     def run() -> None:
         with torch.no_grad():
-            wanted = net.best(net.layout.unpack(there))[1].nan_to_num(neginf=0.0)
+            wanted = net.best(net.schema.unpack(there))[1].nan_to_num(neginf=0.0)
         net.zero_grad()
-        F.huber_loss(net.q_at(net.layout.unpack(here), actions), wanted).backward()
+        F.huber_loss(net.q_at(net.schema.unpack(here), actions), wanted).backward()
 
     return run
 
@@ -144,15 +144,15 @@ def searched(net: QFunction, task: str, seconds: float) -> float:
 def measured(config: DQNConfig, whole: bool, task: str, found: list[State], options: Options) -> list[str]:
     """A row of the table."""
     torch.manual_seed(0)
-    layout = make_layout(config, task, beyond=False)
-    net = make_net(config, layout)
+    schema = make_schema(config, task, beyond=False)
+    net = make_net(config, schema)
     if whole:
         net.cnn = WholeCNN()
     acting: QFunction = net
     if not whole:
-        acting = make_acting_net(config, layout)
+        acting = make_acting_net(config, schema)
         acting.load(net.weights())
-    records = observe(layout, found)
+    records = observe(schema, found)
     took = best(learner_step(net, records[: options.batch], records[options.batch : 2 * options.batch]), options.rounds)
     acts = []
     for count in ACTING:

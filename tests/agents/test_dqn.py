@@ -16,7 +16,7 @@ from networks.scenes import states
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample
-from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_net, make_schema, observe
 from trilith.agents.weights import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.evaluation.rollout import play
 from trilith.networks.config import NetConfig
@@ -57,7 +57,7 @@ def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, b
 
 def without_masks(learner: DQNLearner, records: Records) -> Records:
     """States as they are kept where only their values are asked for."""
-    scenes = np.zeros(len(records), learner.layout.scenes.dtype)
+    scenes = np.zeros(len(records), learner.schema.scenes.dtype)
     for name in scenes.dtype.names or ():
         scenes[name] = records[name]
     return scenes
@@ -79,13 +79,13 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
     Gives the learner all there is to see, all other actions of a state beside each that is made, if it learns from these; returns both
     states, and (state, action, value) of each action.
     """
-    layout = learner.layout
+    schema = learner.schema
     scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 2.0)]
     actions = {"end": (0, [0, SLOTS, 3, 0]), "on": (0, [3, SLOTS, 8, 0]), "good": (1, [6, SLOTS + 1, 5, 0]), "bad": (1, [0, SLOTS, 2, 0])}
-    masks = [np.zeros((SLOTS, len(scenes[0]), layout.offsets), dtype=bool) for _ in scenes]
+    masks = [np.zeros((SLOTS, len(scenes[0]), schema.offsets), dtype=bool) for _ in scenes]
     for state, (slot, receiver, offset, _) in actions.values():
         masks[state][[k for k in range(SLOTS) if scenes[0].size[k, 0] == scenes[0].size[slot, 0]], receiver, offset] = True
-    records = packed(layout, scenes, masks)
+    records = packed(schema, scenes, masks)
     outcome = {"end": (0.5, None), "on": (0.0, records[1]), "good": (1.0, None), "bad": (-1.0, None)}
     every = [(state, ([*action[:3], sticky], *outcome[name])) for name, (state, action) in actions.items() for sticky in (0, 1)]
     for names in (["end"], ["on", "good"], ["on", "bad"]):
@@ -101,7 +101,7 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
 def value_of(learner: DQNLearner, record: Records, action: Any) -> float:
     """What the policy's network says of an action."""
     with torch.no_grad():
-        return float(learner.policy.net.q_at(learner.layout.unpack(record[None]), torch.tensor([learner.layout.index(np.array(action))])))  # type: ignore[attr-defined]
+        return float(learner.policy.net.q_at(learner.schema.unpack(record[None]), torch.tensor([learner.schema.index(np.array(action))])))  # type: ignore[attr-defined]
 
 
 def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
@@ -112,7 +112,7 @@ def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
 def open_states(learner: DQNLearner, *places: float) -> Records:
     """States with one obstacle each, at these places, where everything may be chosen."""
     scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in places]
-    return packed(learner.layout, scenes, [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * len(scenes))
+    return packed(learner.schema, scenes, [np.ones((SLOTS, 9, learner.schema.offsets), dtype=bool)] * len(scenes))
 
 
 @pytest.mark.parametrize("network", ["objects", "graph"])
@@ -141,9 +141,9 @@ def test_actions_that_were_only_simulated_are_learnt_too(network: str) -> None:
     config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), discount=DISCOUNT, mirror=False, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
     first, third = open_states(learner, 3.0, 0.0)
-    mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
+    mask = np.zeros((SLOTS, 9, learner.schema.offsets), dtype=bool)
     mask[3:6, 7, 4] = True  # a block of the middle width on the floor
-    [second] = packed(learner.layout, [fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
+    [second] = packed(learner.schema, [fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
     done, hit, on, good = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0], [3, SLOTS, 4, 0]
     astray, bad = [0, SLOTS + 1, 9, 1], [0, SLOTS, 12, 1]
     learner.add(episode(learner, first[None], [done], [0.5], [[(hit, -0.5, None), (on, 0.25, second), (astray, 0.75, third)]]))
@@ -176,8 +176,8 @@ def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> 
         learner.step(rng)
     actions, scenes = torch.tensor([made, hit, on, other, last]), torch.tensor([0, 0, 0, 0, 1])
     for mirror in (np.zeros(2, dtype=bool), np.ones(2, dtype=bool)):
-        batch = learner.layout.unpack(records, mirror)
-        asked = torch.from_numpy(learner.layout.index(learner.layout.mirror_actions(actions.numpy(), mirror[scenes.numpy()])))
+        batch = learner.schema.unpack(records, mirror)
+        asked = torch.from_numpy(learner.schema.index(learner.schema.mirror_actions(actions.numpy(), mirror[scenes.numpy()])))
         with torch.no_grad():
             _, reward, end, _ = learner.net.outcomes(batch, asked, scenes)
         assert reward is not None
@@ -232,7 +232,7 @@ def sampled(learner: DQNLearner, size: int = 24) -> Sample:
 def plain_value(learner: DQNLearner, record: Any) -> float:
     """The value of one state: what the target network says of it, if it does, or never less than nothing; else of the action that one
     network takes for the best, by the other."""
-    batch = (learner.layout if "legal" in record.dtype.names else learner.layout.scenes).unpack(record[None])
+    batch = (learner.schema if "legal" in record.dtype.names else learner.schema.scenes).unpack(record[None])
     with torch.no_grad():
         if isinstance(learner.target, ObjectsNet):
             return max(float(plain_v(learner.target, batch)), 0.0)
@@ -396,10 +396,10 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     # The scenes and the actions, swapped for some.
     swapped = np.random.default_rng(3).random(size) < 0.5 if mirror else np.zeros(size, dtype=bool)
     assert (swapped.any(), swapped.all()) == (mirror, False)
-    assert np.array_equal(batch.pose, learner.layout.unpack(sample.records, swapped).pose)
+    assert np.array_equal(batch.pose, learner.schema.unpack(sample.records, swapped).pose)
     original = np.concatenate([sample.actions, beside.actions])
-    last = learner.layout.offsets - 1
-    learned = learner.layout.actions(actions[:count].numpy())
+    last = learner.schema.offsets - 1
+    learned = learner.schema.actions(actions[:count].numpy())
     for asked, before, scene in zip(learned.tolist(), original.tolist(), scenes.tolist(), strict=False):
         assert asked == [*before[:2], last - before[2] if swapped[scene] else before[2], before[3]]
 
@@ -448,11 +448,11 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
 def test_where_nothing_else_may_be_chosen_a_correction_has_no_rival() -> None:
     config = DQNConfig(net=SMALL, mirror=False, correction_share=1.0, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
-    mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
-    records = packed(learner.layout, [fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
+    mask = np.zeros((SLOTS, 9, learner.schema.offsets), dtype=bool)
+    records = packed(learner.schema, [fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
     learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.5], correction=True))
-    only = torch.from_numpy(learner.layout.index(np.array([[0, SLOTS, 3, 0]])))
-    rivals, there = learner._rivals(learner.layout.unpack(records), only, 1)
+    only = torch.from_numpy(learner.schema.index(np.array([[0, SLOTS, 3, 0]])))
+    rivals, there = learner._rivals(learner.schema.unpack(records), only, 1)
     assert rivals.tolist() == only.tolist()
     assert there.tolist() == [0.0]
     for _ in range(300):
@@ -520,7 +520,7 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
     """A network whose values are all the same: it goes on where they are above 0, and stops where they are below."""
     for network, mask in (("objects", "legal"), ("graph", "edges")):
         config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask, lower_bounds=False)  # type: ignore[arg-type]
-        net = make_net(config, make_layout(config, "covering_hard"))
+        net = make_net(config, make_schema(config, "covering_hard"))
         found = [state for state in states("covering_hard", 12) if DiscreteRelative().mask(state.scene).any()]
         rngs = [np.random.default_rng(i) for i in range(len(found))]
         last = [each for each in net.modules() if isinstance(each, torch.nn.Linear) and each.out_features == net.outputs][-1]
@@ -565,7 +565,7 @@ OPTIONS = [
 @pytest.mark.parametrize("config", OPTIONS)
 def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
     torch.manual_seed(1)
-    agent = DQNAgent(make_net(config, make_layout(config, "covering_hard")))
+    agent = DQNAgent(make_net(config, make_schema(config, "covering_hard")))
     found = states("covering_hard", 12)
     rngs = [np.random.default_rng(i) for i in range(12)]
     plain = agent.act(found, rngs)
@@ -586,17 +586,17 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
 
 @pytest.mark.parametrize("config", OPTIONS)
 def test_actions_have_one_place_among_the_values(config: DQNConfig) -> None:
-    net = make_net(config, make_layout(config, "covering_hard"))
+    net = make_net(config, make_schema(config, "covering_hard"))
     found = states("covering_hard", 12)
-    batch = net.layout.unpack(observe(net.layout, found))
+    batch = net.schema.unpack(observe(net.schema, found))
     values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf)
     index, value = net.best(batch)
     place = net.place(index, values.shape[2])
     assert torch.equal(values.flatten(1).gather(1, place[:, None])[:, 0], value)
     assert torch.equal(place, values.flatten(1).argmax(dim=1))
-    actions = net.layout.actions(index.numpy())
-    assert np.array_equal(net.layout.index(actions), index)
-    for (indices, listed), best, highest in zip(net.listed(observe(net.layout, found)), index.tolist(), value.tolist(), strict=True):
+    actions = net.schema.actions(index.numpy())
+    assert np.array_equal(net.schema.index(actions), index)
+    for (indices, listed), best, highest in zip(net.listed(observe(net.schema, found)), index.tolist(), value.tolist(), strict=True):
         assert (np.diff(indices) > 0).all()
         if len(indices):
             assert indices[listed.argmax()] == best
@@ -610,7 +610,7 @@ def test_searching_agents_do_better_by_what_they_try() -> None:
     """Even a network that knows nothing is helped by what placements really earn."""
     torch.manual_seed(0)
     config = DQNConfig(net=SMALL)
-    agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
+    agent = DQNAgent(make_net(config, make_schema(config, "silhouette")))
     first = [start("silhouette", 0, np.random.default_rng(i)) for i in range(4)]
     ends = play(SearchAgent(agent, SearchConfig(150, algorithm="mcts")), first, [np.random.default_rng(i) for i in range(4)])
     plain = play(agent, first, [np.random.default_rng(i) for i in range(4)])
@@ -620,10 +620,10 @@ def test_searching_agents_do_better_by_what_they_try() -> None:
 @pytest.mark.parametrize("mask", ["none", "edges", "legal"])
 def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     config = DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask=mask)  # type: ignore[arg-type]
-    layout = make_layout(config, "covering_hard")
-    net = make_net(config, layout)
+    schema = make_schema(config, "covering_hard")
+    net = make_net(config, schema)
     found = states("covering_hard", 40)
-    scenes, records = [state.scene for state in found], observe(layout, found)
+    scenes, records = [state.scene for state in found], observe(schema, found)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
         for scene, choice in zip(scenes, choose(net, records, random, [np.random.default_rng(0)] * 40), strict=True):
@@ -631,19 +631,19 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
                 assert mask != "none"
                 continue
             action = choice.tolist()
-            placement = layout.decode(scene, action)
+            placement = schema.decode(scene, action)
             seen += placement != INVALID_EDGE
             if mask != "none":
                 assert placement != INVALID_EDGE
                 assert scene.role[placement.slot] == Role.AVAILABLE
             if mask == "legal":
-                assert layout.codec.mask(scene)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
+                assert schema.codec.mask(scene)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
     assert seen > 0
 
 
 def test_legal_placements_never_collide() -> None:
     config = DQNConfig(net=SMALL)
-    agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
+    agent = DQNAgent(make_net(config, make_schema(config, "silhouette")))
     found = states("silhouette", 30)
     rngs = [np.random.default_rng(i) for i in range(30)]
     for state, placement in zip(found, agent.act(found, rngs), strict=True):
@@ -683,10 +683,10 @@ def test_damaged_or_missing_weights_are_refused_in_one_line(tmp_path: Path) -> N
 
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="choose mask none or edges"):
-        make_layout(DQNConfig(actions="absolute", mask="legal"), "covering")
+        make_schema(DQNConfig(actions="absolute", mask="legal"), "covering")
     config = DQNConfig(actions="absolute", mask="edges")
     with pytest.raises(ValueError, match="choose network graph"):
-        make_net(config, make_layout(config, "covering"))
+        make_net(config, make_schema(config, "covering"))
 
 
 def test_a_config_survives_json() -> None:

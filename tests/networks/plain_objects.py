@@ -58,7 +58,7 @@ def plain_figures(net: ObjectsNet, batch: SceneBatch) -> Tensor:
     fit = net.fit(torch.stack([more, more.abs()], dim=-1))
     edges = F.relu(net.edge(F.relu(references[:, None] + kinds[:, :, None] + fit)))  # (B, 3, R, decoder)
 
-    seen = net.seen(placement_features(net.layout.offsets, net.kind_widths, batch))  # (B, 3, R, offsets, R, message)
+    seen = net.seen(placement_features(net.schema.offsets, net.kind_widths, batch))  # (B, 3, R, offsets, R, message)
     messages = F.relu(seen + net.object(references)[:, None, None, None]) * batch.tensors.present[:, None, None, None, :, None]
     placed = net.gather(torch.cat([messages.sum(dim=-2) / 8, messages.amax(dim=-2)], dim=-1))
     tokens = F.relu(placed + net.to_token(edges)[:, :, :, None])

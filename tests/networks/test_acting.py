@@ -29,10 +29,10 @@ CONFIGS = {
 def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, QFunction, Records]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    layout = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
-    net, acting = make_qnet(config, layout, mask), ACTING[config.network](layout, mask, config)
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
+    net, acting = make_qnet(config, schema, mask), ACTING[config.network](schema, mask, config)
     acting.load(net.weights())
-    return net, acting, observe(layout, states(task, 20))
+    return net, acting, observe(schema, states(task, 20))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -67,7 +67,7 @@ def test_values_of_states_are_those_of_the_form_that_learns(task: str, name: str
     net, acting, _ = both(task, CONFIGS[name])
     assert net.values_states
     assert acting.values_states
-    records = observe(net.layout.scenes, states(task, 20))
+    records = observe(net.schema.scenes, states(task, 20))
     assert len(set(records["count"].tolist())) > 1
     values, expected = acting.state_values(records), net.state_values(records)
     assert values.shape == expected.shape == (20,)
@@ -82,7 +82,7 @@ def test_networks_without_a_head_for_it_give_states_no_value_in_either_form() ->
     for form in both("covering_hard", NetConfig("pixel-attention"))[:2]:
         assert not form.values_states
         with pytest.raises(NotImplementedError):
-            form.state_values(observe(form.layout.scenes, states("covering_hard", 2)))
+            form.state_values(observe(form.schema.scenes, states("covering_hard", 2)))
 
 
 @pytest.mark.parametrize("network", ACTING)
@@ -107,7 +107,7 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
         acting.load({name: value for name, value in weights.items() if name != "hidden.weight"})
     with pytest.raises(ValueError, match=r"^extra is not of this network$"):
         acting.load(weights | {"extra": np.zeros(1, np.float32)})
-    wider = make_qnet(replace(config, decoder=config.decoder + 1), net.layout, "legal").weights()
+    wider = make_qnet(replace(config, decoder=config.decoder + 1), net.schema, "legal").weights()
     with pytest.raises(ValueError, match=r"^\w+\.weight has shape .* this network has"):
         acting.load(wider)
     assert all((value == weights[name]).all() for name, value in acting.weights().items()), "a refusal changes nothing"
@@ -117,11 +117,11 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
 def test_both_forms_refuse_the_same(network: str) -> None:
     absolute = ReplaySchema.of(get_task("covering"), make_discrete("absolute", offsets=15, heights=8, widths=8), False)
     relative = ReplaySchema.of(get_task("covering"), DiscreteRelative(), False)
-    for layout, mask in ((absolute, "edges"), (relative, "none")):
+    for schema, mask in ((absolute, "edges"), (relative, "none")):
         said = []
-        for make in (ACTING[network], lambda layout, mask, net: make_qnet(net, layout, mask)):
+        for make in (ACTING[network], lambda schema, mask, net: make_qnet(net, schema, mask)):
             with pytest.raises(ValueError, match="this network values") as error:
-                make(layout, mask, NetConfig(network))
+                make(schema, mask, NetConfig(network))
             said.append(str(error.value))
         assert said[0] == said[1]
     assert set(ACTING) <= set(NETWORKS)
@@ -129,7 +129,7 @@ def test_both_forms_refuse_the_same(network: str) -> None:
 
 
 def test_both_forms_of_objects_refuse_offsets_along_y() -> None:
-    layout = ReplaySchema.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
-    for make in (ACTING["objects"], lambda layout, mask, net: make_qnet(net, layout, mask)):
+    schema = ReplaySchema.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
+    for make in (ACTING["objects"], lambda schema, mask, net: make_qnet(net, schema, mask)):
         with pytest.raises(ValueError, match="values offsets along x only: choose actions relative, or network graph"):
-            make(layout, "legal", NetConfig())
+            make(schema, "legal", NetConfig())

@@ -17,8 +17,8 @@ from trilith.world.tasks import TASKS, get_task
 @pytest.mark.parametrize("task", TASKS)
 def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
     found = states(task, 8)
-    layout = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock=True)
-    batch = layout.unpack(observe(layout, found))
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock=True)
+    batch = schema.unpack(observe(schema, found))
     assert batch.legal is not None
     assert batch.steps_left is not None
     assert batch.steps_left.tolist() == [state.max_steps - state.steps for state in found]
@@ -41,60 +41,60 @@ def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
 
 @pytest.mark.parametrize("codec", [DiscreteRelative(), DiscreteRelativeXY(5)])
 def test_decoding_names_the_same_placement_as_the_codec(codec: DiscreteRelative) -> None:
-    layout = ReplaySchema.of(get_task("covering_hard"), codec, False)
+    schema = ReplaySchema.of(get_task("covering_hard"), codec, False)
     rng = np.random.default_rng(0)
     for state in states("covering_hard", 10):
         refs = reference_rows(state.scene)
         for _ in range(10):
-            slot, ref, offset, sticky = (int(rng.integers(n)) for n in (SLOTS, len(refs), layout.offsets, 2))
+            slot, ref, offset, sticky = (int(rng.integers(n)) for n in (SLOTS, len(refs), schema.offsets, 2))
             parts = [int(part) for part in np.unravel_index(offset, codec.tail)]
             expected = codec.decode(state.scene, (slot, int(refs[ref]), *parts, sticky))
-            assert layout.decode(state.scene, (slot, SLOTS + ref, offset, sticky)) == expected
+            assert schema.decode(state.scene, (slot, SLOTS + ref, offset, sticky)) == expected
 
 
 def test_an_index_stands_for_one_edge_action() -> None:
-    layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelativeXY(5), False)
-    rng, nodes = np.random.default_rng(0), layout.rows + SLOTS
-    actions = rng.integers((nodes, nodes, layout.offsets, 2), size=(500, 4))
-    index = layout.index(actions)
-    assert np.array_equal(layout.actions(index), actions)
-    assert layout.parts(int(index[0])) == tuple(actions[0].tolist())
-    assert layout.index(np.array([0, 0, 0, 0])) == 0
-    assert layout.index(np.array([nodes - 1, nodes - 1, layout.offsets - 1, 1])) == 2 * layout.edges * layout.offsets - 1
-    assert np.array_equal(layout.index(torch.from_numpy(actions)).numpy(), index), "as a tensor too"
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelativeXY(5), False)
+    rng, nodes = np.random.default_rng(0), schema.rows + SLOTS
+    actions = rng.integers((nodes, nodes, schema.offsets, 2), size=(500, 4))
+    index = schema.index(actions)
+    assert np.array_equal(schema.actions(index), actions)
+    assert schema.parts(int(index[0])) == tuple(actions[0].tolist())
+    assert schema.index(np.array([0, 0, 0, 0])) == 0
+    assert schema.index(np.array([nodes - 1, nodes - 1, schema.offsets - 1, 1])) == 2 * schema.edges * schema.offsets - 1
+    assert np.array_equal(schema.index(torch.from_numpy(actions)).numpy(), index), "as a tensor too"
 
 
 def test_edges_that_are_no_placement_decode_to_none() -> None:
-    layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
     scene = states("covering_hard", 1)[0].scene
-    assert layout.decode(scene, (SLOTS, 3, 0, 0)) == INVALID_EDGE
-    assert layout.decode(scene, (0, 3, 0, 0)) == INVALID_EDGE
+    assert schema.decode(scene, (SLOTS, 3, 0, 0)) == INVALID_EDGE
+    assert schema.decode(scene, (0, 3, 0, 0)) == INVALID_EDGE
 
 
 def test_mirroring_twice_is_nothing_and_once_is_the_mirrored_world() -> None:
-    layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
     found = states("covering_hard", 12)
-    records = observe(layout, found)
+    records = observe(schema, found)
     yes = np.ones(len(found), dtype=bool)
-    plain, mirrored = layout.unpack(records), layout.unpack(records, yes)
+    plain, mirrored = schema.unpack(records), schema.unpack(records, yes)
     assert plain.legal is not None
     assert mirrored.legal is not None
     np.testing.assert_allclose(mirrored.pose[..., 0], -plain.pose[..., 0])
     assert np.array_equal(mirrored.legal, plain.legal[..., ::-1])
-    none = layout.unpack(records, ~yes).legal
+    none = schema.unpack(records, ~yes).legal
     assert none is not None
     assert np.array_equal(none, plain.legal)
     actions = np.array([[0, 7, 2, 1]] * len(found))
-    once = layout.mirror_actions(actions, yes)
+    once = schema.mirror_actions(actions, yes)
     assert once[0].tolist() == [0, 7, 12, 1]
-    np.testing.assert_array_equal(layout.mirror_actions(once, yes), actions)
+    np.testing.assert_array_equal(schema.mirror_actions(once, yes), actions)
 
 
 def test_the_world_does_not_notice_left_and_right() -> None:
     """Rewards of mirrored placements in mirrored scenes are the same, which is what makes replaying them mirrored right."""
     from dataclasses import replace
 
-    layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
     rng = np.random.default_rng(1)
     for state in states("covering_hard", 12, level="hardest"):
         if state.steps:
@@ -104,9 +104,9 @@ def test_the_world_does_not_notice_left_and_right() -> None:
         choices = np.argwhere(DiscreteRelative().mask(state.scene)[3])
         ref, offset = choices[rng.integers(len(choices))]
         action = np.array([[3, SLOTS + int(np.flatnonzero(reference_rows(state.scene) == ref)[0]), offset, 0]])
-        other = layout.mirror_actions(action, np.ones(1, dtype=bool))
-        here = step(state, layout.decode(state.scene, action[0].tolist()))
-        there = step(replace(state, scene=scene), layout.decode(scene, other[0].tolist()))
+        other = schema.mirror_actions(action, np.ones(1, dtype=bool))
+        here = step(state, schema.decode(state.scene, action[0].tolist()))
+        there = step(replace(state, scene=scene), schema.decode(scene, other[0].tolist()))
         assert there.state.ended == here.state.ended
         assert there.reward == pytest.approx(here.reward, abs=0.02)
 
@@ -121,9 +121,9 @@ def test_a_layout_has_room_for_what_it_says() -> None:
 
 
 def test_the_first_slot_of_a_kind_that_is_left_stands_for_all() -> None:
-    layout = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
-    records = observe(layout, states("covering_hard", 2))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
+    records = observe(schema, states("covering_hard", 2))
     records["available"] = np.packbits(np.array([[0, 1, 1, 0, 0, 1, 1]], dtype=bool), axis=1)[0, 0]
-    for indices, _ in ObjectsNet(layout, "edges").listed(records):
-        assert np.unique(layout.actions(indices)[:, 0]).tolist() == [1, 5, 6]
-    assert layout.unpack(records).left[0].tolist() == [2, 1, 1]
+    for indices, _ in ObjectsNet(schema, "edges").listed(records):
+        assert np.unique(schema.actions(indices)[:, 0]).tolist() == [1, 5, 6]
+    assert schema.unpack(records).left[0].tolist() == [2, 1, 1]

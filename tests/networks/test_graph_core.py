@@ -52,7 +52,7 @@ def test_policy_and_values_are_those_of_the_plain_form(task: str) -> None:
     assert isinstance(actor, GraphCore)
     assert isinstance(critic, GraphCore)
     scenes, actions = [state.scene for state in states(task, 4)], torch.randn(4, 2, 4)
-    seen = net.see(net.batch(net.layout.pack(scenes)))
+    seen = net.see(net.batch(net.schema.pack(scenes)))
     policy, values = net.policy(seen), net.value(seen, actions)
     wanted = torch.stack([plain(encoder, actor, scene) for scene in scenes])
     of_actions = torch.stack([torch.cat([plain(encoder, critic, s, a) for a in each]) for s, each in zip(scenes, actions, strict=True)])

@@ -105,7 +105,7 @@ class Foresees(Protocol):
         ...
 
 
-class View(NamedTuple):
+class ObjectView(NamedTuple):
     """What an agent that sees segmented images is shown of one object, and what it makes of it."""
 
     row: int
@@ -121,10 +121,10 @@ class View(NamedTuple):
 
 
 @runtime_checkable
-class Sees(Protocol):
+class ObjectViews(Protocol):
     """An agent that can say what it sees."""
 
-    def views(self, state: State) -> list[View]:
+    def views(self, state: State) -> list[ObjectView]:
         """What it sees of each object; nothing if it does not see pictures."""
         ...
 
@@ -159,11 +159,11 @@ class Learner(Protocol):
         """Whose weights actors are given, and are evaluated and kept."""
         ...
 
-    def owed(self) -> float:
+    def updates_due(self) -> float:
         """Learner steps that could be made now with what was added; below 1 it waits for more."""
         ...
 
-    def waits_for(self) -> str:
+    def warmup_status(self) -> str:
         """What has to be there before the first learner step, and how far that is, for whoever watches; "" once it is there."""
         ...
 

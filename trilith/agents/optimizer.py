@@ -20,7 +20,7 @@ def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> flo
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
 
-def descend(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
+def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
     """One step of an optimiser down a loss, the norm of gradients clipped unless `clip` is 0."""
     [group] = optimiser.param_groups
     group["lr"] = rate
@@ -31,7 +31,7 @@ def descend(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float)
     optimiser.step()
 
 
-def follow(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
+def polyak_update(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
     """Moves a target by a share towards the network that has had so many steps.
 
     Early on the average covers only the steps there have been, so that the target does not lag behind.

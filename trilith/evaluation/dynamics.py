@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.dynamics.rigid_body_features import placed_arrays
-from trilith.agents.dynamics.transitions import SIMULATED, Happened, base_pose, is_last, placed_scene, simulated
+from trilith.agents.dynamics.transitions import SIMULATED, Transition, base_pose, is_last, placed_scene, simulated
 from trilith.agents.dynamics.world import ModelWorld, Outcome
 from trilith.search.agent import Valuer
 from trilith.utils.compiled import compiled
@@ -39,7 +39,7 @@ GROUP = 128
 """Predictions that are made at once."""
 
 
-def chains(episodes: Iterable[Trajectory]) -> list[list[Happened]]:
+def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
     """From every simulated placement of episodes on: the placements that followed, up to `DEPTH`."""
     found = []
     for episode in episodes:
@@ -48,7 +48,7 @@ def chains(episodes: Iterable[Trajectory]) -> list[list[Happened]]:
     return found
 
 
-def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Happened]]:
+def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
     """What comes of the placements that an agent values highest in each state: where a search looks first."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
@@ -57,7 +57,7 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
             if placement is not None:
                 after, reward, _ = step(state, placement)
                 if after.ended in SIMULATED:
-                    found.append([Happened(state, placement, after, reward)])
+                    found.append([Transition(state, placement, after, reward)])
     return found
 
 
@@ -65,7 +65,7 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
 class Compared:
     """A prediction beside what happened."""
 
-    happened: Happened
+    happened: Transition
     depth: int
     ended: float
     """Predicted probability that it was the end, if that could not be known."""
@@ -84,7 +84,7 @@ class Compared:
     """Whether objects of the predicted scene overlap visibly, though none was touched that ends the episode."""
 
 
-def compare(world: ModelWorld, all_chains: Sequence[list[Happened]]) -> list[Compared]:
+def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
     """Every prediction along chains, the first from the true state, each other from the prediction before it."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), GROUP):
@@ -120,7 +120,7 @@ def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[Scene]:
     return found
 
 
-def _compared(world: ModelWorld, state: State, outcome: Outcome, base: Scene, happened: Happened, depth: int) -> Compared:
+def _compared(world: ModelWorld, state: State, outcome: Outcome, base: Scene, happened: Transition, depth: int) -> Compared:
     true, hit = happened.after.scene, happened.after.ended == "obstacle_hit"
     rows, new = _eventful(happened)
     rows = rows[:0] if hit else rows
@@ -134,7 +134,7 @@ def _compared(world: ModelWorld, state: State, outcome: Outcome, base: Scene, ha
     )  # fmt: skip
 
 
-def _eventful(happened: Happened) -> tuple[NDArray[np.int64], int]:
+def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
     """Rows of the blocks that something happens to, and that of the new block."""
     scene, new = placed_scene(happened.state, happened.placement)
     blocks = scene.rows(Role.BLOCK)
@@ -142,7 +142,7 @@ def _eventful(happened: Happened) -> tuple[NDArray[np.int64], int]:
     return blocks[far > np.where(blocks == new, NEW, OLD)], new
 
 
-def nudged(happened: Happened) -> Floats | None:
+def nudged(happened: Transition) -> Floats | None:
     """(K,): how far the blocks that something happens to end elsewhere if the placement is moved by 1 mm; None if it then fails."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
@@ -211,7 +211,7 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
     ]
 
 
-def nudge_error(all_chains: Sequence[list[Happened]], most: int = 1000) -> float | None:
+def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
     """Mean of `nudged` over the first eventful placements: as well as anybody could know; None if there are none."""
     off: list[float] = []
     for chain in all_chains:
@@ -222,7 +222,7 @@ def nudge_error(all_chains: Sequence[list[Happened]], most: int = 1000) -> float
     return float(np.mean(off)) if off else None
 
 
-def report(world: ModelWorld, all_chains: Sequence[list[Happened]]) -> dict[str, Any]:
+def report(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> dict[str, Any]:
     """Figures by task, by level ("all": of all levels) and by depth."""
     compared = compare(world, all_chains)
     found: dict[str, Any] = {}

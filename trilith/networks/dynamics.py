@@ -27,7 +27,7 @@ PAIR_INPUTS = (1 + len(_SHARP)) * _LENGTHS + 3
 NODE_INPUTS = 11 + len(Role)
 
 
-class Given(NamedTuple):
+class DynamicsInput(NamedTuple):
     """B scenes of up to R objects, a block newly placed in each; see `agents.dynamics.rigid_body_features`."""
 
     objects: Ints
@@ -84,7 +84,7 @@ class Dynamics(AttentionTrunk):
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
-    def forward(self, given: Given) -> Predicted:
+    def forward(self, given: DynamicsInput) -> Predicted:
         """What comes of placing the block of each scene."""
         b, r = given.role.shape
         present = np.arange(r) < given.objects[:, None]
@@ -127,7 +127,7 @@ class Dynamics(AttentionTrunk):
         return torch.from_numpy(rows.first)[pair_at[0]] + pair_at[which]
 
 
-def _nodes(given: Given, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
+def _nodes(given: DynamicsInput, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
     """(B, R, NODE_INPUTS + F): each object by itself; what is known of the fall stands with the new block."""
     size = torch.from_numpy(given.size)
     x, y, angle = pose.unbind(-1)

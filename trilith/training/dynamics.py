@@ -17,7 +17,7 @@ import numpy as np
 from trilith.agents.dynamics.config import ModelConfig
 from trilith.agents.dynamics.files import save_model
 from trilith.agents.dynamics.learner import ModelLearner
-from trilith.agents.dynamics.transitions import Happened, simulated, transitions
+from trilith.agents.dynamics.transitions import Transition, simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
@@ -155,7 +155,7 @@ class _Run:
         result: dict[str, Any] = read_json(result_path)
         return result
 
-    def _tell(self, log: Log, means: dict[str, float], watched: list[list[Happened]]) -> None:
+    def _tell(self, log: Log, means: dict[str, float], watched: list[list[Transition]]) -> None:
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
         log.write("train", learner.steps, means | minutes)
@@ -183,7 +183,7 @@ class _Run:
         }
         save_model(out, self.config.model.net, tasks, parameters_of(self.learner.net), about)
 
-    def validate(self, watched: list[list[Happened]]) -> dict[str, Any]:
+    def validate(self, watched: list[list[Transition]]) -> dict[str, Any]:
         """All figures: of what was recorded, of an agent's best placements, and of the simulator if it is nudged."""
         world = ModelWorld(self.learner.net)
         found: dict[str, Any] = {"recorded": report(world, watched), "nudge": {}}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 import trilith.web.request_schema as wire
-from trilith.agents.base import Agent, View
+from trilith.agents.base import Agent, ObjectView
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.dynamics.transitions import SIMULATED
 from trilith.agents.random_agents import LegalAgent
@@ -149,7 +149,7 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
     )
 
 
-def _view(view: View) -> dict[str, Any]:
+def _view(view: ObjectView) -> dict[str, Any]:
     """What an agent sees of an object: its window as red, green, blue and alpha, a byte each, row by row."""
     colours, alpha = view.pixels[..., :3], view.pixels[..., 3:]
     plain = np.divide(colours, alpha, out=np.zeros_like(colours), where=alpha > 0)

@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema
 from trilith.agents.dynamics.online import OnlineModel
-from trilith.agents.optimizer import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
+from trilith.agents.optimizer import check_moments, load_moments, moments_of, optimizer_step, part, polyak_update, scheduled_rate
 from trilith.agents.replay import Replay
 from trilith.networks.device import pick_device
 from trilith.networks.inputs.scene_batch import Records, SceneBatch
@@ -124,9 +124,9 @@ class DQNLearner:
         config.check()
         if config.corrections_per_update and not has_planner(task):
             raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.corrections-per-update 0")
-        self.config, self.layout, self.device = config, make_layout(config, task, beyond=False), pick_device(device)
+        self.config, self.schema, self.device = config, make_schema(config, task, beyond=False), pick_device(device)
         torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
-        self.net, self.target = make_net(config, self.layout), make_net(config, self.layout)
+        self.net, self.target = make_net(config, self.schema), make_net(config, self.schema)
         self.target.load_state_dict(self.net.state_dict())
         self.target.requires_grad_(False)
         self.net.to(self.device)
@@ -152,11 +152,11 @@ class DQNLearner:
         """Whether episodes are still played by chance, to have something to learn from."""
         return self.replay.added < self.config.learning_starts
 
-    def owed(self) -> float:
+    def updates_due(self) -> float:
         """Learner steps that the ratio allows by now, beyond those made."""
         return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
 
-    def waits_for(self) -> str:
+    def warmup_status(self) -> str:
         """Steps by chance."""
         return f"warm-up: {self.replay.added} of {self.config.learning_starts} steps by chance" if self.warming_up else ""
 
@@ -251,7 +251,7 @@ class DQNLearner:
         """
         config, size = self.config, len(sample.records)
         mirror = rng.random(size) < 0.5 if config.mirror else np.zeros(size, dtype=bool)
-        batch = self.layout.unpack(sample.records, mirror, self.device)
+        batch = self.schema.unpack(sample.records, mirror, self.device)
         actions, scenes = self._mirrored(sample.actions, mirror), torch.arange(size)
         beside = sample.beside
         if beside is not None:
@@ -282,7 +282,7 @@ class DQNLearner:
             raise ValueError(
                 f"the loss is {numbers['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
             )
-        self._descend(loss)
+        self._optimizer_step(loss)
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
@@ -297,7 +297,7 @@ class DQNLearner:
 
     def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
         """(m,): the index of edge actions (m, 4), those of `mirror` (m,) as they are in the mirrored states."""
-        return torch.from_numpy(self.layout.index(self.layout.mirror_actions(actions, mirror))).to(self.device)
+        return torch.from_numpy(self.schema.index(self.schema.mirror_actions(actions, mirror))).to(self.device)
 
     def _happened(self, sample: Sample) -> tuple[Tensor, Tensor]:
         """Rewards and ends, 0 or 1, of the actions made, then of those that were only simulated."""
@@ -312,7 +312,7 @@ class DQNLearner:
         rewards, discounts, which = sample.returns, sample.discounts, np.arange(len(sample.returns))
         following, least = sample.following[discounts > 0], sample.earned if self.config.lower_bounds else np.full(len(rewards), -np.inf)
         if self.net.values_states:
-            scenes = self.layout.scenes.dtype
+            scenes = self.schema.scenes.dtype
             following = following[list(scenes.names or ())].astype(scenes)
         if (beside := sample.beside) is not None:
             known = np.flatnonzero(beside.ended) if beside.after is None else np.arange(len(beside.ended))
@@ -336,8 +336,8 @@ class DQNLearner:
     def _state_values(self, records: Records) -> Tensor:
         """(k,): the values of states."""
         if self.net.values_states:
-            return self.target.v(self.layout.scenes.unpack(records, device=self.device)).clamp(min=0)
-        batch = self.layout.unpack(records, device=self.device)
+            return self.target.v(self.schema.scenes.unpack(records, device=self.device)).clamp(min=0)
+        batch = self.schema.unpack(records, device=self.device)
         best, value = (self.net if self.config.double else self.target).best(batch)
         some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
         if self.config.double:
@@ -346,14 +346,14 @@ class DQNLearner:
             value = value.clamp(min=0)
         return torch.where(some, value, 0.0)
 
-    def _descend(self, loss: Tensor) -> None:
+    def _optimizer_step(self, loss: Tensor) -> None:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
         config = self.config
         rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        descend(self.optimiser, loss, rate, config.max_grad_norm)
+        optimizer_step(self.optimiser, loss, rate, config.max_grad_norm)
         self.steps += 1
         if config.tau:
-            follow(self.target, self.net, config.tau, self.steps)
+            polyak_update(self.target, self.net, config.tau, self.steps)
         elif self.steps % config.target_period == 0:
             self.target.load_state_dict(self.net.state_dict())
 

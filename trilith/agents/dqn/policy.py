@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import WORLD, Decision, View, Weights
+from trilith.agents.base import WORLD, Decision, ObjectView, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
 from trilith.networks.inference.objects import ACTING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trilith.networks.q.base import QNet
 
 
-def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
+def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
     """How states of a task are stored under a config; without `beyond` there is room for the curriculum only, as a replay wants it.
 
     Raises ValueError if there are no such actions, or mask and actions do not go together.
@@ -43,22 +43,22 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySche
     return ReplaySchema.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures, clock=config.net.clock)
 
 
-def make_net(config: DQNConfig, layout: ReplaySchema) -> QNet:
+def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
     """The network of a config in the form that learns, with fresh weights from torch's generator."""
     from trilith.networks.q.registry import make_qnet
 
-    net = make_qnet(config.net, layout, config.mask)
+    net = make_qnet(config.net, schema, config.mask)
     net.stops = config.stop
     return net
 
 
-def make_acting_net(config: DQNConfig, layout: ReplaySchema, device: str = "cpu") -> QFunction:
+def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
     """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
     if device == "cpu" and config.net.network in ACTING:
-        return ACTING[config.net.network](layout, config.mask, config.net, config.stop)
+        return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
 
-    return make_net(config, layout).eval().to(pick_device(device))
+    return make_net(config, schema).eval().to(pick_device(device))
 
 
 def make_model(config: DQNConfig, forfeit: bool) -> ModelWorld | None:
@@ -73,19 +73,19 @@ def make_model(config: DQNConfig, forfeit: bool) -> ModelWorld | None:
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a config's network, which is made without any memory for them."""
-    layout = make_layout(config, task, beyond)
+    schema = make_schema(config, task, beyond)
     if config.net.network in ACTING:
-        return ACTING[config.net.network].shapes(config.net, 2 * layout.offsets)
+        return ACTING[config.net.network].shapes(config.net, 2 * schema.offsets)
     import torch
 
     with torch.device("meta"):
-        net = make_net(config, layout)
+        net = make_net(config, schema)
     return {name: tuple(value.shape) for name, value in net.state_dict().items()}
 
 
-def observe(layout: ReplaySchema, states: Sequence[State]) -> Records:
+def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
     """(B,): records of states."""
-    return layout.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if layout.clock else ())
+    return schema.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if schema.clock else ())
 
 
 class Exploration(NamedTuple):
@@ -111,7 +111,7 @@ def choose(net: QFunction, records: Records, random: Bools, rngs: Sequence[np.ra
     None where it allows none, and, for one who `stops` then, where the best is expected to lose.
     """
     indices = [_choose(*each, stops) for each in zip(net.listed(records), random, rngs, strict=True)]
-    return [None if index is None else net.layout.actions(index) for index in indices]
+    return [None if index is None else net.schema.actions(index) for index in indices]
 
 
 def _choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> np.int64 | None:
@@ -137,8 +137,8 @@ class DQNPolicy:
         model: ModelWorld | None = None,
     ) -> None:
         self.config = config
-        self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
-        self.layout = self.net.layout
+        self.net = make_acting_net(config, make_schema(config, task, beyond), device) if net is None else net
+        self.schema = self.net.schema
         self.forfeit = forfeit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, forfeit) if model is None else model
@@ -151,10 +151,10 @@ class DQNPolicy:
         """A record of the state and the action (sender, receiver, offset, sticky). With counterfactual actions these too, `beside` (K, 4),
         -1 where there are less; the rewards of them and whether they ended the episode; and for a network that values states those
         `after` each."""
-        columns: list[Any] = [("state", self.layout.dtype), ("action", "i4", (4,))]
+        columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
             columns += [("beside", "i4", (k, 4)), ("beside_reward", "f4", (k,)), ("beside_ended", "?", (k,))]
-            columns += [("after", self.layout.scenes.dtype, (k,))] if self.net.values_states else []
+            columns += [("after", self.schema.scenes.dtype, (k,))] if self.net.values_states else []
         return np.dtype(columns)
 
     @property
@@ -181,7 +181,7 @@ class DQNPolicy:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
         """A decision in each state."""
-        records = observe(self.layout, states)
+        records = observe(self.schema, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
         searches = self.config.search.budget and exploration.search and not exploration.warm_up
@@ -194,16 +194,16 @@ class DQNPolicy:
             actions = self._by_chance(states, records, random, rngs)
         else:
             indices = [_choose(*each) for each in zip(listed, random, rngs, strict=True)]
-            actions = [None if index is None else self.layout.actions(index) for index in indices]
+            actions = [None if index is None else self.schema.actions(index) for index in indices]
         decisions = [self._decision(*each) for each in zip(states, records, actions, strict=True)]
         if not counterfactual:
             return decisions
         return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """The action of the layout that comes nearest to a placement."""
-        [record] = observe(self.layout, [state])
-        return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)))
+        """The action of the schema that comes nearest to a placement."""
+        [record] = observe(self.schema, [state])
+        return self._decision(state, record, np.array(self.schema.encode(state.scene, placement)))
 
     def _decision(self, state: State, record: np.void, action: Ints | None) -> Decision:
         if action is None:
@@ -212,7 +212,7 @@ class DQNPolicy:
         kept["state"], kept["action"] = record, action
         if self.config.counterfactual_actions:
             kept["beside"] = -1
-        return Decision(self.layout.decode(state.scene, action.tolist()), kept)
+        return Decision(self.schema.decode(state.scene, action.tolist()), kept)
 
     def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
         """The decision with other actions beside it, those of the highest values first."""
@@ -223,9 +223,9 @@ class DQNPolicy:
         highest = np.argpartition(values, -HIGHEST)[-HIGHEST:] if count > HIGHEST else np.arange(count)
         drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(count, size=min(k, count), replace=False).tolist()]
         some = sorted(list(dict.fromkeys(drawn))[:k], key=values.__getitem__, reverse=True)
-        actions = [action for action in self.layout.actions(index[some]) if (action != decision.step["action"]).any()]
+        actions = [action for action in self.schema.actions(index[some]) if (action != decision.step["action"]).any()]
         decision.step["beside"][: len(actions)] = actions
-        return decision._replace(beside=tuple(self.layout.decode(state.scene, action.tolist()) for action in actions))
+        return decision._replace(beside=tuple(self.schema.decode(state.scene, action.tolist()) for action in actions))
 
     def foresee(
         self,
@@ -242,7 +242,7 @@ class DQNPolicy:
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
         records: Records | None = None
         if self.net.values_states and after:
-            records = observe(self.layout.scenes, [outcomes[i][k].state for i, k in after])
+            records = observe(self.schema.scenes, [outcomes[i][k].state for i, k in after])
         if records is not None and not exploration.warm_up:
             for (i, k), value in zip(after, self.net.state_values(records).tolist(), strict=True):
                 worth[i][k] += self.config.discount * max(value, 0.0)
@@ -286,7 +286,7 @@ class DQNPolicy:
 
     def _any(self, scene: Scene, rng: np.random.Generator) -> Ints | None:
         """Any placement that overlaps nothing; None if there is none."""
-        sticky, mask = int(rng.integers(2)), self.layout.codec.mask(scene)
+        sticky, mask = int(rng.integers(2)), self.schema.codec.mask(scene)
         if mask is not None:
             refs = reference_rows(scene)
             free = np.argwhere(mask[:, refs].reshape(SLOTS, len(refs), -1))
@@ -294,10 +294,10 @@ class DQNPolicy:
                 return None
             slot, ref, offset = free[rng.integers(len(free))].tolist()
             return np.array([slot, SLOTS + ref, offset, sticky])
-        for flat in rng.permutation(SLOTS * self.layout.offsets).tolist():
-            slot, offset = divmod(flat, self.layout.offsets)
+        for flat in rng.permutation(SLOTS * self.schema.offsets).tolist():
+            slot, offset = divmod(flat, self.schema.offsets)
             if scene.role[slot] == Role.AVAILABLE:
-                there = self.layout.decode(scene, (slot, 0, offset, sticky))
+                there = self.schema.decode(scene, (slot, 0, offset, sticky))
                 if there and not collides(scene, there, scene.solid):
                     return np.array([slot, 0, offset, sticky])
         return None
@@ -309,7 +309,7 @@ class DQNPolicy:
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
             searcher.keep(root, chosen, rng)
-            actions.append(None if chosen is None else self.layout.actions(root.ids[chosen]))
+            actions.append(None if chosen is None else self.schema.actions(root.ids[chosen]))
         return actions
 
 
@@ -317,18 +317,18 @@ class DQNAgent:
     """Builds by taking the action of the highest value."""
 
     def __init__(self, net: QFunction, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
-        self.net, self.layout, self.discount = net, net.layout, discount
+        self.net, self.schema, self.discount = net, net.schema, discount
         self.stops = net.stops if stops is None else stops
         """Whether it ends an episode where all values are below 0."""
-        self._stop = net.layout.edges * net.outputs
+        self._stop = net.schema.edges * net.outputs
         """The index of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
         if not states:
             return []
-        actions = choose(self.net, observe(self.layout, states), np.zeros(len(states), dtype=bool), rngs, self.stops)
-        return [None if a is None else self.layout.decode(state.scene, a.tolist()) for state, a in zip(states, actions, strict=True)]
+        actions = choose(self.net, observe(self.schema, states), np.zeros(len(states), dtype=bool), rngs, self.stops)
+        return [None if a is None else self.schema.decode(state.scene, a.tolist()) for state, a in zip(states, actions, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.
@@ -336,11 +336,11 @@ class DQNAgent:
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
         found = []
-        for state, (index, values) in zip(states, self.net.listed(observe(self.layout, states)), strict=True):
+        for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):
             if self.net.mask_rule != "none" and not self.net.by_kind:
-                actions = self.layout.actions(index)
+                actions = self.schema.actions(index)
                 actions[:, 0] = _first_slots(state.scene)[actions[:, 0]]
-                index, which = np.unique(self.layout.index(actions), return_inverse=True)
+                index, which = np.unique(self.schema.index(actions), return_inverse=True)
                 every, values = values, np.full(len(index), -np.inf, values.dtype)
                 np.maximum.at(values, which, every)
             if self.stops and len(index):
@@ -350,7 +350,7 @@ class DQNAgent:
 
     def decode(self, state: State, action_id: int) -> Placement | None:
         """The placement of an index; None for stopping."""
-        return None if action_id == self._stop else self.layout.decode(state.scene, self.layout.parts(action_id))
+        return None if action_id == self._stop else self.schema.decode(state.scene, self.schema.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
@@ -359,15 +359,15 @@ class DQNAgent:
         found = [(self.decode(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
 
-    def views(self, state: State) -> list[View]:
+    def views(self, state: State) -> list[ObjectView]:
         """What it sees of each object, available blocks first; nothing if its network does not see pictures."""
-        if not self.layout.points or not self.layout.codec.relative:
+        if not self.schema.points or not self.schema.codec.relative:
             return []
-        records = observe(self.layout, [state])
-        boxes, first, pixels = self.layout.unpack(records).windows()
+        records = observe(self.schema, [state])
+        boxes, first, pixels = self.schema.unpack(records).windows()
         [(index, values)] = self.net.listed(records)
-        sender, receiver, _, _ = self.layout.parts(index)
-        best = np.full((2, self.layout.rows + SLOTS), -np.inf)  # of placing each node, and of placing something by it
+        sender, receiver, _, _ = self.schema.parts(index)
+        best = np.full((2, self.schema.rows + SLOTS), -np.inf)  # of placing each node, and of placing something by it
         np.maximum.at(best[0], sender, values)
         np.maximum.at(best[1], receiver, values)
         slots, refs = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE), reference_rows(state.scene)
@@ -378,7 +378,7 @@ class DQNAgent:
             top, bottom, left, right = box
             shape = bottom - top, right - left
             window = pixels[begin : begin + shape[0] * shape[1]].reshape(*shape, -1)
-            found.append(View(row, top, left, window, value if np.isfinite(value) else None))
+            found.append(ObjectView(row, top, left, window, value if np.isfinite(value) else None))
         return found
 
 

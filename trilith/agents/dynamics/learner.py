@@ -20,8 +20,8 @@ from torch.nn import functional as F
 from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
 from trilith.agents.dynamics.rigid_body_features import FALL, Array, Placed, bodies, falls
 from trilith.agents.dynamics.transitions import Transitions
-from trilith.agents.optimizer import descend, load_moments, load_parameters, moments_of, parameters_of, part, scheduled_rate
-from trilith.networks.dynamics import Dynamics, Given, Predicted
+from trilith.agents.optimizer import load_moments, load_parameters, moments_of, optimizer_step, parameters_of, part, scheduled_rate
+from trilith.networks.dynamics import Dynamics, DynamicsInput, Predicted
 from trilith.world.scene import Bools, Ints, Role
 
 WARM_UP = 200
@@ -37,13 +37,13 @@ def make_net(config: DynamicsConfig) -> Dynamics:
     return Dynamics(FALL, config.width, config.layers, config.heads, config.pair)
 
 
-def given(placed: Placed, pose: Tensor | None = None) -> Given:
+def given(placed: Placed, pose: Tensor | None = None) -> DynamicsInput:
     """What the network is shown of placements; `pose` is that of `placed` if gradients shall pass."""
     same, fixed = bodies(placed.glue, placed.role, placed.objects)
     links = np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32)
     fall = falls(placed.pose, placed.size, placed.role, placed.sticky, placed.objects, placed.new)
     where = torch.from_numpy(placed.pose) if pose is None else pose
-    return Given(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
+    return DynamicsInput(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
@@ -107,7 +107,7 @@ class Losses(NamedTuple):
         return self.pose + self.moves + self.touch + self.end + self.reward
 
 
-def losses(predicted: Predicted, shown: Given, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
+def losses(predicted: Predicted, shown: DynamicsInput, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
     """Compares predictions with what came of the placements `at` (B,), where everything came to rest at `pose` (B, R, 3).
 
     Placements count as `weight` (B,) says, but for where a block ends that moves: that is asked only if it does.
@@ -168,7 +168,7 @@ class ModelLearner:
         loss = float(total.detach())
         if not isfinite(loss):
             raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
-        descend(self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, WARM_UP, config.steps), CLIP)
+        optimizer_step(self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, WARM_UP, config.steps), CLIP)
         self.steps += 1
         return {name: float(getattr(parts[0], name).detach()) / config.batch for name in Losses._fields} | {"loss": loss}
 

@@ -14,7 +14,7 @@ from trilith.agents.base import Episode
 from trilith.agents.dynamics.config import OnlineConfig
 from trilith.agents.dynamics.learner import ModelLearner
 from trilith.agents.dynamics.rigid_body_features import Placed
-from trilith.agents.dynamics.transitions import Happened, Transitions, is_last, simulated, transitions
+from trilith.agents.dynamics.transitions import Transition, Transitions, is_last, simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.agents.optimizer import part
 from trilith.agents.replay import Replay
@@ -75,7 +75,7 @@ class OnlineModel:
         self.memory.add(episode._replace(steps=rows))
         self._table = None
 
-    def _predict(self, happened: list[Happened]) -> None:
+    def _predict(self, happened: list[Transition]) -> None:
         open_ = [each for each in happened if not is_last(each.state)]
         expected = self.world.steps([each.state for each in open_], [each.placement for each in open_])
         for each, (_, reward, ended) in zip(open_, expected, strict=True):

@@ -54,7 +54,7 @@ class Transitions:
         return np.flatnonzero(self.moved.any(axis=1))
 
 
-class Happened(NamedTuple):
+class Transition(NamedTuple):
     """A placement that physics had a part in, and what came of it."""
 
     state: State
@@ -63,13 +63,13 @@ class Happened(NamedTuple):
     reward: float
 
 
-def simulated(episode: Trajectory) -> list[Happened]:
+def simulated(episode: Trajectory) -> list[Transition]:
     """The placements of an episode that were simulated: all but, maybe, the last."""
     found = []
     for state, placement, after, reward in zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True):
         if placement is None or after.ended not in SIMULATED:
             break
-        found.append(Happened(state, placement, after, reward))
+        found.append(Transition(state, placement, after, reward))
     return found
 
 
@@ -79,12 +79,12 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
     return place(state.scene, placement, keep=keep), len(state.scene) if keep else placement.slot
 
 
-def transitions(episodes: Iterable[list[Happened]], objects: int = 0) -> Transitions:
+def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
     """The table of the simulated placements of episodes, with room for that many objects or more.
 
     Raises ValueError if physics had a part in none of them.
     """
-    steps: list[Happened] = []
+    steps: list[Transition] = []
     follows: list[int] = []
     for episode in episodes:
         steps += episode

@@ -16,13 +16,13 @@ from torch import Tensor
 from trilith.agents.base import Episode
 from trilith.agents.optimizer import (
     check_moments,
-    descend,
-    follow,
     load_moments,
     load_parameters,
     moments_of,
+    optimizer_step,
     parameters_of,
     part,
+    polyak_update,
     scheduled_rate,
 )
 from trilith.agents.replay import Replay
@@ -108,14 +108,14 @@ class RS0Learner:
 
     # ---- what it asks of actors
 
-    def owed(self) -> float:
+    def updates_due(self) -> float:
         """Learner steps that the ratio allows by now. Without one no more than the next is ever owed, so that actors wait for nothing."""
         ready = self.replay.added - self.config.learning_starts
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
-    def waits_for(self) -> str:
+    def warmup_status(self) -> str:
         """Steps to learn from."""
         least = self.config.learning_starts
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
@@ -186,7 +186,7 @@ class RS0Learner:
             raise ValueError(
                 f"the loss is {said['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
             )
-        self._descend(loss)
+        self._optimizer_step(loss)
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
@@ -234,13 +234,13 @@ class RS0Learner:
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
 
-    def _descend(self, loss: Tensor) -> None:
+    def _optimizer_step(self, loss: Tensor) -> None:
         """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
         config = self.config
         rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        descend(self.optimiser, loss, rate, config.max_grad_norm)
+        optimizer_step(self.optimiser, loss, rate, config.max_grad_norm)
         self.steps += 1
-        follow(self.target, self.net, config.tau, self.steps)
+        polyak_update(self.target, self.net, config.tau, self.steps)
 
 
 def paper_epsilon(task: str) -> float:

@@ -94,7 +94,7 @@ class RS0Policy:
 
         That density is infinite where the action was no draw of the policy at all, so that no importance ratio lets it through.
         """
-        return np.dtype([("state", self.net.layout.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
+        return np.dtype([("state", self.net.schema.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
 
     @property
     def agent(self) -> RS0Agent:
@@ -111,7 +111,7 @@ class RS0Policy:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
         """A decision in each state."""
-        records = self.net.layout.pack([state.scene for state in states])
+        records = self.net.schema.pack([state.scene for state in states])
         with torch.no_grad():
             mixture = self.agent.mixture(self.agent.see(records))
             actions = self.agent.draw(mixture, rngs, 1)[:, 0]
@@ -128,7 +128,7 @@ class RS0Policy:
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """The action that comes nearest to a placement."""
-        [record] = self.net.layout.pack([state.scene])
+        [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
 
@@ -163,7 +163,7 @@ class RS0Agent:
         """What the policy would do, then the means of its other likely components and, of a single Gaussian, draws: each with what the
         critic expects of it, which they are sorted by. Of those that are all but the same only one is there."""
         with torch.no_grad():
-            seen = self.see(self.net.layout.pack([state.scene]))
+            seen = self.see(self.net.schema.pack([state.scene]))
             mixture = self.mixture(seen)
             actions = [self._choose([state], [rng]), mixture.mean[0][mixture.log_weight[0] > log(LIKELY)].cpu().numpy()]
             if mixture.mean.shape[1] == 1:
@@ -180,7 +180,7 @@ class RS0Agent:
     def _choose(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> Actions:
         """(B, A): an action in each state."""
         with torch.no_grad():
-            seen = self.see(self.net.layout.pack([state.scene for state in states]))
+            seen = self.see(self.net.schema.pack([state.scene for state in states]))
             mixture = self.mixture(seen)
             if self.samples:
                 return self.draw(mixture, rngs, 1)[:, 0]

@@ -28,15 +28,15 @@ class ActorCritic(nn.Module):
     The critic's core gets the action beside the features; in the graph network that is, beside the globals.
     """
 
-    def __init__(self, layout: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
+    def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
         super().__init__()
-        self.layout = layout
+        self.schema = schema
         """How states are stored."""
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
     def batch(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
         """What the network reads of states on a device; of those of `mirror` (B,) with left and right swapped."""
-        return self.layout.unpack(records, mirror, device)
+        return self.schema.unpack(records, mirror, device)
 
     def see(self, batch: SceneBatch) -> Any:
         """Features of B states, which actor and critic share."""
@@ -75,11 +75,11 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
     rows = SceneSchema.rows_of(task, beyond)
-    layout = SceneSchema(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
+    schema = SceneSchema(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
     encoder = ENCODERS[config.encoder](config, task)
     if config.encoder in POINTING:
-        return ActorCritic(layout, encoder, PointingActor(actions), PointedCritic(actions))
-    return ActorCritic(layout, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
+        return ActorCritic(schema, encoder, PointingActor(actions), PointedCritic(actions))
+    return ActorCritic(schema, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
 
 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
-from trilith.networks.kernels.inference import attend_forward, layer_norm, linear, mean_rows
+from trilith.networks.kernels.inference import attention_forward, layer_norm, linear, mean_rows
 from trilith.networks.q.function import QFunction, check_weights
 from trilith.world.scene import Bools
 
@@ -28,9 +28,9 @@ class ActingKinds(QFunction):
 
     by_kind = True
 
-    def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask)
-        super().__init__(layout, mask, stops)
+    def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_attention(schema, mask)
+        super().__init__(schema, mask, stops)
         self._layers, self._heads = net.layers, net.heads
         self._shapes = self.shapes(net, self.outputs)
         self.load({name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()})
@@ -61,7 +61,7 @@ class ActingKinds(QFunction):
             self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        scenes = self.layout.unpack(records)
+        scenes = self.schema.unpack(records)
         mask = kind_mask(scenes, self.mask_rule, self.outputs)
         values = np.zeros(mask.shape, np.float32)
         self._fill(values, mask, scenes, self._encode(scenes))
@@ -89,7 +89,7 @@ class ActingKinds(QFunction):
         n, width = len(qkv), qkv.shape[1] // 3
         out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
         shares = np.empty((len(pairs), self._heads), np.float32)
-        attend_forward(qkv.reshape(n, 3, self._heads, -1), pairs, weight, scenes.first, scenes.first_pair, out, shares)
+        attention_forward(qkv.reshape(n, 3, self._heads, -1), pairs, weight, scenes.first, scenes.first_pair, out, shares)
         return out
 
 
@@ -108,11 +108,11 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
     return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
 
 
-def check_attention(layout: ReplaySchema, mask: Mask) -> None:
+def check_attention(schema: ReplaySchema, mask: Mask) -> None:
     """Raises ValueError, saying what to choose, if the attention network cannot value such actions."""
     if mask == "none":
         raise ValueError("this network values only edges from available blocks: choose mask edges or legal, or network graph")
-    if not layout.codec.relative:
+    if not schema.codec.relative:
         raise ValueError("this network values edges, which absolute actions have none of: choose network graph")
 
 

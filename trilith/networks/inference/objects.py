@@ -22,9 +22,9 @@ class ActingObjects(ActingKinds):
 
     values_states = True
 
-    def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_offsets(layout)
-        super().__init__(layout, mask, net, stops)
+    def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_offsets(schema)
+        super().__init__(schema, mask, net, stops)
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
@@ -51,7 +51,7 @@ class ActingObjects(ActingKinds):
         return references + whole.repeat(scenes.count, axis=0)
 
     def state_values(self, records: Records) -> Floats32:
-        scenes = self.layout.scenes.unpack(records)
+        scenes = self.schema.scenes.unpack(records)
         seen = np.maximum(self._encode(scenes), 0)
         sums, most = (each.reduceat(seen, scenes.first[:-1], axis=0) for each in (np.add, np.maximum))
         hidden = self._linear("state_hidden", np.concatenate([sums * np.float32(SUM_SCALE), most], axis=1), rectify=True)
@@ -71,7 +71,7 @@ class ActingObjects(ActingKinds):
         allowed = mask[..., ::2]
         scene, kind, ref = np.nonzero(allowed.any(axis=-1))
         edge, offset = np.nonzero(allowed[scene, kind, ref])
-        placed = locate(scenes, self.layout.offsets, _WIDTHS, scene[edge], kind[edge], ref[edge], offset.astype(np.float32))
+        placed = locate(scenes, self.schema.offsets, _WIDTHS, scene[edge], kind[edge], ref[edge], offset.astype(np.float32))
         first = np.searchsorted(scene[edge], np.arange(len(scenes) + 1))
         objects = self._linear("object", references) + self._weights["seen.bias"]
         seen = np.empty((len(edge), 2 * len(self._weights["seen.bias"])), np.float32)

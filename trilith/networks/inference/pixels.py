@@ -40,9 +40,9 @@ _SIDE = PIXELS >> len(LAYERS)
 class ActingPixels(ActingKinds):
     """See the module."""
 
-    def __init__(self, layout: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+    def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         self._blank = net.blank
-        super().__init__(layout, mask, net, stops)
+        super().__init__(schema, mask, net, stops)
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:

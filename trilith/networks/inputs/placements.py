@@ -70,9 +70,9 @@ class Placements(NamedTuple):
     """Half their widths."""
 
 
-def check_offsets(layout: ReplaySchema) -> None:
+def check_offsets(schema: ReplaySchema) -> None:
     """Raises ValueError, saying what to choose, if offsets of actions are not along x alone."""
-    if len(layout.codec.tail) > 1:
+    if len(schema.codec.tail) > 1:
         raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
 
 

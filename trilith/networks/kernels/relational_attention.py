@@ -1,7 +1,7 @@
 """Attention between the objects of each scene, which are packed one after another: compiled loops on the CPU, tensors elsewhere.
 
 With a dozen objects a scene, matrices are so small that a library spends more time around them than in them. The loops below
-also need no memory for how much each pair of objects adds to a score, and nothing is padded. On other devices `attend_plain`
+also need no memory for how much each pair of objects adds to a score, and nothing is padded. On other devices `relational_attention_plain`
 computes the same function.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from trilith.networks.inputs.scene_batch import SceneBatch
-from trilith.networks.kernels.inference import attend_backward, attend_forward
+from trilith.networks.kernels.inference import attention_backward, attention_forward
 from trilith.world.scene import Ints
 
 
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """(B + 1,)"""
 
 
-def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
+def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
     """(n, heads · (d + P)): what each object sees of the others of its scene: their values, then how they lie to it.
 
     `qkv` (n, 3, heads, d) are queries, keys and values of all objects, `pairs` (p, P) how each two of a scene lie to each other,
@@ -35,12 +35,12 @@ def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows)
     The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, its pairs likewise by `batch.first_pair`.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
-        return attend_compiled(qkv, pairs, weight, batch)
-    return attend_plain(qkv, pairs, weight, batch)
+        return relational_attention_compiled(qkv, pairs, weight, batch)
+    return relational_attention_plain(qkv, pairs, weight, batch)
 
 
-def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) -> Tensor:
-    """`attend` in tensor operations, padded, for any device."""
+def relational_attention_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) -> Tensor:
+    """`relational_attention` in tensor operations, padded, for any device."""
     heads, d, wide = *qkv.shape[2:], pairs.shape[1]
     b, r = batch.present.shape
     rows, places = batch.tensors.place, batch.tensors.pair_place
@@ -54,8 +54,8 @@ def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) 
     return torch.cat([seen, beside], dim=1).index_select(0, rows)
 
 
-def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """`attend` in compiled loops, for the CPU."""
+def relational_attention_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
+    """`relational_attention` in compiled loops, for the CPU."""
     return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
 
 
@@ -66,7 +66,7 @@ class _Attend(torch.autograd.Function):
         out, shares = qkv.new_zeros(n, heads * (d + pairs.shape[1])), qkv.new_empty(len(pairs), heads)
         given = [each.detach().contiguous() for each in (qkv, pairs, weight)]
         qkv_, pairs_, weight_ = (each.numpy() for each in given)
-        attend_forward(qkv_, pairs_, weight_, first, first_pair, out.numpy(), shares.numpy())
+        attention_forward(qkv_, pairs_, weight_, first, first_pair, out.numpy(), shares.numpy())
         ctx.save_for_backward(*given, shares)
         ctx.first, ctx.first_pair = first, first_pair
         return out
@@ -77,5 +77,5 @@ class _Attend(torch.autograd.Function):
         qkv, pairs, weight, shares = ctx.saved_tensors
         back = torch.zeros_like(qkv), torch.zeros_like(pairs), torch.zeros_like(weight)
         given = grads[0].contiguous().numpy(), qkv.numpy(), pairs.numpy(), weight.numpy(), shares.numpy()
-        attend_backward(*given, *(each.numpy() for each in back), ctx.first, ctx.first_pair)  # type: ignore[call-arg]
+        attention_backward(*given, *(each.numpy() for each in back), ctx.first, ctx.first_pair)  # type: ignore[call-arg]
         return *back, None, None

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
-from trilith.networks.kernels.relational_attention import Rows, attend
+from trilith.networks.kernels.relational_attention import Rows, relational_attention
 
 
 class AttentionLayer(nn.Module):
@@ -32,7 +32,7 @@ class AttentionLayer(nn.Module):
     def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
         """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
-        tokens = tokens + self.gather(attend(qkv, pairs, weight, batch))
+        tokens = tokens + self.gather(relational_attention(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
 
 

@@ -36,9 +36,9 @@ class Outcomes(NamedTuple):
 class QNet(nn.Module, QFunction):
     """A Q-function that learns: of a batch of scenes one dense tensor (B, S, M, outputs), see `QFunction`."""
 
-    def __init__(self, layout: ReplaySchema, mask: Mask) -> None:
+    def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
         super().__init__()
-        QFunction.__init__(self, layout, mask)
+        QFunction.__init__(self, schema, mask)
         self.kind_of_slot = nn.Buffer(torch.from_numpy(KIND_OF_SLOT), persistent=False)
 
     @property
@@ -55,12 +55,12 @@ class QNet(nn.Module, QFunction):
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
         with torch.no_grad():
-            batch = self.layout.unpack(records, device=self.device)
+            batch = self.schema.unpack(records, device=self.device)
             return self.q(batch).cpu().numpy(), self.mask(batch).cpu().numpy()
 
     def state_values(self, records: Records) -> Floats32:
         with torch.no_grad():
-            return self.v(self.layout.scenes.unpack(records, device=self.device)).cpu().numpy()
+            return self.v(self.schema.scenes.unpack(records, device=self.device)).cpu().numpy()
 
     @abstractmethod
     def q(self, batch: SceneBatch) -> Tensor:
@@ -85,7 +85,7 @@ class QNet(nn.Module, QFunction):
 
     def place(self, index: Tensor, receivers: int) -> Tensor:
         """(B,): where actions by index (B,) are among the values of their scenes, flattened; there are so many `receivers`."""
-        sender, node, _, _ = self.layout.parts(index)
+        sender, node, _, _ = self.schema.parts(index)
         if self.by_kind:
             sender = self.kind_of_slot[sender]
         return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
@@ -104,4 +104,4 @@ class QNet(nn.Module, QFunction):
         sender = edge // receivers
         if self.by_kind:
             sender = (batch.send(SLOTS_OF_KIND)[sender] & batch.tensors.available).to(torch.uint8).argmax(dim=1)
-        return self.layout.edge(sender, edge % receivers + self.first_receiver) * self.outputs + output, value
+        return self.schema.edge(sender, edge % receivers + self.first_receiver) * self.outputs + output, value

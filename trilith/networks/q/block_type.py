@@ -12,15 +12,15 @@ from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.networks.q.base import QNet
 
 
-class KindQNet(QNet):
+class BlockTypeQNetwork(QNet):
     """Values of placing a kind of block by an object, (B, 3, R, outputs). Knows no edges between objects alone: the mask `none` is not
     for it."""
 
     by_kind = True
 
-    def __init__(self, layout: ReplaySchema, mask: Mask) -> None:
-        super().__init__(layout, mask)
-        check_attention(layout, mask)
+    def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
+        super().__init__(schema, mask)
+        check_attention(schema, mask)
 
     @abstractmethod
     def encode(self, batch: SceneBatch) -> Tensor:

@@ -38,11 +38,11 @@ class QFunction(ABC):
     by_kind = False
     """Whether blocks of one width have one value; the first that is available stands for all."""
 
-    def __init__(self, layout: ReplaySchema, mask: Mask, stops: bool = False) -> None:
-        self.layout, self.outputs, self.stops = layout, 2 * layout.offsets, stops
+    def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
+        self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
         """How the states are stored that it sees; actions of an edge; whether its agent ends the episode where all values are below 0."""
         self.mask_rule: Mask = mask
-        self.first_receiver = SLOTS if layout.codec.relative and mask != "none" else 0
+        self.first_receiver = SLOTS if schema.codec.relative and mask != "none" else 0
         """Which node the first receiver is."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class QFunction(ABC):
         """(B, S, M, outputs), twice: the values of all actions, and which of them may be chosen."""
 
     def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if it `values_states`; their records, of `layout.scenes`, need no mask of legal actions."""
+        """(B,): the values of states, if it `values_states`; their records, of `schema.scenes`, need no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -68,7 +68,7 @@ class QFunction(ABC):
             sender, receiver, output = mask.nonzero()
             if self.by_kind:
                 sender = (available & SLOTS_OF_KIND).argmax(axis=1)[sender]
-            index = self.layout.edge(sender, receiver + self.first_receiver) * self.outputs + output
+            index = self.schema.edge(sender, receiver + self.first_receiver) * self.outputs + output
             found.append(Listed(index, values[mask]))
         return found
 

@@ -93,11 +93,11 @@ class Packed:
 class GraphNet(QNet):
     """See the module. With absolute actions the values come from the globals instead of the edges."""
 
-    def __init__(self, layout: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT, features: int = FEATURES) -> None:
+    def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT, features: int = FEATURES) -> None:
         """`features` are those of a node."""
-        super().__init__(layout, mask)
+        super().__init__(schema, mask)
         self.codes = edge_codes()
-        self.width, self.recurrent, self.connectivity, self.relative = net.width, net.recurrent, net.connectivity, layout.codec.relative
+        self.width, self.recurrent, self.connectivity, self.relative = net.width, net.recurrent, net.connectivity, schema.codec.relative
         self.features, width = features, net.width
         edge, node, glob = EDGE_FEATURES + 2 * width, features + 2 * width, GLOBAL_FEATURES + 2 * width
         self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, features, GLOBAL_FEATURES))
@@ -190,7 +190,7 @@ class GraphNet(QNet):
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
         packed, n = self.packed(batch), SLOTS + batch.present.shape[1]
         each = torch.arange(len(batch), device=index.device) if scenes is None else scenes
-        sender, receiver, _, _ = self.layout.parts(index)
+        sender, receiver, _, _ = self.schema.parts(index)
         output = (index % self.outputs)[:, None]
         if not self.relative:
             values = self.value(self.decode_global(self.process(packed, None)[1])).view(len(batch), SLOTS, self.outputs)

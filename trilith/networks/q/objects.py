@@ -42,18 +42,18 @@ from trilith.networks.inputs.placements import (
 from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, ReplaySchema, SceneBatch
 from trilith.networks.layers.attention import ObjectTrunk, scene_mean, send_copy
 from trilith.networks.q.base import DEFAULT, Outcomes
-from trilith.networks.q.block_type import KindQNet
+from trilith.networks.q.block_type import BlockTypeQNetwork
 from trilith.world.scene import SLOTS
 
 
-class ObjectsNet(KindQNet, ObjectTrunk):
+class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
     """See the module."""
 
     values_states = True
 
-    def __init__(self, layout: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
-        super().__init__(layout, mask)
-        check_offsets(layout)
+    def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask)
+        check_offsets(schema)
         width, decoder, message, token = net.width, net.decoder, net.message, net.token
         self.add_object_trunk(width, net.layers, net.heads, net.pair)
         self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if net.clock else None
@@ -109,12 +109,12 @@ class ObjectsNet(KindQNet, ObjectTrunk):
         """(m, 2, 3): `later`, `reward` and `end`, without and with glue, of placements: scene, kind, reference and offset (m,) each, and
         `which` (m,) of the `edges` (k, decoder) each is on."""
         scene, kind, ref, offset = placements
-        placed = locate(batch.tensors, self.layout.offsets, self.kind_widths, scene, kind, ref, offset.float())
+        placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
         seen = look(placed, scene, batch, objects, self.seen.weight)
         tokens = F.relu(self.gather(seen) + self.to_token(edges).index_select(0, which))
         figures = self.out(F.relu(self.hidden(tokens))).view(-1, FIGURES, 2)
-        base = self.base(edges).view(-1, 2).index_select(0, which * self.layout.offsets + offset)
+        base = self.base(edges).view(-1, 2).index_select(0, which * self.schema.offsets + offset)
         return torch.cat([figures[:, :1] + base[:, None], figures[:, 1:]], dim=1).transpose(1, 2)
 
     def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class ObjectsNet(KindQNet, ObjectTrunk):
     def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
         """Of actions by index (m,) in scenes (m,) of the batch; None: one in each."""
         every = torch.arange(len(index), device=index.device)
-        slot, node, offset, sticky = self.layout.parts(index)
+        slot, node, offset, sticky = self.schema.parts(index)
         given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
         figures = self._figures(batch, references, self._edges(batch, references, *given), every, (*given, offset))
         later, reward, end = figures[every, sticky].unbind(1)

@@ -25,20 +25,20 @@ from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, ReplaySche
 from trilith.networks.layers.attention import AttentionTrunk, scene_mean
 from trilith.networks.layers.object_cnn import ObjectCNN
 from trilith.networks.q.base import DEFAULT
-from trilith.networks.q.block_type import KindQNet
+from trilith.networks.q.block_type import BlockTypeQNetwork
 from trilith.networks.q.graph import edge_codes
 from trilith.world.scene import SLOTS, Ints
 
 
-class PixelAttentionNet(KindQNet, AttentionTrunk):
+class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
     """See the module. Beside the pixels it is told which objects are available blocks, and which of the others touch and are glued.
 
     Of available blocks that are alike the first is valued: so the choice of actions tells which are. The mask `legal` tells where
     blocks fit, and so where solid objects are. Neither enters the values of actions.
     """
 
-    def __init__(self, layout: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
-        super().__init__(layout, mask)
+    def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask)
         width, pair, decoder = net.width, net.pair, net.decoder
         self.cnn = ObjectCNN(net.blank)
         self.node = nn.Linear(SEEN, width)
@@ -77,7 +77,7 @@ class PixelAttentionNet(KindQNet, AttentionTrunk):
         return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
     def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
-        slot, node, _, _ = self.layout.parts(index)
+        slot, node, _, _ = self.schema.parts(index)
         scenes = torch.arange(len(batch), device=index.device) if scenes is None else scenes
         values = self._decode(batch, references, scenes, self.kind_of_slot[slot], node - SLOTS)
         return values.gather(1, (index % self.outputs)[:, None])[:, 0]

@@ -19,8 +19,8 @@ class PixelGraphNet(GraphNet):
     `edges` tells which nodes are available blocks. The mask `legal` tells more: where blocks fit, and so where solid objects are.
     """
 
-    def __init__(self, layout: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
-        super().__init__(layout, mask, net, PIXEL_FEATURES)
+    def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask, net, PIXEL_FEATURES)
         if net.connectivity != "full":
             raise ValueError(
                 "the sparse graph is made from what objects are, which the network pixels does not see: choose connectivity full"

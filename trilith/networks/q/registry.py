@@ -20,8 +20,8 @@ NETWORKS: dict[str, Callable[[ReplaySchema, Mask, NetConfig], QNet]] = {
 }
 
 
-def make_qnet(config: NetConfig, layout: ReplaySchema, mask: Mask) -> QNet:
+def make_qnet(config: NetConfig, schema: ReplaySchema, mask: Mask) -> QNet:
     """The network of a config, with fresh weights from torch's generator. Raises ValueError naming those there are."""
     if config.network not in NETWORKS:
         raise ValueError(f"there is no network {config.network!r}: choose {', '.join(NETWORKS)}")
-    return NETWORKS[config.network](layout, mask, config)
+    return NETWORKS[config.network](schema, mask, config)
