@@ -30,12 +30,12 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from networks.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
-from networks.scenes import states  # type: ignore[import-not-found]
+from networks.scenes import choices, states  # type: ignore[import-not-found]
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, make_net, make_schema, observe
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema, observe
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
@@ -101,8 +101,8 @@ def learner_step(net: QNet, before: list[State], after: list[State]) -> Callable
     schema = net.schema
     records, following = observe(schema, before), observe(schema, after)
     rng = np.random.default_rng(0)
-    choices = choose(net, records, np.ones(len(before), dtype=bool), [rng] * len(before))
-    actions = torch.from_numpy(np.array([[0, SLOTS, 0, 0] if c is None else c for c in choices]))
+    made = choices(net, records, np.ones(len(before), dtype=bool), [rng] * len(before))
+    actions = torch.from_numpy(np.array([[0, SLOTS, 0, 0] if c is None else c for c in made]))
     actions[:, 1].clamp_(min=SLOTS)
 
     def run() -> None:
@@ -141,7 +141,7 @@ def plain_step(net: PlainGraphNet, before: list[State], after: list[State], mask
 
 def act(net: QNet, records: Records) -> None:
     """Acting without exploring."""
-    choose(net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
+    choices(net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
 
 
 def main(options: Options) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from networks.scenes import states
+from networks.scenes import choices, states
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -15,7 +15,7 @@ from trilith.agents.base import Episode
 from trilith.agents.dqn import learner as learner_module
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, observe
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.networks.config import NetConfig
 from trilith.networks.inputs.scene_batch import ReplaySchema
@@ -62,9 +62,9 @@ def filled(config: DQNConfig, device: str = "cpu") -> DQNLearner:
     records, scenes = observe(learner.schema, found), observe(learner.schema.scenes, found)
     rng = np.random.default_rng(0)
     here = DQNLearner(config, "covering_hard", seed=1).net
-    drawn = [choose(here, records, np.ones(len(records), dtype=bool), [rng] * len(records)) for _ in range(3)]
+    drawn = [choices(here, records, np.ones(len(records), dtype=bool), [rng] * len(records)) for _ in range(3)]
     some = [i for i, choice in enumerate(drawn[0]) if choice is not None]
-    actions, *others = (np.array([choices[i] for i in some], np.int32) for choices in drawn)
+    actions, *others = (np.array([each[i] for i in some], np.int32) for each in drawn)
     for k in range(0, len(some) - 2, 3):
         steps = np.zeros(3, np.dtype([*learner.policy.dtype.descr, ("reward", "f4")]))
         steps["state"], steps["action"], steps["reward"] = records[some[k : k + 3]], actions[k : k + 3], rng.random(3)
@@ -133,7 +133,7 @@ def test_actions_values_and_weights_come_back_from_the_device(name: str, monkeyp
     agent, records = learner.policy.agent, observe(learner.schema, found)
     assert agent.net.device.type == "meta"
     assert len(agent.act(found, [np.random.default_rng(0)] * 4)) == len(agent.priors(found)) == 4
-    chosen = choose(agent.net, records, np.arange(4) < 2, [np.random.default_rng(0)] * 4)
+    chosen = choices(agent.net, records, np.arange(4) < 2, [np.random.default_rng(0)] * 4)
     assert all(action is not None for action in chosen)
     if name == "objects":
         assert agent.net.state_values(observe(learner.schema.scenes, found)).tolist() == [0.0] * 4

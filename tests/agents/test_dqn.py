@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 from networks.plain_objects import plain_v
-from networks.scenes import states
+from networks.scenes import choices, states
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample
-from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_net, make_schema, observe
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, make_net, make_schema, observe
 from trilith.agents.weights import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.evaluation.rollout import play
 from trilith.networks.config import NetConfig
@@ -492,8 +492,8 @@ def test_as_many_corrections_are_wanted_as_there_are_learner_steps_for() -> None
 
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     """Receiver and offset of the best action in each state."""
-    choices = choose(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
-    return [action[1:3].tolist() for action in choices if action is not None]
+    made = choices(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
+    return [action[1:3].tolist() for action in made if action is not None]
 
 
 @pytest.mark.parametrize(("network", "mirror"), [("objects", True), ("objects", False), ("graph", True)])
@@ -626,7 +626,7 @@ def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     scenes, records = [state.scene for state in found], observe(schema, found)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
-        for scene, choice in zip(scenes, choose(net, records, random, [np.random.default_rng(0)] * 40), strict=True):
+        for scene, choice in zip(scenes, choices(net, records, random, [np.random.default_rng(0)] * 40), strict=True):
             if choice is None:
                 assert mask != "none"
                 continue

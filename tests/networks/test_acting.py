@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from networks.scenes import states
+from networks.scenes import choices, states
 
-from trilith.agents.dqn.policy import choose, observe
+from trilith.agents.dqn.policy import observe
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.objects import ACTING
 from trilith.networks.inputs.scene_batch import Records, ReplaySchema
@@ -47,7 +47,7 @@ def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, c
     assert np.abs(values - expected)[allowed].max() < 1e-4
     rngs = [np.random.default_rng(i) for i in range(len(records))], [np.random.default_rng(i) for i in range(len(records))]
     random = np.arange(len(records)) % 2 == 0
-    for mine, theirs in zip(choose(acting, records, random, rngs[0]), choose(net, records, random, rngs[1]), strict=True):
+    for mine, theirs in zip(choices(acting, records, random, rngs[0]), choices(net, records, random, rngs[1]), strict=True):
         assert (mine is None) == (theirs is None)
         assert mine is None or mine.tolist() == theirs.tolist()
 
@@ -94,7 +94,7 @@ def test_a_scene_in_which_nothing_is_left_to_choose_leaves_the_others_alone(netw
     values, allowed = acting.values(used)
     assert not allowed[0].any()
     assert (values[1:] == expected[1:]).all()
-    assert choose(acting, used, np.zeros(len(used), bool), [np.random.default_rng(0)] * len(used))[0] is None
+    assert choices(acting, used, np.zeros(len(used), bool), [np.random.default_rng(0)] * len(used))[0] is None
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from functools import partial
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -17,10 +17,10 @@ from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema
 from trilith.agents.dynamics.online import OnlineModel
-from trilith.agents.optimizer import check_moments, load_moments, moments_of, optimizer_step, part, polyak_update, scheduled_rate
+from trilith.agents.optimizer import TargetLearner, part, prefixed
 from trilith.agents.replay import Replay
-from trilith.networks.device import pick_device
 from trilith.networks.inputs.scene_batch import Records, SceneBatch
+from trilith.networks.q.base import QNet
 from trilith.planners.registry import has_planner
 from trilith.search.config import ONLINE
 from trilith.utils.config import to_json
@@ -117,22 +117,17 @@ WARM_UP_EPSILON = 1.0
 """Random actions an episode before learning starts, where the others are placements that overlap nothing."""
 
 
-class DQNLearner:
-    """The learning network, its target and its optimiser, all on one device, what it remembers, and one step of learning."""
+class DQNLearner(TargetLearner[QNet]):
+    """The learning network, its target and its optimiser, all on one device, its memory, and one step of learning."""
+
+    config: DQNConfig
 
     def __init__(self, config: DQNConfig, task: str, seed: int, device: str = "cpu") -> None:
         config.check()
         if config.corrections_per_update and not has_planner(task):
             raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.corrections-per-update 0")
-        self.config, self.schema, self.device = config, make_schema(config, task, beyond=False), pick_device(device)
-        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
-        self.net, self.target = make_net(config, self.schema), make_net(config, self.schema)
-        self.target.load_state_dict(self.net.state_dict())
-        self.target.requires_grad_(False)
-        self.net.to(self.device)
-        self.target.to(self.device)
-        fused = self.device.type in ("cpu", "cuda")
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
+        self.schema = make_schema(config, task, beyond=False)
+        super().__init__(config, partial(make_net, config, self.schema), seed, device)
         self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
         """What actors search in, if it is learned too."""
         acting = self.target if config.act_with_target and config.tau else self.net
@@ -143,7 +138,6 @@ class DQNLearner:
         """Corrections."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
         """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
-        self.steps = 0
 
     # ---- what it asks of actors
 
@@ -198,27 +192,18 @@ class DQNLearner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Weights of both networks, the state of the optimiser, both memories, the lengths, and the model, if there is one."""
-        arrays = {f"net.{name}": value.cpu().numpy() for name, value in self.net.state_dict().items()}
-        arrays |= {f"target.{name}": value.cpu().numpy() for name, value in self.target.state_dict().items()}
-        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        for name, memory in (("replay", self.replay), ("corrected", self.corrected)):
-            arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
+        groups = {"replay.": self.replay.state(), "corrected.": self.corrected.state()}
         facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths}
         if self.model:
-            more, facts["model"] = self.model.state()
-            arrays |= {f"model.{name}": array for name, array in more.items()}
-        return arrays, facts
+            groups["model."], facts["model"] = self.model.state()
+        return self.network_state() | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it."""
         told: LearnerFacts = typed(facts, LearnerFacts)
         if len(told["lengths"]) != len(self.lengths):
             raise ValueError(f"it has {len(told['lengths'])} levels, not {len(self.lengths)}")
-        moments = part(arrays, "optimiser.")
-        check_moments(self.optimiser, moments)
-        for net, name in ((self.net, "net."), (self.target, "target.")):
-            net.load(part(arrays, name))
-        load_moments(self.optimiser, moments)
+        self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
         self.corrected.load(part(arrays, "corrected."))
         if self.model:
@@ -278,11 +263,7 @@ class DQNLearner:
             loss = loss + config.outcome_weight * (off + missed)
             figures |= {"reward_loss": off.detach(), "end_loss": missed.detach()}
         numbers = read({"loss": loss.detach(), **figures})
-        if not isfinite(numbers["loss"]):
-            raise ValueError(
-                f"the loss is {numbers['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
-            )
-        self._optimizer_step(loss)
+        self.update(loss, numbers)
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
@@ -346,15 +327,11 @@ class DQNLearner:
             value = value.clamp(min=0)
         return torch.where(some, value, 0.0)
 
-    def _optimizer_step(self, loss: Tensor) -> None:
-        """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
-        config = self.config
-        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        optimizer_step(self.optimiser, loss, rate, config.max_grad_norm)
-        self.steps += 1
-        if config.tau:
-            polyak_update(self.target, self.net, config.tau, self.steps)
-        elif self.steps % config.target_period == 0:
+    def update_target(self) -> None:
+        """Moves the target towards the network or, without `tau`, copies it now and then."""
+        if self.config.tau:
+            super().update_target()
+        elif self.steps % self.config.target_period == 0:
             self.target.load_state_dict(self.net.state_dict())
 
 

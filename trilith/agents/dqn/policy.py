@@ -16,6 +16,7 @@ from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
 from trilith.networks.inference.objects import ACTING
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Records, ReplaySchema
+from trilith.networks.parameters import shapes_of
 from trilith.networks.q.function import Listed, QFunction
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
@@ -79,8 +80,7 @@ def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[
     import torch
 
     with torch.device("meta"):
-        net = make_net(config, schema)
-    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+        return shapes_of(make_net(config, schema))
 
 
 def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
@@ -105,21 +105,15 @@ HIGHEST = 16
 """Half of the counterfactual actions are drawn from so many of the highest values: what the agent might do next time."""
 
 
-def choose(net: QFunction, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
-    """(B,): the best edge action (4,) in each state, or any that the mask allows where `random` (B,) is True.
+def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
+    """The index of the best action of a state or, if `random`, of any.
 
-    None where it allows none, and, for one who `stops` then, where the best is expected to lose.
+    None where there is none, and, for one who `stops` then, where the best is expected to lose.
     """
-    indices = [_choose(*each, stops) for each in zip(net.listed(records), random, rngs, strict=True)]
-    return [None if index is None else net.schema.actions(index) for index in indices]
-
-
-def _choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> np.int64 | None:
-    """The index of the action that `choose` chooses in one state."""
-    index, values = listed
-    if not len(index) or (stops and not random and values.max() < 0):
+    indices, values = listed
+    if not len(indices) or (stops and not random and values.max() < 0):
         return None
-    return index[rng.integers(len(index)) if random else values.argmax()]
+    return int(indices[rng.integers(len(indices)) if random else values.argmax()])
 
 
 class DQNPolicy:
@@ -184,18 +178,16 @@ class DQNPolicy:
         records = observe(self.schema, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
-        searches = self.config.search.budget and exploration.search and not exploration.warm_up
+        searches = bool(self.config.search.budget) and exploration.search and not exploration.warm_up
+        counterfactual = bool(self.config.counterfactual_actions) and not searches
+        listed = self.net.listed(records) if counterfactual or not (searches or exploration.warm_up) else []
         if searches:
-            actions = self._by_search(states, random, rngs)
-            return [self._decision(*each) for each in zip(states, records, actions, strict=True)]
-        counterfactual = self.config.counterfactual_actions > 0
-        listed = self.net.listed(records) if counterfactual or not exploration.warm_up else []
-        if exploration.warm_up:
-            actions = self._by_chance(states, records, random, rngs)
+            indices = self._by_search(states, random, rngs)
+        elif exploration.warm_up:
+            indices = self._by_chance(states, records, random, rngs)
         else:
-            indices = [_choose(*each) for each in zip(listed, random, rngs, strict=True)]
-            actions = [None if index is None else self.schema.actions(index) for index in indices]
-        decisions = [self._decision(*each) for each in zip(states, records, actions, strict=True)]
+            indices = [choose(*each) for each in zip(listed, random, rngs, strict=True)]
+        decisions = [self._decision(*each) for each in zip(states, records, indices, strict=True)]
         if not counterfactual:
             return decisions
         return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
@@ -203,27 +195,27 @@ class DQNPolicy:
     def encode(self, state: State, placement: Placement) -> Decision:
         """The action of the schema that comes nearest to a placement."""
         [record] = observe(self.schema, [state])
-        return self._decision(state, record, np.array(self.schema.encode(state.scene, placement)))
+        return self._decision(state, record, int(self.schema.index(np.array(self.schema.encode(state.scene, placement)))))
 
-    def _decision(self, state: State, record: np.void, action: Ints | None) -> Decision:
-        if action is None:
+    def _decision(self, state: State, record: np.void, index: int | None) -> Decision:
+        if index is None:
             return Decision(None, None)
         [kept] = np.zeros(1, self.dtype)
-        kept["state"], kept["action"] = record, action
+        kept["state"], kept["action"] = record, self.schema.actions(index)
         if self.config.counterfactual_actions:
             kept["beside"] = -1
-        return Decision(self.schema.decode(state.scene, action.tolist()), kept)
+        return Decision(self.schema.decode(state.scene, self.schema.parts(index)), kept)
 
     def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
         """The decision with other actions beside it, those of the highest values first."""
         if decision.step is None:
             return decision
-        index, values = listed
-        count, k = len(index), self.config.counterfactual_actions
+        indices, values = listed
+        count, k = len(indices), self.config.counterfactual_actions
         highest = np.argpartition(values, -HIGHEST)[-HIGHEST:] if count > HIGHEST else np.arange(count)
         drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(count, size=min(k, count), replace=False).tolist()]
         some = sorted(list(dict.fromkeys(drawn))[:k], key=values.__getitem__, reverse=True)
-        actions = [action for action in self.schema.actions(index[some]) if (action != decision.step["action"]).any()]
+        actions = [action for action in self.schema.actions(indices[some]) if (action != decision.step["action"]).any()]
         decision.step["beside"][: len(actions)] = actions
         return decision._replace(beside=tuple(self.schema.decode(state.scene, action.tolist()) for action in actions))
 
@@ -273,19 +265,14 @@ class DQNPolicy:
         kept["beside_reward"][: len(others)] = [step.reward for step in others]
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
 
-    def _by_chance(
-        self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]
-    ) -> list[Ints | None]:
+    def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """Placements that overlap nothing; where to explore, any that the mask allows."""
-        actions = [None if explore else self._any(state.scene, rng) for state, explore, rng in zip(states, random, rngs, strict=True)]
-        which = np.flatnonzero(random).tolist()
-        if which:
-            for i, action in zip(which, choose(self.net, records[which], random[which], [rngs[i] for i in which]), strict=True):
-                actions[i] = action
-        return actions
+        listed = iter(self.net.listed(records[random]) if random.any() else ())
+        some = zip(states, random, rngs, strict=True)
+        return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
 
-    def _any(self, scene: Scene, rng: np.random.Generator) -> Ints | None:
-        """Any placement that overlaps nothing; None if there is none."""
+    def _any(self, scene: Scene, rng: np.random.Generator) -> int | None:
+        """The index of any placement that overlaps nothing; None if there is none."""
         sticky, mask = int(rng.integers(2)), self.schema.codec.mask(scene)
         if mask is not None:
             refs = reference_rows(scene)
@@ -293,24 +280,23 @@ class DQNPolicy:
             if not len(free):
                 return None
             slot, ref, offset = free[rng.integers(len(free))].tolist()
-            return np.array([slot, SLOTS + ref, offset, sticky])
+            return int(self.schema.index(np.array([slot, SLOTS + ref, offset, sticky])))
         for flat in rng.permutation(SLOTS * self.schema.offsets).tolist():
             slot, offset = divmod(flat, self.schema.offsets)
             if scene.role[slot] == Role.AVAILABLE:
                 there = self.schema.decode(scene, (slot, 0, offset, sticky))
                 if there and not collides(scene, there, scene.solid):
-                    return np.array([slot, 0, offset, sticky])
+                    return int(self.schema.index(np.array([slot, 0, offset, sticky])))
         return None
 
-    def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[Ints | None]:
+    def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """By tree search over the values of the network."""
-        searcher = self._searcher
-        actions: list[Ints | None] = []
+        searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
             searcher.keep(root, chosen, rng)
-            actions.append(None if chosen is None else self.schema.actions(root.ids[chosen]))
-        return actions
+            indices.append(None if chosen is None else int(root.ids[chosen]))
+        return indices
 
 
 class DQNAgent:
@@ -327,8 +313,9 @@ class DQNAgent:
         """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
         if not states:
             return []
-        actions = choose(self.net, observe(self.schema, states), np.zeros(len(states), dtype=bool), rngs, self.stops)
-        return [None if a is None else self.schema.decode(state.scene, a.tolist()) for state, a in zip(states, actions, strict=True)]
+        listed = self.net.listed(observe(self.schema, states))
+        indices = [choose(each, False, rng, self.stops) for each, rng in zip(listed, rngs, strict=True)]
+        return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.

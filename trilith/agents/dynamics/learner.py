@@ -20,8 +20,9 @@ from torch.nn import functional as F
 from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
 from trilith.agents.dynamics.rigid_body_features import FALL, Array, Placed, bodies, falls
 from trilith.agents.dynamics.transitions import Transitions
-from trilith.agents.optimizer import load_moments, load_parameters, moments_of, optimizer_step, parameters_of, part, scheduled_rate
+from trilith.agents.optimizer import load_moments, moments_of, optimizer_step, part, prefixed, scheduled_rate
 from trilith.networks.dynamics import Dynamics, DynamicsInput, Predicted
+from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.world.scene import Bools, Ints, Role
 
 WARM_UP = 200
@@ -174,9 +175,7 @@ class ModelLearner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """What a checkpoint keeps."""
-        arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
-        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        return arrays, {"steps": self.steps}
+        return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises ValueError in one line if it is of another network."""

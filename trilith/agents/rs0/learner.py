@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -14,23 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.optimizer import (
-    check_moments,
-    load_moments,
-    load_parameters,
-    moments_of,
-    optimizer_step,
-    parameters_of,
-    part,
-    polyak_update,
-    scheduled_rate,
-)
+from trilith.agents.optimizer import TargetLearner, part, prefixed
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
 from trilith.agents.rs0.retrace import retrace
-from trilith.networks.device import pick_device
+from trilith.networks.actor_critic.network import ActorCritic
 from trilith.utils.files import typed
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
@@ -87,24 +77,17 @@ class Targets(NamedTuple):
     """(B, T): λ min(1, π/μ) of the actions; 0 beyond an end."""
 
 
-class RS0Learner:
-    """The learning network, its target and its optimiser, all on one device, what it remembers, and one step of learning."""
+class RS0Learner(TargetLearner[ActorCritic]):
+    """The learning network, its target and its optimiser, all on one device, its memory, and one step of learning."""
+
+    config: RS0Config
 
     def __init__(self, config: RS0Config, task: str, seed: int, device: str = "cpu") -> None:
-        self.config, self.device = config, pick_device(device)
+        super().__init__(config, partial(make_net, config, task, beyond=False), seed, device)
         self.codec, self.head = make_continuous(config), make_head(config)
-        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
-        self.net, self.target = make_net(config, task, beyond=False), make_net(config, task, beyond=False)
-        self.target.load_state_dict(self.net.state_dict())
-        self.target.requires_grad_(False)
-        self.net.to(self.device)
-        self.target.to(self.device)
-        fused = self.device.type in ("cpu", "cuda")
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
         self.policy = RS0Policy(config, task, device=device, net=self.target if config.act_with_target else self.net)
         self.replay = Replay(self.policy.dtype, config.replay_mb, config.replay)
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
-        self.steps = 0
 
     # ---- what it asks of actors
 
@@ -132,20 +115,12 @@ class RS0Learner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Weights of both networks, the state of the optimiser, and the replay."""
-        arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
-        arrays |= {f"target.{name}": array for name, array in parameters_of(self.target).items()}
-        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        arrays |= {f"replay.{key}": array for key, array in self.replay.state().items()}
-        return arrays, {"steps": self.steps}
+        return self.network_state() | prefixed({"replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Takes back what `state` gave, after a look at all of it."""
         told: LearnerFacts = typed(facts, LearnerFacts)
-        moments = part(arrays, "optimiser.")
-        check_moments(self.optimiser, moments)
-        for net, name in ((self.net, "net."), (self.target, "target.")):
-            load_parameters(net, part(arrays, name))
-        load_moments(self.optimiser, moments)
+        self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
         self.steps = told["steps"]
 
@@ -182,11 +157,7 @@ class RS0Learner:
             better = (targets.worth - targets.values[:, :-1]).clamp(0, CAPPED)
             loss = loss - config.imitate * (better * made * likelihood).sum() / made.sum()
         said = dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
-        if not isfinite(said["loss"] + said["policy_loss"]):
-            raise ValueError(
-                f"the loss is {said['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
-            )
-        self._optimizer_step(loss)
+        self.update(loss, said)
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
@@ -233,14 +204,6 @@ class RS0Learner:
         """(B, T + 1): what is known of the real steps (n,), and 0 elsewhere."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
-
-    def _optimizer_step(self, loss: Tensor) -> None:
-        """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
-        config = self.config
-        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        optimizer_step(self.optimiser, loss, rate, config.max_grad_norm)
-        self.steps += 1
-        polyak_update(self.target, self.net, config.tau, self.steps)
 
 
 def paper_epsilon(task: str) -> float:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Decision, Weights
-from trilith.agents.optimizer import load_parameters, parameters_of
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
 from trilith.networks.actor_critic.network import POINTING, ActorCritic, make_actor_critic
 from trilith.networks.device import pick_device
+from trilith.networks.parameters import load_parameters, parameters_of, shapes_of
 from trilith.world.actions import Continuous, make_codec
 from trilith.world.episode import State
 from trilith.world.scene import Placement
@@ -36,8 +36,7 @@ def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
 def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a config's network, which is made without any memory for them."""
     with torch.device("meta"):
-        net = make_net(config, task, beyond)
-    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+        return shapes_of(make_net(config, task, beyond))
 
 
 def make_continuous(config: RS0Config) -> Continuous:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import attention_forward, layer_norm, linear, mean_rows
-from trilith.networks.q.function import QFunction, check_weights
+from trilith.networks.parameters import check_weights
+from trilith.networks.q.function import QFunction
 from trilith.world.scene import Bools
 
 Shapes = dict[str, tuple[int, ...]]

@@ -6,14 +6,14 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Floats32, Records, ReplaySchema, SceneBatch
-from trilith.networks.q.function import QFunction, check_weights
+from trilith.networks.parameters import load_parameters, parameters_of
+from trilith.networks.q.function import QFunction
 from trilith.world.scene import Bools
 
 DEFAULT = NetConfig()
@@ -47,11 +47,10 @@ class QNet(nn.Module, QFunction):
         return self.kind_of_slot.device
 
     def weights(self) -> dict[str, Floats32]:
-        return {name: value.cpu().numpy().copy() for name, value in self.state_dict().items()}
+        return parameters_of(self)
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        check_weights({name: tuple(value.shape) for name, value in self.state_dict().items()}, weights)
-        self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+        load_parameters(self, weights)
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
         with torch.no_grad():

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask
@@ -71,13 +70,3 @@ class QFunction(ABC):
             index = self.schema.edge(sender, receiver + self.first_receiver) * self.outputs + output
             found.append(Listed(index, values[mask]))
         return found
-
-
-def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError in one line if weights have not these names and shapes."""
-    for name in sorted(shapes.keys() | weights.keys()):
-        if name not in shapes or name not in weights:
-            raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
-        given, wanted = weights[name], shapes[name]
-        if given.shape != wanted or given.dtype != np.float32:
-            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {wanted} and float32")
