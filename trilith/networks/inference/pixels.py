@@ -105,7 +105,7 @@ class ActingPixels(ActingKinds):
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]
         looks, looked_at = self._linear("looks", objects), self._linear("looked_at", objects)
-        pairs = self._linear("relation", relations(objects[:, PIXEL_FEATURES:], scenes.first, scenes.first_pair))
+        pairs = self._linear("relation", relations(objects[:, PIXEL_FEATURES:], *scenes.pairs))
         link_pairs(pairs, looks, looked_at, self._linears["link"][0], scenes.touch, scenes.glue, scenes.first, scenes.first_pair)
         references, whole = self._attention(self._linear("node", objects), pairs, scenes)
         supply = mean_rows(blocks.reshape(-1, SEEN), SLOTS * np.arange(len(scenes) + 1))

@@ -375,6 +375,12 @@ class SceneBatch:
         return np.flatnonzero(self.present[:, :, None] & self.present[:, None])
 
     @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """(p,), twice: the rows of both objects of each pair of objects of a scene, the one that looks first."""
+        scene, one, other = (self.present[:, :, None] & self.present[:, None]).nonzero()
+        return self.start[scene] + one, self.start[scene] + other
+
+    @cached_property
     def left(self) -> Floats32:
         """(B, 3): how many blocks of each kind are available."""
         return self.available.astype(np.float32) @ SLOTS_OF_KIND.T.astype(np.float32)

@@ -90,7 +90,7 @@ def _segments(batch: SceneBatch) -> Segments:
         colours = pixels[start[:, None] + np.arange(size[0] * size[1])].reshape(len(start), *size, _COLOURS)
         sizes.append(Windows(batch.send(colours.transpose(0, 3, 1, 2)), batch.send(top_), batch.send(left_)))
     where = moments(boxes, first, pixels)
-    between = relations(where[batch.nodes.nonzero()[1] >= SLOTS], batch.first, batch.first_pair)
+    between = relations(where[batch.nodes.nonzero()[1] >= SLOTS], *batch.pairs)
     which = np.array([place[name] for name in names])
     return Segments(sizes, batch.send(which), batch.send(where), batch.send(between))
 

@@ -148,19 +148,16 @@ class GraphNet(QNet):
             glob = self.core_global(torch.cat([means, glob_in], dim=1))
             glob_hidden = _gru(self.gru_global, glob, glob_hidden)
 
-            last = n == self.recurrent
-            if last and chosen is None:
-                break
-            code = packed.code if not last or chosen is None else packed.code.index_select(0, chosen)
-            edge = new_edge if not last or chosen is None else new_edge.index_select(0, chosen)
-            if n == 1:
-                edge_hidden = _gru(self.gru_edge, edge, edge_hidden, code)
-            elif last and chosen is not None:
-                edge_hidden = _gru(self.gru_edge, edge, edge_hidden.index_select(0, chosen))
-            else:
-                edge_hidden = _gru(self.gru_edge, edge, edge_hidden)
-            if not last:
+            which = packed.code if n == 1 else None  # in the first step rows of a table
+            if n < self.recurrent:
+                edge, edge_hidden = new_edge, _gru(self.gru_edge, new_edge, edge_hidden, which)
                 node_hidden = _gru(self.gru_node, node, node_hidden)
+            elif chosen is not None:
+                if which is None:
+                    edge_hidden = edge_hidden.index_select(0, chosen)
+                else:
+                    which = which.index_select(0, chosen)
+                edge_hidden = _gru(self.gru_edge, new_edge.index_select(0, chosen), edge_hidden, which)
         return edge_hidden, glob_hidden
 
     def _decode(self, edges: Tensor, globals_: Tensor, graph: Tensor) -> Tensor:

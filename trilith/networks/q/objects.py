@@ -117,7 +117,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         base = self.base(edges).view(-1, 2).index_select(0, which * self.schema.offsets + offset)
         return torch.cat([figures[:, :1] + base[:, None], figures[:, 1:]], dim=1).transpose(1, 2)
 
-    def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
+    def q(self, batch: SceneBatch) -> Tensor:
+        references = self.encode(batch)
         mask = kind_mask(batch, self.mask_rule, self.outputs)[..., ::2]
         edges_at = np.nonzero(mask.any(axis=-1))
         which_, offset_ = mask[edges_at].nonzero()
@@ -137,8 +138,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         # The reward has targets of its own, so errors of Q teach what comes later alone.
         return Outcomes(later + reward.detach(), reward, end)
 
-    def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
-        return self._outcomes(batch, references, index, scenes).q
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
+        return self._outcomes(batch, self.encode(batch), index, scenes).q
 
     def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
         references = self.encode(batch)

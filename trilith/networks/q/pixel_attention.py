@@ -10,8 +10,6 @@ changes there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -58,68 +56,51 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
 
     def encode(self, batch: SceneBatch) -> Tensor:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
-        rows, seen = batch.once("rows", lambda: Rows(*map(batch.send, _rows(batch)))), self.cnn.segments(batch)
+        blocks, scene, kinds, others, code = batch.once("rows", lambda: tuple(map(batch.send, _rows(batch))))
+        one, other = batch.once("pairs", lambda: tuple(map(batch.send, batch.pairs)))
+        seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
-        objects, supply = features.index_select(0, rows.objects), features.index_select(0, rows.supply)
-        pairs = self.looks(objects).index_select(0, rows.one) + self.looked_at(objects).index_select(0, rows.other)
-        pairs = pairs + self.relation(seen.relations)
-        pairs = pairs + self.link(self.codes).index_select(0, rows.code)
+        objects, supply = features.index_select(0, others), features.index_select(0, blocks)
+        pairs = self.looks(objects).index_select(0, one) + self.looked_at(objects).index_select(0, other)
+        pairs = pairs + self.relation(seen.relations) + self.link(self.codes).index_select(0, code)
         tokens = self.attention(self.node(objects), pairs, batch)
-        left = supply.new_zeros(len(batch), SEEN).index_add(0, rows.scene, supply) / SLOTS
+        left = supply.new_zeros(len(batch), SEEN).index_add(0, scene, supply) / SLOTS
         whole = self.pooled(scene_mean(tokens, batch)) + self.supply(left)
         references = self.reference(tokens) + whole.index_select(0, batch.tensors.scene)
-        return torch.cat([references, self.block(features.index_select(0, rows.kinds))])
+        return torch.cat([references, self.block(features.index_select(0, kinds))])
 
-    def _every(self, batch: SceneBatch, references: Tensor) -> Tensor:
+    def q(self, batch: SceneBatch) -> Tensor:
         choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # decoded only where there is something to choose
-        values = self._decode(batch, references, *map(batch.send, np.nonzero(choices)))
+        values = self._decode(batch, *map(batch.send, np.nonzero(choices)))
         place = batch.send(np.flatnonzero(choices))
         return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
-    def _at(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Tensor:
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
         slot, node, _, _ = self.schema.parts(index)
         scenes = torch.arange(len(batch), device=index.device) if scenes is None else scenes
-        values = self._decode(batch, references, scenes, self.kind_of_slot[slot], node - SLOTS)
+        values = self._decode(batch, scenes, self.kind_of_slot[slot], node - SLOTS)
         return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
-    def _decode(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
+    def _decode(self, batch: SceneBatch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,)."""
+        references = self.encode(batch)
         first = len(references) - KINDS * len(batch)
         pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
         return self.out(F.relu(self.hidden(F.relu(pairs))))
 
 
-class Rows(NamedTuple):
-    """Which of a batch's features are whose: of each scene come those of the available blocks, then those of the other objects."""
-
-    supply: Tensor
-    """(m,): rows of the available blocks."""
-    scene: Tensor
-    """(m,): the scene of each of them."""
-    kinds: Tensor
-    """(3 · B,): row of the first available block of each kind; of anything where there is none."""
-    objects: Tensor
-    """(n,): rows of the other objects."""
-    one: Tensor
-    """(p,): of each pair of objects of a scene, the place in `objects` of the one that looks."""
-    other: Tensor
-    """(p,): and of the one that is looked at."""
-    code: Tensor
-    """(p,): touching + 2 · glued."""
-
-
 def _rows(batch: SceneBatch) -> tuple[Ints, ...]:
-    """The fields of `Rows`."""
+    """Which of a batch's features are whose: of each scene come those of the available blocks, then those of the other objects.
+
+    (m,): rows of the available blocks; (m,): the scene of each of them; (3 · B,): row of the first available block of each kind, of
+    anything where there is none; (n,): rows of the other objects; (p,): touching + 2 · glued, of each pair of objects of a scene.
+    """
     row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
     first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots
-    scene, one, other = (batch.present[:, :, None] & batch.present[:, None]).nonzero()
-    start, code = batch.start[scene], (batch.touch + 2 * batch.glue)[scene, one, other].astype(np.int64)
     return (
         row[:, :SLOTS][batch.available],
         batch.available.nonzero()[0],
         np.take_along_axis(row, first, axis=1).ravel(),
         row[:, SLOTS:][batch.present],
-        start + one,
-        start + other,
-        code,
+        (batch.touch + 2 * batch.glue).ravel()[batch.pair_place].astype(np.int64),
     )
