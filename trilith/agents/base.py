@@ -61,7 +61,7 @@ class Policy(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what is kept of a decision: at least a field `state` and a field `action`."""
+        """Of the record of a decision: at least a field `state` and a field `action`."""
 
     @property
     def wants_states(self) -> bool:
@@ -86,7 +86,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A policy that is shown the outcomes of placements before one of them is made."""
+    """A policy that sees the outcomes of placements before one of them is made."""
 
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
@@ -96,7 +96,7 @@ class Foresees(Protocol):
 
 
 class ObjectView(NamedTuple):
-    """What an agent that sees segmented images is shown of one object, and what it makes of it."""
+    """The input from one object to an agent that sees segmented images, and the highest value that the agent gives to it."""
 
     row: int
     """The object's row in the scene."""
@@ -112,10 +112,10 @@ class ObjectView(NamedTuple):
 
 @runtime_checkable
 class ObjectViews(Protocol):
-    """An agent that can say what it sees."""
+    """An agent whose inputs can be shown."""
 
     def views(self, state: State) -> list[ObjectView]:
-        """What it sees of each object; nothing if it does not see pictures."""
+        """Its view of each object; nothing if it does not see pictures."""
 
 
 class Episode(NamedTuple):
@@ -147,10 +147,10 @@ class Learner(Protocol):
         """Whose weights actors are given, and are evaluated and kept."""
 
     def updates_due(self) -> float:
-        """Learner steps that could be made now with what was added; below 1 it waits for more."""
+        """Learner steps that can be made with the episodes so far; below 1 it waits for more."""
 
     def warmup_status(self) -> str:
-        """What has to be there before the first learner step, and how far that is, for whoever watches; "" once it is there."""
+        """Progress to the first learner step, as one line for the log; "" once learning has started."""
 
     def exploration(self) -> Any:
         """How actors explore now."""
@@ -162,10 +162,10 @@ class Learner(Protocol):
         """One learner step; returns figures for the log."""
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """What a checkpoint keeps: arrays by name, and facts as JSON."""
+        """The content of a checkpoint: arrays by name, and facts as JSON."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises ValueError in one line if it is of another learner."""
+        """Resumes from the result of `state`. Raises ValueError in one line if it is of another learner."""
 
 
 @runtime_checkable

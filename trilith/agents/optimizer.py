@@ -44,7 +44,7 @@ def polyak_update(target: nn.Module, net: nn.Module, rate: float, steps: int) ->
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """What Adam knows of each parameter, by the parameter's number."""
+    """The moments that Adam keeps of each parameter, by the parameter's number."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()
@@ -67,7 +67,7 @@ def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any
 
 
 def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Takes back what `moments_of` gave."""
+    """Sets the result of `moments_of`."""
     check_moments(optimiser, moments)
     state: dict[int, dict[str, Tensor]] = {}
     for name, array in moments.items():
@@ -84,6 +84,11 @@ def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[A
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     """Arrays by name of several groups, each with its prefix: `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
+
+
+def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
+    """Figures as numbers, in one copy: a device is waited for here, and nowhere else in a learner step."""
+    return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 
 class TargetLearner(Generic[N]):

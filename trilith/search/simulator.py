@@ -14,7 +14,7 @@ class Simulator:
     """The outcome of a placement is that of an episode."""
 
     forfeit: bool = False
-    """Whether touching an obstacle takes back all that was earned: the rule by which the episode is played."""
+    """Whether all reward is forfeited when an obstacle is touched: the rule by which the episode is played."""
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
         """One placement in each state: the next state, the reward, and whether the episode ended."""

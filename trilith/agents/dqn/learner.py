@@ -17,7 +17,7 @@ from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema
 from trilith.agents.dynamics.online import OnlineModel
-from trilith.agents.optimizer import TargetLearner, part, prefixed
+from trilith.agents.optimizer import TargetLearner, part, prefixed, read
 from trilith.agents.replay import Replay
 from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.networks.q.base import QNet
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     """(B,): whether the episode ended with the action."""
     earned: Floats
     """(B,): discounted return of the rest of the episode."""
-    beside: Counterfactuals | None
+    beside: Counterfactuals
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
@@ -66,7 +66,7 @@ class Sample(NamedTuple):
             np.where(count > n, discount**n, 0.0),
             first["ended"],
             first["earned"].astype(np.float64),
-            Counterfactuals.of(first) if "beside" in (steps.dtype.names or ()) else None,
+            Counterfactuals.of(first),
         )
 
 
@@ -86,7 +86,10 @@ class Counterfactuals(NamedTuple):
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
-        """Of steps (B,) of a replay."""
+        """Of steps (B,) of a replay; none if it has none."""
+        if "beside" not in (steps.dtype.names or ()):
+            none = np.zeros(0, np.int64)
+            return Counterfactuals(none, none.reshape(0, 4), none.astype(np.float64), none.astype(bool), None)
         there = steps["beside"][..., 0] >= 0
         scenes, column = there.nonzero()
         ended = steps["beside_ended"][scenes, column]
@@ -100,7 +103,7 @@ class Counterfactuals(NamedTuple):
 
 
 class LearnerFacts(TypedDict):
-    """What a checkpoint keeps of a learner beside arrays."""
+    """The part of a checkpoint that is no array."""
 
     steps: Annotated[int, Meta(ge=0)]
     lengths: list[float]
@@ -139,7 +142,7 @@ class DQNLearner(TargetLearner[QNet]):
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
         """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
 
-    # ---- what it asks of actors
+    # ---- requests to actors
 
     @property
     def warming_up(self) -> bool:
@@ -160,11 +163,11 @@ class DQNLearner(TargetLearner[QNet]):
         return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
     def wants_correction(self, requested: int) -> bool:
-        """As many as the config says by now."""
+        """As many as `corrections_per_update` allows by now."""
         return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
-        """Remembers an episode, and what it says of how long episodes are."""
+        """Remembers an episode, and updates the mean length of episodes."""
         if self.model:
             self.model.add(episode)
         (self.corrected if episode.correction else self.replay).add(self._with_returns(episode))
@@ -181,7 +184,7 @@ class DQNLearner(TargetLearner[QNet]):
             steps["earned"][k] = later = float(steps["reward"][k]) + self.config.discount * later
         return episode._replace(steps=steps)
 
-    # ---- what is kept
+    # ---- checkpoints and models
 
     def learned_model(self) -> LearnedModel | None:
         """What actors search in, if it is learned too, from when on they do."""
@@ -199,16 +202,16 @@ class DQNLearner(TargetLearner[QNet]):
         return self.network_state() | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave, after a look at all of it."""
-        told: LearnerFacts = typed(facts, LearnerFacts)
-        if len(told["lengths"]) != len(self.lengths):
-            raise ValueError(f"it has {len(told['lengths'])} levels, not {len(self.lengths)}")
+        """Resumes from the result of `state`, after a check of all of it."""
+        checked: LearnerFacts = typed(facts, LearnerFacts)
+        if len(checked["lengths"]) != len(self.lengths):
+            raise ValueError(f"it has {len(checked['lengths'])} levels, not {len(self.lengths)}")
         self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
         self.corrected.load(part(arrays, "corrected."))
         if self.model:
-            self.model.load(part(arrays, "model."), told["model"])
-        self.steps, self.lengths = told["steps"], told["lengths"]
+            self.model.load(part(arrays, "model."), checked["model"])
+        self.steps, self.lengths = checked["steps"], checked["lengths"]
 
     # ---- learning
 
@@ -237,11 +240,10 @@ class DQNLearner(TargetLearner[QNet]):
         config, size = self.config, len(sample.records)
         mirror = rng.random(size) < 0.5 if config.mirror else np.zeros(size, dtype=bool)
         batch = self.schema.unpack(sample.records, mirror, self.device)
-        actions, scenes = self._mirrored(sample.actions, mirror), torch.arange(size)
         beside = sample.beside
-        if beside is not None:
-            actions = torch.cat([actions, self._mirrored(beside.actions, mirror[beside.scenes])])
-            scenes = torch.cat([scenes, torch.from_numpy(beside.scenes)])
+        scene_of = np.concatenate([np.arange(size), beside.scenes])
+        edge_actions = self.schema.mirror_actions(np.concatenate([sample.actions, beside.actions]), mirror[scene_of])
+        actions, scenes = torch.from_numpy(self.schema.index(edge_actions)).to(self.device), torch.from_numpy(scene_of)
         rivals, rivalled = self._rivals(batch, actions, shown if config.margin_weight else 0)
         asked = torch.cat([actions, rivals]), torch.cat([scenes, torch.arange(len(rivals))]).to(self.device)
         q, reward, end, state = self.net.outcomes(batch, *asked)
@@ -257,9 +259,9 @@ class DQNLearner(TargetLearner[QNet]):
             loss = loss + config.margin_weight * (short * rivalled).sum() / size
         figures = {"value": q[:size].detach().mean(), "value_loss": loss.detach()}
         if reward is not None and end is not None:
-            happened = self._happened(sample)
-            off = F.huber_loss(reward[: len(actions)], happened[0], reduction="sum", delta=config.huber_delta) / size
-            missed = F.binary_cross_entropy_with_logits(end[: len(actions)], happened[1], reduction="sum") / size
+            rewards, ends = self._sent(sample.rewards, beside.rewards), self._sent(sample.ended, beside.ended)
+            off = F.huber_loss(reward[: len(actions)], rewards, reduction="sum", delta=config.huber_delta) / size
+            missed = F.binary_cross_entropy_with_logits(end[: len(actions)], ends, reduction="sum") / size
             loss = loss + config.outcome_weight * (off + missed)
             figures |= {"reward_loss": off.detach(), "end_loss": missed.detach()}
         numbers = read({"loss": loss.detach(), **figures})
@@ -276,42 +278,30 @@ class DQNLearner(TargetLearner[QNet]):
         there = torch.isfinite(value)
         return torch.where(there, best, actions[:shown]), there.float()
 
-    def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
-        """(m,): the index of edge actions (m, 4), those of `mirror` (m,) as they are in the mirrored states."""
-        return torch.from_numpy(self.schema.index(self.schema.mirror_actions(actions, mirror))).to(self.device)
-
-    def _happened(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """Rewards and ends, 0 or 1, of the actions made, then of those that were only simulated."""
-        rewards, ended = sample.rewards, sample.ended
-        if sample.beside is not None:
-            rewards, ended = np.concatenate([rewards, sample.beside.rewards]), np.concatenate([ended, sample.beside.ended])
-        return self._sent(rewards), self._sent(ended)
-
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
         """(t,), and (t,) the numbers of the actions of the sample whose values they are targets of: all that were made, then of those
         that were only simulated the ones that ended the episode and, if the states after them were kept, the others."""
-        rewards, discounts, which = sample.returns, sample.discounts, np.arange(len(sample.returns))
-        following, least = sample.following[discounts > 0], sample.earned if self.config.lower_bounds else np.full(len(rewards), -np.inf)
+        config, beside, size = self.config, sample.beside, len(sample.returns)
+        known = np.flatnonzero(beside.ended) if beside.after is None else np.arange(len(beside.ended))
+        discounts = np.concatenate([sample.discounts, np.where(beside.ended[known], 0.0, config.discount)])
+        following = sample.following[sample.discounts > 0]
         if self.net.values_states:
             scenes = self.schema.scenes.dtype
             following = following[list(scenes.names or ())].astype(scenes)
-        if (beside := sample.beside) is not None:
-            known = np.flatnonzero(beside.ended) if beside.after is None else np.arange(len(beside.ended))
-            rewards = np.concatenate([rewards, beside.rewards[known]])
-            discounts = np.concatenate([discounts, np.where(beside.ended[known], 0.0, self.config.discount)])
-            which = np.concatenate([which, len(which) + known])
-            if beside.after is not None and self.config.discount:
-                following = np.concatenate([following, beside.after])
-            least = np.concatenate([least, np.full(len(known), -np.inf)])
-        wanted, bound = self._sent(rewards), self._sent(least)
+        if beside.after is not None and config.discount:
+            following = np.concatenate([following, beside.after])
+        wanted = self._sent(sample.returns, beside.rewards[known])
         if len(following):
             places = np.flatnonzero(discounts)
             later = self._sent(discounts[places]) * self._state_values(following)
             wanted = wanted.index_add(0, torch.from_numpy(places).to(self.device), later)
-        return torch.maximum(wanted, bound), torch.from_numpy(which).to(self.device)
+        if config.lower_bounds:
+            wanted = torch.maximum(wanted, self._sent(sample.earned, np.full(len(known), -np.inf)))
+        return wanted, torch.from_numpy(np.concatenate([np.arange(size), size + known])).to(self.device)
 
-    def _sent(self, numbers: Floats | Bools) -> Tensor:
-        return torch.from_numpy(numbers.astype(np.float32)).to(self.device)
+    def _sent(self, *numbers: Floats | Bools) -> Tensor:
+        """Arrays of numbers, one after another, as a tensor on the device."""
+        return torch.from_numpy(np.concatenate(numbers).astype(np.float32)).to(self.device)
 
     @torch.no_grad()
     def _state_values(self, records: Records) -> Tensor:
@@ -333,8 +323,3 @@ class DQNLearner(TargetLearner[QNet]):
             super().update_target()
         elif self.steps % self.config.target_period == 0:
             self.target.load_state_dict(self.net.state_dict())
-
-
-def read(figures: dict[str, Tensor]) -> dict[str, float]:
-    """Figures as numbers, in one copy: a device is waited for here, and nowhere else in a learner step."""
-    return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))

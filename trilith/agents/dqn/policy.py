@@ -226,37 +226,33 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Sometimes the action of the highest r + γ V(s'); in the warm-up always one that touches no obstacle. Notes what came of the
+        """Sometimes the action of the highest r + γ V(s'); in the warm-up always one that touches no obstacle. Stores the outcomes of the
         others."""
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
         worth = [np.array([step.reward for step in each]) for each in outcomes]
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
-        records: Records | None = None
-        if self.net.values_states and after:
-            records = observe(self.schema.scenes, [outcomes[i][k].state for i, k in after])
-        if records is not None and not exploration.warm_up:
-            for (i, k), value in zip(after, self.net.state_values(records).tolist(), strict=True):
+        valued = after if self.net.values_states else []
+        records = observe(self.schema.scenes, [outcomes[i][k].state for i, k in valued])
+        if valued and not exploration.warm_up:
+            for (i, k), value in zip(valued, self.net.state_values(records).tolist(), strict=True):
                 worth[i][k] += self.config.discount * max(value, 0.0)
-        made = []
+        made = [0] * len(decisions)
         for i, (decision, steps, rng) in enumerate(zip(decisions, outcomes, rngs, strict=True)):
-            choice, goes_on = 0, [k for k, step in enumerate(steps) if not step.state.ended]
-            if exploration.warm_up:
-                choice = goes_on[0] if goes_on and steps[0].state.ended == "obstacle_hit" else 0
-            elif self.net.values_states and rng.random() < self.config.lookahead:
-                choice = int(worth[i].argmax())
-            self._keep(decision, steps, choice)
-            made.append(choice)
-        for number, (i, k) in enumerate(after):
+            if exploration.warm_up and steps[0].state.ended == "obstacle_hit":
+                made[i] = next((k for k, step in enumerate(steps) if not step.state.ended), 0)
+            elif not exploration.warm_up and self.net.values_states and rng.random() < self.config.lookahead:
+                made[i] = int(worth[i].argmax())
+            self._keep(decision, steps, made[i])
+        for (i, k), record in zip(valued, records, strict=True):
             kept = decisions[i].step
-            assert kept is not None
-            if records is not None and k != made[i]:
-                kept["after"][(k or made[i]) - 1] = records[number]
+            if kept is not None and k != made[i]:
+                kept["after"][(k or made[i]) - 1] = record
         return made
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Notes which action was made and what came of the others; the one that was chosen takes the place of the one that was made."""
+        """Stores which action was made, and the outcomes of the others. The chosen action takes the place of the one that was made."""
         kept = decision.step
         assert kept is not None
         if made:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.optimizer import TargetLearner, part, prefixed
+from trilith.agents.optimizer import TargetLearner, part, prefixed, read
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
@@ -61,7 +61,7 @@ class Sequences:
 
 
 class LearnerFacts(TypedDict):
-    """What a checkpoint keeps of a learner beside arrays."""
+    """The part of a checkpoint that is no array."""
 
     steps: Annotated[int, Meta(ge=0)]
 
@@ -89,7 +89,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
         self.replay = Replay(self.policy.dtype, config.replay_mb, config.replay)
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
 
-    # ---- what it asks of actors
+    # ---- requests to actors
 
     def updates_due(self) -> float:
         """Learner steps that the ratio allows by now. Without one no more than the next is ever owed, so that actors wait for nothing."""
@@ -111,18 +111,18 @@ class RS0Learner(TargetLearner[ActorCritic]):
         """Remembers an episode."""
         self.replay.add(episode)
 
-    # ---- what a checkpoint keeps
+    # ---- checkpoints
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Weights of both networks, the state of the optimiser, and the replay."""
         return self.network_state() | prefixed({"replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave, after a look at all of it."""
-        told: LearnerFacts = typed(facts, LearnerFacts)
+        """Resumes from the result of `state`, after a check of all of it."""
+        checked: LearnerFacts = typed(facts, LearnerFacts)
         self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
-        self.steps = told["steps"]
+        self.steps = checked["steps"]
 
     # ---- learning
 
@@ -138,7 +138,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
             seqs = replace(seqs, actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
         real = seqs.real
         batch = self.net.batch(seqs.states[real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
-        # What an action does is what it does when clipped, so that is what the critic is shown of it.
+        # An action has the effect of the clipped one, so the critic sees that.
         taken = torch.from_numpy(seqs.actions[real]).to(self.device)
         targets = self.targets(batch, taken, seqs, rng)
         seen = self.net.see(batch)
@@ -156,7 +156,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
             likelihood = self._dense(policy.log_density(taken[:, None])[:, 0], real)[:, :-1]
             better = (targets.worth - targets.values[:, :-1]).clamp(0, CAPPED)
             loss = loss - config.imitate * (better * made * likelihood).sum() / made.sum()
-        said = dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
+        said = read(figures)
         self.update(loss, said)
         return said
 
@@ -179,7 +179,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
         """What a policy falls short by, through the critic, whose weights it leaves as they are; and the entropy of the policy.
 
         The critic is asked for the slope of its values along the numbers of actions drawn. Nothing else of it has a part in the
-        gradient: not its weights, and not what it sees, or features would be learnt that make it say more. Which component an action
+        gradient: not its weights, and not its features, which would otherwise be learnt to raise values. Which component an action
         is of is not differentiable, so weights of components learn by the score function, against the mean of the other draws.
         """
         config = self.config

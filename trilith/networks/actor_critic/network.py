@@ -23,7 +23,7 @@ from trilith.world.tasks import Task
 
 
 class ActorCritic(nn.Module):
-    """What an actor-critic knows: `see` makes features of a batch, once; actor and critic have each a core of their own.
+    """Actor and critic: `see` makes features of a batch, once; actor and critic have each a core of their own.
 
     The critic's core gets the action beside the features; in the graph network that is, beside the globals.
     """
@@ -47,7 +47,7 @@ class ActorCritic(nn.Module):
         return self.actor(seen)
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
-        """(B, K): what the critic says of K actions (B, K, A) in each state."""
+        """(B, K): the critic's values of K actions (B, K, A) in each state."""
         return self.critic(seen, actions)[..., 0]
 
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 PLACES = (-0.7, 0.0, 0.7)
 """Where along an object the components of fresh weights are, in shares of how far a block can be placed beside its centre."""
 GLUE = (-1.0, 1.0)
-"""What says without glue and with."""
+"""The number of an action that means without glue, and with."""
 COMPONENTS = len(PLACES) * len(GLUE)
 """Of each pair of a kind and an object."""
 NARROW = -20.0
@@ -36,7 +36,7 @@ NEAR = 0.3
 PICKED = 0.07
 """How far from what picks a slot a number no longer quite does; slots are 0.15 apart or more."""
 ATTENTIVE = 5.0
-"""Logarithm of how much more than a far object one that is pointed at has to say, before anything is learnt."""
+"""Logarithm of the weight of an object that is pointed at over that of a far one, before anything is learnt."""
 RELATIVE = 5
 """Numbers of a relative action."""
 
@@ -139,7 +139,7 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """Values of actions: what each object says of an action, given how far from it the action points, above all what the nearest says."""
+    """Values of actions: a weighted mean over the objects, each given how far from it the action points; the nearest has most weight."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ class ResidualBlock(nn.Module):
 
 
 class RelationEncoder(nn.Module):
-    """An image as a vector: what pairs of its places say, averaged, and a linear layer."""
+    """An image as a vector: the mean of a function of pairs of its places, and a linear layer."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the networks that act without torch share: values of placing a kind of block by an object, from attention over the objects.
+"""Shared by the networks that act without torch: values of placing a kind of block by an object, from attention over the objects.
 
 Arrays and compiled loops, and no more to install than the tasks need. `layers.attention` and `q.block_type` are the same in the form
 that learns.
@@ -43,11 +43,11 @@ class ActingKinds(QFunction):
 
     @abstractmethod
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """What `_decode` needs to know of the scenes, one row an object at least; scenes one after another."""
+        """All that values depend on of the scenes, one row an object at least; scenes one after another."""
 
     @abstractmethod
     def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
-        """Fills in the values (B, 3, R, outputs) where the mask allows something, given what `_encode` says of all objects."""
+        """Fills in the values (B, 3, R, outputs) where the mask allows something, given the scenes after `_encode`."""
 
     def weights(self) -> dict[str, Floats32]:
         return {name: value.copy() for name, value in self._weights.items()}

@@ -1,8 +1,8 @@
 """Where the pixels of a segmented image lie, how far they spread and what colour they have: fixed functions of the pictures alone.
 
-Ours, for `pixels`: a CNN with max pools is slow to learn where exactly an object ends, which is what building depends on. What is
-computed here is what a spatial soft-argmax (Finn et al. 2016) would give for the alpha channel, and the second moments beside it; and how
-what is seen of two objects lies to each other, in the forms in which the network `objects` sees the same of the objects themselves.
+Ours, for `pixels`: a CNN with max pools is slow to learn where exactly an object ends, on which building depends. The moments are those
+of a spatial soft-argmax (Finn et al. 2016) of the alpha channel, and the second moments beside them. The relations of two pictures have
+the same two forms as the pairs of objects of the network `objects`.
 """
 
 from __future__ import annotations

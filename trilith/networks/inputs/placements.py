@@ -149,9 +149,9 @@ def look_forward(
 ) -> None:
     """Fills `out` (m, 2P): what placements (m,) see of the objects of their scenes.
 
-    A message is the rectified sum of `weight` (P, 40) times what a placement sees of an object and `objects` (n, P), what that says of
-    itself. The first half of a row of `out` is the sum of the messages of all objects, scaled, the second the highest of each. Scene b
-    has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
+    A message is the rectified sum of two parts: `weight` (P, 40) times the 40 columns that a placement sees of an object, and the object's
+    own part, `objects` (n, P). The first half of a row of `out` is the sum of the messages of all objects, scaled, the second the highest
+    of each. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)

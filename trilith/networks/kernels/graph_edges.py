@@ -1,7 +1,7 @@
 """The function of a graph's edges, and their sums into nodes: a few thousand edges at a time on the CPU, tensors elsewhere.
 
 A batch has tens of thousands of edges, whose rows are too many for a processor's caches. So on the CPU edges are taken in
-chunks that fit, and what happens to a row between two matrix products is one compiled loop.
+chunks that fit, and all operations on a row between two matrix products are one compiled loop.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ class Segments(NamedTuple):
     which: Tensor
     """(V,): which window each object has, those of all sizes one after another."""
     moments: Tensor
-    """(V, 13): what `moments` says of each object."""
+    """(V, 13): the moments of each object."""
     relations: Tensor
-    """(p, 16): what `relations` says of each pair of objects of a scene, available blocks aside."""
+    """(p, 16): the relations of each pair of objects of a scene, available blocks aside."""
 
 
 def segments_of(batch: SceneBatch) -> Segments:

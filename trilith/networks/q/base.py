@@ -1,4 +1,4 @@
-"""What every network of Q-values is to an agent: values of all actions, values of given ones, and which may be chosen."""
+"""Networks of Q-values in the form that learns: values of all actions, values of given ones, and which may be chosen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT = NetConfig()
 
 
 class Outcomes(NamedTuple):
-    """What a network says of some actions."""
+    """Predictions of a network for some actions."""
 
     q: Tensor
     """(m,): their values."""

@@ -1,13 +1,13 @@
 """Q-values of placements, from objects alone: ours, and the network of `objects`.
 
 Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well: it sees all
-objects of its scene by differences of coordinates (`inputs/placements.py`), and what the transformer says of each. Three figures
+objects of its scene by differences of coordinates (`inputs/placements.py`), and each object after the transformer. Three figures
 are learned of it:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
 `reward` is that of the placement alone and `end` whether the episode ends with it, both learned also from placements that were only
-simulated; `later` is what the episode goes on to earn. A fourth figure is of the scene as a whole: V(s), the value of the state, which
+simulated; `later` is the return of the rest of the episode. A fourth figure is of the scene as a whole: V(s), the value of the state, which
 needs no placement and so costs little. It is what values are learned from.
 
 This form learns. `inference.objects.ActingObjects` is the same function for agents that only act, without torch: what changes here
@@ -147,7 +147,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): what `placements.look_forward` says of placements in scenes (m,), from what the objects of the batch say of themselves,
+    """(m, 2P): the result of `placements.look_forward` for placements in scenes (m,), from the objects' own parts of the messages,
     `objects` (n, P), and `weight` (P, 40)."""
     if objects.device.type == "cpu":
         return look_compiled(placed, scene, batch, objects, weight)

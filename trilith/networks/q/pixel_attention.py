@@ -1,8 +1,7 @@
 """Q-values by attention over segmented images: ours, with nothing of an object but its pixels.
 
-The attention of `layers/attention.py`, without the geometry: here how two objects lie to each other is made of what is seen of both: the
-features that a small CNN finds, and where its pixels lie (`moments.py`). A kind of block is known by the picture of the first
-that is available.
+The attention of `layers/attention.py`, without the geometry. The inputs of a pair of objects are made of both pictures: the features of
+a small CNN, and where the pixels lie (`inputs/image_moments.py`). A kind of block is known by the picture of the first that is available.
 
 This form learns. `inference.pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
 changes there.
@@ -29,9 +28,9 @@ from trilith.world.scene import SLOTS, Ints
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
-    """See the module. Beside the pixels it is told which objects are available blocks, and which of the others touch and are glued.
+    """See the module. Its other inputs are which objects are available blocks, and which of the others touch and are glued.
 
-    Of available blocks that are alike the first is valued: so the choice of actions tells which are. The mask `legal` tells where
+    The list of actions gives away which available blocks are alike, as only the first of them is in it. The mask `legal` gives away where
     blocks fit, and so where solid objects are. Neither enters the values of actions.
     """
 

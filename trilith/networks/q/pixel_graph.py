@@ -15,8 +15,8 @@ from trilith.networks.q.graph import GraphNet, Packed
 class PixelGraphNet(GraphNet):
     """The graph network with 32 features a node, which a small CNN makes of each object's segmented image.
 
-    Beside the pixels it is told how many objects there are, as nodes, and which of them touch and are glued, on the edges. The mask
-    `edges` tells which nodes are available blocks. The mask `legal` tells more: where blocks fit, and so where solid objects are.
+    Its other inputs are the number of objects, as nodes, and which of them touch and are glued, on the edges. The mask `edges` gives away
+    which nodes are available blocks. The mask `legal` gives away more: where blocks fit, and so where solid objects are.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
