@@ -24,7 +24,7 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_net, make_schema, observe
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy
 from trilith.evaluation.rollout import play
@@ -70,7 +70,7 @@ def both_forms(task: str) -> tuple[DQNAgent, DQNAgent]:
         raise SystemExit(f"there are no weights of objects for {task} in trilith/zoo")
     policy, _ = load_policy(weights[task])
     assert isinstance(policy, DQNPolicy)
-    net = make_net(policy.config, make_layout(policy.config, task)).eval()
+    net = make_net(policy.config, make_schema(policy.config, task)).eval()
     net.load(policy.weights())
     return policy.agent, DQNAgent(net, policy.config.discount)
 
@@ -85,7 +85,7 @@ def main(options: Options) -> None:
     for name, agent in forms.items():
         table.add_row(f"act, {name}", *(f"{fastest(partial(agent.act, starts[:n], rngs[:n])):.2f}" for n in SIDE_BY_SIDE))
     for name, agent in forms.items():
-        records = observe(agent.layout, starts)
+        records = observe(agent.schema, starts)
         table.add_row(f"values alone, {name}", *(f"{fastest(partial(agent.net.values, records[:n])):.2f}" for n in SIDE_BY_SIDE))
     show(table)
 
@@ -102,7 +102,7 @@ def main(options: Options) -> None:
                 pairs = zip(*played.values(), strict=True)
                 differ += sum(one.placements != other.placements for (one, _), (other, _) in pairs)
                 ends = [state for recording, _ in played["torch"] for state in (recording.start, *(s.state for s in recording.replay()))]
-                records = observe(forms["torch"].layout, [state for state in ends if not state.ended])
+                records = observe(forms["torch"].schema, [state for state in ends if not state.ended])
                 (mine, mask), (theirs, _) = (agent.net.values(records) for agent in forms.values())
                 largest = max(largest, float(np.abs(mine - theirs)[mask].max()))
                 progress.add(len(some), f"{differ} differ")

@@ -59,11 +59,11 @@ def played(task: str, count: int) -> list[Scene]:
 
 def times(net: ActorCritic, scenes: list[Scene]) -> list[float]:
     """Milliseconds of each part of one step."""
-    records, actions = net.layout.pack(scenes), torch.zeros(len(scenes), 1, ACTIONS)
+    records, actions = net.schema.pack(scenes), torch.zeros(len(scenes), 1, ACTIONS)
     clock = [time.process_time()]
     batch = net.batch(records)
     clock.append(time.process_time())
-    if net.layout.points:
+    if net.schema.points:
         pixels(batch)
     clock.append(time.process_time())
     seen = net.see(batch)
@@ -93,7 +93,7 @@ def main(options: Options) -> None:
             shown = "".join(
                 f"{each:9.1f}" if part != "pixels" or encoder in IMAGES else f"{'-':>9}" for part, each in zip(PARTS, took, strict=True)
             )
-            print(f"  {encoder:9}{shown}{1e3 / took.sum():10.1f}{net.layout.dtype.itemsize:12}")
+            print(f"  {encoder:9}{shown}{1e3 / took.sum():10.1f}{net.schema.dtype.itemsize:12}")
 
 
 if __name__ == "__main__":

@@ -30,19 +30,19 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from networks.plain_graph import PlainGraphNet, dense  # type: ignore[import-not-found]  # with the tests, whose oracle it is
-from networks.scenes import states  # type: ignore[import-not-found]
+from networks.scenes import choices, states  # type: ignore[import-not-found]
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema, observe
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
 from trilith.networks.inputs.placements import boxes, locate, look_forward
-from trilith.networks.inputs.scene_batch import Records, reference_rows
-from trilith.networks.kernels.relational_attention import attend_compiled, attend_plain
+from trilith.networks.inputs.scene_batch import Records
+from trilith.networks.kernels.relational_attention import relational_attention_compiled, relational_attention_plain
 from trilith.networks.layers import attention
 from trilith.networks.q import objects
 from trilith.networks.q.base import QNet
@@ -50,6 +50,7 @@ from trilith.networks.q.objects import look_by_tensors, look_compiled
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train
+from trilith.world.actions import reference_rows
 from trilith.world.episode import State
 from trilith.world.scene import SLOTS
 from trilith.world.tasks import get_task
@@ -97,18 +98,18 @@ def best_of(jobs: Mapping[str, Callable[[], object]], seconds: float) -> dict[st
 
 def learner_step(net: QNet, before: list[State], after: list[State]) -> Callable[[], None]:
     """A learner step without the optimiser, which is the same for all."""
-    layout = net.layout
-    records, following = observe(layout, before), observe(layout, after)
+    schema = net.schema
+    records, following = observe(schema, before), observe(schema, after)
     rng = np.random.default_rng(0)
-    choices = choose(net, records, np.ones(len(before), dtype=bool), [rng] * len(before))
-    actions = torch.from_numpy(np.array([[0, SLOTS, 0, 0] if c is None else c for c in choices]))
+    made = choices(net, records, np.ones(len(before), dtype=bool), [rng] * len(before))
+    actions = torch.from_numpy(np.array([[0, SLOTS, 0, 0] if c is None else c for c in made]))
     actions[:, 1].clamp_(min=SLOTS)
 
     def run() -> None:
         with torch.no_grad():
-            wanted = net.best(layout.unpack(following))[1].nan_to_num(neginf=0.0)
+            wanted = net.best(schema.unpack(following))[1].nan_to_num(neginf=0.0)
         net.zero_grad()
-        F.huber_loss(net.q_at(layout.unpack(records), actions), wanted).backward()
+        F.huber_loss(net.q_at(schema.unpack(records), schema.index(actions)), wanted).backward()
 
     return run
 
@@ -140,7 +141,7 @@ def plain_step(net: PlainGraphNet, before: list[State], after: list[State], mask
 
 def act(net: QNet, records: Records) -> None:
     """Acting without exploring."""
-    choose(net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
+    choices(net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
 
 
 def main(options: Options) -> None:
@@ -155,12 +156,12 @@ def main(options: Options) -> None:
     nets: dict[str, QNet] = {}
     for mask in ("none", "edges"):
         config = replace(GN_DQN, mask=mask)
-        fast = nets[f"graph, mask {mask}"] = make_net(config, make_layout(config, options.task))
+        fast = nets[f"graph, mask {mask}"] = make_net(config, make_schema(config, options.task))
         plain = PlainGraphNet(fast.outputs)
         plain.load_state_dict(fast.state_dict())
         steps[f"graph, plain form, mask {mask}"] = plain_step(plain, before, after, mask)
         steps[f"graph, mask {mask}"] = learner_step(fast, before, after)
-    nets["objects"] = make_net(OBJECTS, make_layout(OBJECTS, options.task))
+    nets["objects"] = make_net(OBJECTS, make_schema(OBJECTS, options.task))
     steps["objects"] = learner_step(nets["objects"], before, after)
     took = best_of(steps, options.seconds)
     slowest = took["graph, plain form, mask none"]
@@ -168,7 +169,7 @@ def main(options: Options) -> None:
         print(f"  {name:36} {1e3 / ms:8.1f} learner steps/s   {slowest / ms:6.1f} × plain")
 
     for name, net in nets.items():
-        records = observe(net.layout, found[:32])
+        records = observe(net.schema, found[:32])
         took = best_of({str(size): partial(act, net, records[:size]) for size in (1, 8, 32)}, options.seconds)
         print(f"  acting by {name:26} " + "   ".join(f"batch {size}: {ms:.2f} ms" for size, ms in took.items()))
 
@@ -188,16 +189,16 @@ def q_learner(options: Options) -> None:
     config: DQNConfig = recipe_config("objects", options.task).agent
     episodes, jobs = hardest_episodes(config, options.task), {}
     for name, attends, looks in (
-        ("padded attention, placements in torch", attend_plain, look_by_tensors),
-        ("compiled attention", attend_compiled, look_by_tensors),
-        ("compiled placements × objects too (now)", attend_compiled, look_compiled),
+        ("padded attention, placements in torch", relational_attention_plain, look_by_tensors),
+        ("compiled attention", relational_attention_compiled, look_by_tensors),
+        ("compiled placements × objects too (now)", relational_attention_compiled, look_compiled),
     ):
         learner = DQNLearner(config, options.task, seed=0)
         for episode in episodes:
             learner.add(episode if episode.correction else episode._replace(exploration=learner.exploration()))
 
         def run(learner: DQNLearner = learner, attends: Form = attends, looks: Form = looks) -> None:
-            with patch.object(attention, "attend", attends), patch.object(objects, "look", looks):
+            with patch.object(attention, "relational_attention", attends), patch.object(objects, "look", looks):
                 learner.step(np.random.default_rng(0))
 
         jobs[name] = run
@@ -232,16 +233,16 @@ def placements_by_objects(options: Options) -> None:
     GFLOP/s count the multiplications and additions that the layer consists of, 2 · 27 · P a pair of a placement and an object, and as
     many again for the gradient of its weights; not those of columns, nor what the compiled form computes again on its way back.
     """
-    net = make_net(OBJECTS, make_layout(OBJECTS, options.task, beyond=False))
+    net = make_net(OBJECTS, make_schema(OBJECTS, options.task, beyond=False))
     assert isinstance(net, objects.ObjectsNet)
-    batch = net.layout.unpack(observe(net.layout, states(options.task, SCENES, level="hardest")))
+    batch = net.schema.unpack(observe(net.schema, states(options.task, SCENES, level="hardest")))
     scene, kind, reference, offset = net.mask(batch)[..., ::2].nonzero().unbind(1)
-    placed = locate(batch, net.layout.offsets, net.kind_widths, scene, kind, reference, offset.float())
+    placed = locate(batch.tensors, net.schema.offsets, net.kind_widths, scene, kind, reference, offset.float())
     own = net.object(net.encode(batch)).detach().requires_grad_()
     weight = net.seen.weight.detach().clone().requires_grad_()
     out = torch.empty(len(scene), 2 * len(weight))
     pull = torch.randn_like(out)
-    first, box = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1)), boxes(batch.arrays)
+    first, box = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1)), boxes(batch)
     arrays = *(each.numpy() for each in placed), batch.first, box, own.detach().numpy(), weight.detach().numpy(), out.numpy()
 
     def forward_in_torch() -> None:
@@ -251,7 +252,7 @@ def placements_by_objects(options: Options) -> None:
     def both_ways(look: Form) -> None:
         torch.autograd.grad(look(placed, scene, batch, own, weight), (own, weight), pull)
 
-    pairs = int((torch.bincount(scene, minlength=len(batch)) * batch.count).sum())
+    pairs = int((torch.bincount(scene, minlength=len(batch)) * batch.tensors.count).sum())
     square = torch.rand(MATRIX, MATRIX)
     took = best_of(
         {

@@ -41,12 +41,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.agents.base import Agent
-from trilith.agents.dqn.policy import make_layout, make_net, observe
+from trilith.agents.dqn.policy import make_net, make_schema, observe
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.registry import load, trained_for
 from trilith.networks.inputs import placements
 from trilith.networks.inputs.placements import LENGTHS, SCALES
-from trilith.networks.inputs.scene_batch import Layout, Records
+from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q import objects
 from trilith.networks.q.objects import ObjectsNet
 from trilith.utils.console import Progress
@@ -112,7 +112,7 @@ def player(options: Options) -> Agent | None:
     return None
 
 
-def collect(options: Options, layout: Layout) -> Data:
+def collect(options: Options, schema: ReplaySchema) -> Data:
     """Plays until there are enough states. Episodes by chance go on as long as any of the placements that were tried lets them."""
     rng, agent, kept = np.random.default_rng(options.seed), player(options), list[tuple[State, Ints, list[float], list[bool]]]()
     number = 0
@@ -121,10 +121,10 @@ def collect(options: Options, layout: Layout) -> Data:
             state, number = start(options.task, "hardest", rng), number + 1
             while not state.ended and len(kept) < options.states:
                 best = None if agent is None else agent.act([state], [rng])[0]
-                actions = to_try(layout, state, None if best is None else layout.encode(state.scene, best), rng)
+                actions = to_try(schema, state, None if best is None else schema.encode(state.scene, best), rng)
                 if not len(actions):
                     break
-                after = [step(state, layout.decode(state.scene, action)) for action in actions.tolist()]
+                after = [step(state, schema.decode(state.scene, action)) for action in actions.tolist()]
                 kept.append((state, actions, [each.reward for each in after], [each.state.ended is not None for each in after]))
                 progress.add(1, "")
                 goes_on = [each.state for each in after if not each.state.ended]
@@ -135,12 +135,12 @@ def collect(options: Options, layout: Layout) -> Data:
                 else:
                     break
     states, actions_, rewards, ended = zip(*kept, strict=True)
-    return Data(observe(layout, states), np.array(actions_), np.array(rewards, np.float32), np.array(ended))
+    return Data(observe(schema, states), np.array(actions_), np.array(rewards, np.float32), np.array(ended))
 
 
-def to_try(layout: Layout, state: State, best: tuple[int, ...] | None, rng: np.random.Generator) -> Ints:
+def to_try(schema: ReplaySchema, state: State, best: tuple[int, ...] | None, rng: np.random.Generator) -> Ints:
     """(10, 4): legal actions to simulate, the best one and its neighbours first, if it is known; (0, 4) if nothing is legal."""
-    mask = layout.codec.mask(state.scene)
+    mask = schema.codec.mask(state.scene)
     assert mask is not None
     free = mask[:, reference_rows(state.scene)]  # (7, R, offsets)
     slot, reference, offset = free.nonzero()
@@ -149,7 +149,7 @@ def to_try(layout: Layout, state: State, best: tuple[int, ...] | None, rng: np.r
     near = []
     if best is not None:
         sender, receiver, at, sticky = best
-        near = [[sender, receiver, at + by, sticky] for by in NEIGHBOURS if 0 <= at + by < layout.offsets]
+        near = [[sender, receiver, at + by, sticky] for by in NEIGHBOURS if 0 <= at + by < schema.offsets]
         near = [each for each in near if free[each[0], each[1] - SLOTS, each[2]]]
     some = rng.integers(len(slot), size=TRIED - len(near))
     by_chance = np.stack([slot[some], SLOTS + reference[some], offset[some], rng.integers(2, size=len(some))], axis=1)
@@ -166,20 +166,20 @@ def by_tensors(scales: tuple[float, ...]) -> Iterator[None]:
 class Bench:
     """One variant of the network, its data and its training."""
 
-    def __init__(self, layout: Layout, data: Data, message: int, layers: int, options: Options) -> None:
+    def __init__(self, schema: ReplaySchema, data: Data, message: int, layers: int, options: Options) -> None:
         torch.manual_seed(options.seed)
-        net = make_net(replace(OBJECTS, net=replace(OBJECTS.net, message=message, layers=layers)), layout)
+        net = make_net(replace(OBJECTS, net=replace(OBJECTS.net, message=message, layers=layers)), schema)
         assert isinstance(net, ObjectsNet)
         net.seen = nn.Linear(len(LENGTHS) * len(options.scales) + 3, message)
-        self.net, self.layout, self.data, self.options = net, layout, data, options
+        self.net, self.schema, self.data, self.options = net, schema, data, options
         self.train_states = round(len(data.records) * (1 - HELD_OUT))
 
     def outcomes(self, which: Ints, mirror: Bools) -> tuple[Tensor, Tensor]:
         """(m,), (m,): rewards and log-odds of an end that are predicted of the placements of states (b,), of which some are mirrored."""
-        batch = self.layout.unpack(self.data.records[which], mirror)
-        actions = self.layout.mirror_actions(self.data.actions[which].reshape(-1, 4), mirror.repeat(TRIED))
+        batch = self.schema.unpack(self.data.records[which], mirror)
+        actions = self.schema.mirror_actions(self.data.actions[which].reshape(-1, 4), mirror.repeat(TRIED))
         scenes = torch.arange(len(which)).repeat_interleave(TRIED)
-        told = self.net.outcomes(batch, torch.from_numpy(actions), scenes)
+        told = self.net.outcomes(batch, torch.from_numpy(self.schema.index(actions)), scenes)
         assert told.reward is not None
         assert told.end is not None
         return told.reward, told.end
@@ -227,14 +227,14 @@ def area(happened: Bools, score: Floats | NDArray[np.float32]) -> float:
 def main(options: Options) -> None:
     """Prints a line for each variant."""
     torch.set_num_threads(1)
-    layout = make_layout(OBJECTS, options.task, beyond=False)
-    data = collect(options, layout)
+    schema = make_schema(OBJECTS, options.task, beyond=False)
+    data = collect(options, schema)
     held_out = data.ended[round(len(data.records) * (1 - HELD_OUT)) :]
     print(f"{options.task}: {len(data.records)} states, {data.ended.size} placements; rewards' standard deviation {data.rewards.std():.2f}")
     print(f"held out: {held_out.size} placements, {held_out.mean():.1%} of which end the episode")
     slowly = options.tensors or options.scales != SCALES
     for message, layers in product(options.message, options.layers):
-        bench = Bench(layout, data, message, layers, options)
+        bench = Bench(schema, data, message, layers, options)
         with by_tensors(options.scales) if slowly else nullcontext():
             updates, seconds = bench.train()
             right, curve, error = bench.test()

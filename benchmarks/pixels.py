@@ -29,14 +29,14 @@ from networks.plain_cnn import plain_features  # type: ignore[import-not-found] 
 from networks.scenes import states  # type: ignore[import-not-found]
 
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_net, make_schema, observe
 from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, GN_DQN, OBJECTS
 from trilith.evaluation.scene_sets import start_in_set
-from trilith.networks.inference.objects import Valuing
 from trilith.networks.inference.pixels import ActingPixels
-from trilith.networks.inputs.scene_batch import Batch, Records
+from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.networks.layers.object_cnn import ObjectCNN, segments_of
 from trilith.networks.q.base import QNet
+from trilith.networks.q.function import QFunction
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.utils.console import show, table_of
@@ -51,12 +51,12 @@ ACTING = (1, 8, 32)
 class WholeCNN(ObjectCNN):
     """The same by whole images, which are made from the windows."""
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         features: Tensor = plain_features(self, whole_images(batch))
         return features
 
 
-def whole_images(batch: Batch) -> np.ndarray:
+def whole_images(batch: SceneBatch) -> np.ndarray:
     """(V, 64, 64, 6): segmented images of all objects of a batch."""
     segments = segments_of(batch)
     out = np.zeros((sum(len(each.top) for each in segments.sizes), PIXELS, PIXELS, 6), dtype=np.float32)
@@ -113,18 +113,18 @@ def best(job: Callable[[], object], rounds: int, before: Callable[[], object] = 
 
 def learner_step(net: QNet, here: Records, there: Records) -> Callable[[], None]:
     """A learner step without the optimiser, which is the same for all."""
-    actions = net.best(net.layout.unpack(here))[0].clamp(min=0)
+    actions = net.best(net.schema.unpack(here))[0]
 
     def run() -> None:
         with torch.no_grad():
-            wanted = net.best(net.layout.unpack(there))[1].nan_to_num(neginf=0.0)
+            wanted = net.best(net.schema.unpack(there))[1].nan_to_num(neginf=0.0)
         net.zero_grad()
-        F.huber_loss(net.q_at(net.layout.unpack(here), actions), wanted).backward()
+        F.huber_loss(net.q_at(net.schema.unpack(here), actions), wanted).backward()
 
     return run
 
 
-def searched(net: Valuing, task: str, seconds: float) -> float:
+def searched(net: QFunction, task: str, seconds: float) -> float:
     """Simulations a second in episodes on validation scenes."""
     agent = SearchAgent(DQNAgent(net), SearchConfig(BUDGET))
     first = [start_in_set(task, "hardest", "valid", i) for i in range(SIDE_BY_SIDE)]
@@ -144,15 +144,15 @@ def searched(net: Valuing, task: str, seconds: float) -> float:
 def measured(config: DQNConfig, whole: bool, task: str, found: list[State], options: Options) -> list[str]:
     """A row of the table."""
     torch.manual_seed(0)
-    layout = make_layout(config, task, beyond=False)
-    net = make_net(config, layout)
+    schema = make_schema(config, task, beyond=False)
+    net = make_net(config, schema)
     if whole:
         net.cnn = WholeCNN()
-    acting: Valuing = net
+    acting: QFunction = net
     if not whole:
-        acting = make_acting_net(config, layout)
+        acting = make_acting_net(config, schema)
         acting.load(net.weights())
-    records = observe(layout, found)
+    records = observe(schema, found)
     took = best(learner_step(net, records[: options.batch], records[options.batch : 2 * options.batch]), options.rounds)
     acts = []
     for count in ACTING:

@@ -28,15 +28,14 @@ import numpy as np
 import tyro
 
 from trilith.agents.base import Agent
-from trilith.agents.dqn.policy import make_layout, observe
+from trilith.agents.dqn.policy import make_schema, observe
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load, shipped
 from trilith.evaluation.rollout import play, trajectories
 from trilith.evaluation.scene_sets import generator, start_in_set
-from trilith.networks.inference.attention import attention_action
 from trilith.networks.inputs.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Arrays, Floats32, Layout
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, ReplaySchema, SceneBatch
 from trilith.utils.console import show, table_of
 from trilith.world.episode import State, start
 from trilith.world.scene import SLOTS, Floats, Ints, Placement, Role
@@ -64,7 +63,7 @@ class Options:
     seed: int = 0
 
 
-def described(scenes: Arrays, offsets: int, scene: Ints, kind: Ints, reference: Ints, offset: Ints) -> Floats32:
+def described(scenes: SceneBatch, offsets: int, scene: Ints, kind: Ints, reference: Ints, offset: Ints) -> Floats32:
     """(m, 238): the raw input of placements (m,), those of a scene one after another, pooled."""
     placed = locate(scenes, offsets, np.array(KIND_WIDTHS, np.float32), scene, kind, reference, offset.astype(np.float32))
     # The layer itself, with the identity as weights for each type of objects. What it sees is raised, so that nothing is rectified away,
@@ -89,8 +88,8 @@ def described(scenes: Arrays, offsets: int, scene: Ints, kind: Ints, reference: 
 class Linear:
     """An agent that places greedily by a linear prediction of what placements are worth."""
 
-    def __init__(self, layout: Layout, weights: Floats, tenths: bool = False) -> None:
-        self.layout, self.weights, self.tenths = layout, weights, tenths
+    def __init__(self, schema: ReplaySchema, weights: Floats, tenths: bool = False) -> None:
+        self.schema, self.weights, self.tenths = schema, weights, tenths
         """`weights` (239, 2): of the description and a constant, without and with glue."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
@@ -98,10 +97,10 @@ class Linear:
         found: list[Placement | None] = []
         for begin in range(0, len(states), TOGETHER):
             some = states[begin : begin + TOGETHER]
-            scenes = self.layout.arrays(observe(self.layout, some))
+            scenes = self.schema.unpack(observe(self.schema, some))
             assert scenes.legal is not None
             rows = np.stack(scenes.legal.nonzero(), axis=1)  # scene, kind, reference, offset
-            values = described(scenes, self.layout.offsets, *rows.T) @ self.weights[:-1] + self.weights[-1]
+            values = described(scenes, self.schema.offsets, *rows.T) @ self.weights[:-1] + self.weights[-1]
             values = values.round(1) if self.tenths else values
             first = np.searchsorted(rows[:, 0], np.arange(len(some) + 1))
             for i, (state, rng) in enumerate(zip(some, rngs[begin : begin + TOGETHER], strict=True)):
@@ -112,12 +111,12 @@ class Linear:
                 best = np.argwhere(there == there.max())
                 row, sticky = best[rng.integers(len(best))].tolist()
                 _, kind, reference, offset = rows[first[i] + row].tolist()
-                action = attention_action(scenes.available[i], kind, reference, 2 * offset + sticky)
-                found.append(self.layout.decode(state.scene, action))
+                slot = int((scenes.available[i] & (kind == KIND_OF_SLOT)).argmax())
+                found.append(self.schema.decode(state.scene, (slot, SLOTS + reference, offset, sticky)))
         return found
 
 
-def fit(layout: Layout, options: Options) -> tuple[Floats, Floats]:
+def fit(schema: ReplaySchema, options: Options) -> tuple[Floats, Floats]:
     """(239, 2) each: weights that predict the reward of a placement, and the return from it on; without and with glue."""
     rng = np.random.default_rng(options.seed)
     seen, sticky, rewards, returns = list[Floats32](), list[bool](), list[float](), list[float]()
@@ -127,10 +126,10 @@ def fit(layout: Layout, options: Options) -> tuple[Floats, Floats]:
             made = [(state, placement) for state, placement in zip(episode.states, episode.placements, strict=False) if placement]
             if not made:
                 continue
-            actions = np.array([layout.encode(state.scene, placement) for state, placement in made])
-            scenes = layout.arrays(observe(layout, [state for state, _ in made]))
+            actions = np.array([schema.encode(state.scene, placement) for state, placement in made])
+            scenes = schema.unpack(observe(schema, [state for state, _ in made]))
             kind, reference = KIND_OF_SLOT[actions[:, 0]], actions[:, 1] - SLOTS
-            seen.append(described(scenes, layout.offsets, np.arange(len(made)), kind, reference, actions[:, 2]))
+            seen.append(described(scenes, schema.offsets, np.arange(len(made)), kind, reference, actions[:, 2]))
             sticky += [placement.sticky for _, placement in made]
             rewards += episode.rewards[: len(made)]
             returns += np.cumsum(episode.rewards[: len(made)][::-1])[::-1].tolist()
@@ -158,13 +157,13 @@ def ridge(inputs: Floats32, targets: Floats) -> Floats:
 
 def main(options: Options) -> None:
     """Prints the table."""
-    layout = make_layout(OBJECTS, options.task)
-    by_reward, by_return = fit(layout, options)
+    schema = make_schema(OBJECTS, options.task)
+    by_reward, by_return = fit(schema, options)
     agents: dict[str, Agent] = {
         "any legal placement": LegalAgent(),
-        "linear fit of the reward": Linear(layout, by_reward),
-        "linear fit of the return": Linear(layout, by_return),
-        "rule: highest reward to a tenth": Linear(layout, by_reward, tenths=True),
+        "linear fit of the reward": Linear(schema, by_reward),
+        "linear fit of the return": Linear(schema, by_return),
+        "rule: highest reward to a tenth": Linear(schema, by_reward, tenths=True),
     }
     if options.task in shipped("objects"):
         agents["objects"] = load("objects")

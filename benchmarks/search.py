@@ -26,7 +26,7 @@ import numpy as np
 import torch
 import tyro
 
-from trilith.agents.dqn.policy import DQNAgent, make_layout, make_net
+from trilith.agents.dqn.policy import DQNAgent, make_net, make_schema
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.random_agents import LegalAgent
@@ -93,7 +93,7 @@ def agent_with(network: str, task: str) -> Valuer:
     if network == "none":
         return LegalAgent()
     config = OBJECTS if network == "objects" else replace(OBJECTS, net=GN_DQN.net)
-    return DQNAgent(make_net(config, make_layout(config, task)).eval())
+    return DQNAgent(make_net(config, make_schema(config, task)).eval())
 
 
 def run(network: str, count: int, options: Options) -> tuple[int, float, Timed]:

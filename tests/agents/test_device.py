@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from networks.scenes import states
+from networks.scenes import choices, states
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -15,11 +15,11 @@ from trilith.agents.base import Episode
 from trilith.agents.dqn import learner as learner_module
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, choose, observe
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, observe
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.networks.config import NetConfig
-from trilith.networks.inputs.scene_batch import Layout
-from trilith.networks.kernels.relational_attention import attend_plain
+from trilith.networks.inputs.scene_batch import ReplaySchema
+from trilith.networks.kernels.relational_attention import relational_attention_plain
 from trilith.networks.layers import attention
 from trilith.networks.q import objects
 from trilith.networks.q.objects import look_by_tensors
@@ -59,12 +59,12 @@ def filled(config: DQNConfig, device: str = "cpu") -> DQNLearner:
     """A learner that remembers short episodes of any actions that the mask allows, with others that were simulated beside them."""
     learner = DQNLearner(config, "covering_hard", seed=0, device=device)
     found = states("covering_hard", 24)
-    records, scenes = observe(learner.layout, found), observe(learner.layout.scenes, found)
+    records, scenes = observe(learner.schema, found), observe(learner.schema.scenes, found)
     rng = np.random.default_rng(0)
     here = DQNLearner(config, "covering_hard", seed=1).net
-    drawn = [choose(here, records, np.ones(len(records), dtype=bool), [rng] * len(records)) for _ in range(3)]
+    drawn = [choices(here, records, np.ones(len(records), dtype=bool), [rng] * len(records)) for _ in range(3)]
     some = [i for i, choice in enumerate(drawn[0]) if choice is not None]
-    actions, *others = (np.array([choices[i] for i in some], np.int32) for choices in drawn)
+    actions, *others = (np.array([each[i] for i in some], np.int32) for each in drawn)
     for k in range(0, len(some) - 2, 3):
         steps = np.zeros(3, np.dtype([*learner.policy.dtype.descr, ("reward", "f4")]))
         steps["state"], steps["action"], steps["reward"] = records[some[k : k + 3]], actions[k : k + 3], rng.random(3)
@@ -107,12 +107,12 @@ def test_a_whole_learner_step_leaves_no_tensor_behind(name: str, monkeypatch: py
 def test_a_learner_step_is_the_same_by_the_way_of_other_devices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of batches on another device, with data: a copy of each, and the plain forms of compiled loops."""
     torch.set_num_threads(1)
-    learners, unpack = [], Layout.unpack
+    learners, unpack = [], ReplaySchema.unpack
     for other in (False, True):
         learner = filled(CONFIGS[name])
         if other:
-            monkeypatch.setattr(Layout, "unpack", lambda *given, **named: unpack(*given, **named).to("cpu"))
-            monkeypatch.setattr(attention, "attend", attend_plain)
+            monkeypatch.setattr(ReplaySchema, "unpack", lambda *given, **named: replace(unpack(*given, **named), device="cpu"))
+            monkeypatch.setattr(attention, "relational_attention", relational_attention_plain)
             monkeypatch.setattr(objects, "look", look_by_tensors)
         figures = [learner.step(np.random.default_rng(i)) for i in range(2)]
         learners.append((figures, learner))
@@ -130,13 +130,13 @@ def test_actions_values_and_weights_come_back_from_the_device(name: str, monkeyp
     learner = DQNLearner(config, "covering_hard", seed=0, device="meta")
     monkeypatch.setattr(Tensor, "cpu", lambda self: torch.full(self.shape, self.dtype == torch.bool, dtype=self.dtype))
     found = states("covering_hard", 4)
-    agent, records = learner.policy.agent, observe(learner.layout, found)
+    agent, records = learner.policy.agent, observe(learner.schema, found)
     assert agent.net.device.type == "meta"
     assert len(agent.act(found, [np.random.default_rng(0)] * 4)) == len(agent.priors(found)) == 4
-    chosen = choose(agent.net, records, np.arange(4) < 2, [np.random.default_rng(0)] * 4)
+    chosen = choices(agent.net, records, np.arange(4) < 2, [np.random.default_rng(0)] * 4)
     assert all(action is not None for action in chosen)
     if name == "objects":
-        assert agent.net.state_values(observe(learner.layout.scenes, found)).tolist() == [0.0] * 4
+        assert agent.net.state_values(observe(learner.schema.scenes, found)).tolist() == [0.0] * 4
     weights = learner.policy.weights()
     DQNPolicy(config, "covering_hard", beyond=False).load(weights)  # a policy on the CPU takes them
     arrays, facts = learner.state()

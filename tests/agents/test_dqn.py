@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 from networks.plain_objects import plain_v
-from networks.scenes import states
+from networks.scenes import choices, states
 
 from trilith.agents.base import Episode
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample
-from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, choose, make_layout, make_net, observe
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, make_net, make_schema, observe
 from trilith.agents.weights import is_pair, load_policy, save_weights, warn_of_physics, weights_file
 from trilith.evaluation.rollout import play
 from trilith.networks.config import NetConfig
-from trilith.networks.inputs.scene_batch import Batch, Records, reference_rows
+from trilith.networks.inputs.scene_batch import Records, ReplaySchema, SceneBatch
 from trilith.networks.q.base import Outcomes
 from trilith.networks.q.objects import ObjectsNet
 from trilith.search.agent import SearchAgent
@@ -29,9 +29,9 @@ from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, best_action, make_nodes
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.utils.config import from_json, to_json
-from trilith.world.actions import DiscreteRelative
+from trilith.world.actions import DiscreteRelative, reference_rows
 from trilith.world.episode import start, step
-from trilith.world.scene import INVALID_EDGE, SLOTS, Role, fresh_scene
+from trilith.world.scene import INVALID_EDGE, SLOTS, Role, Scene, fresh_scene
 
 SMALL = NetConfig(width=32, layers=1, heads=2, pair=8, decoder=32, message=8, token=32)
 DISCOUNT = 0.9
@@ -57,10 +57,18 @@ def episode(learner: DQNLearner, records: Records, actions: Any, rewards: Any, b
 
 def without_masks(learner: DQNLearner, records: Records) -> Records:
     """States as they are kept where only their values are asked for."""
-    scenes = np.zeros(len(records), learner.layout.scenes.dtype)
+    scenes = np.zeros(len(records), learner.schema.scenes.dtype)
     for name in scenes.dtype.names or ():
         scenes[name] = records[name]
     return scenes
+
+
+def packed(schema: ReplaySchema, scenes: list[Scene], masks: list[np.ndarray]) -> Records:
+    """Records of scenes with these masks in place of those of legal actions."""
+    records = schema.pack(scenes)
+    if schema.stores_legal:
+        records["legal"] = [schema.pack_legal(*each) for each in zip(scenes, masks, strict=True)]
+    return records
 
 
 def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[int], float]]]:
@@ -71,13 +79,13 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
     Gives the learner all there is to see, all other actions of a state beside each that is made, if it learns from these; returns both
     states, and (state, action, value) of each action.
     """
-    layout = learner.layout
+    schema = learner.schema
     scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in (-3.0, 2.0)]
     actions = {"end": (0, [0, SLOTS, 3, 0]), "on": (0, [3, SLOTS, 8, 0]), "good": (1, [6, SLOTS + 1, 5, 0]), "bad": (1, [0, SLOTS, 2, 0])}
-    masks = [np.zeros((SLOTS, len(scenes[0]), layout.offsets), dtype=bool) for _ in scenes]
+    masks = [np.zeros((SLOTS, len(scenes[0]), schema.offsets), dtype=bool) for _ in scenes]
     for state, (slot, receiver, offset, _) in actions.values():
         masks[state][[k for k in range(SLOTS) if scenes[0].size[k, 0] == scenes[0].size[slot, 0]], receiver, offset] = True
-    records = layout.pack(scenes, masks)
+    records = packed(schema, scenes, masks)
     outcome = {"end": (0.5, None), "on": (0.0, records[1]), "good": (1.0, None), "bad": (-1.0, None)}
     every = [(state, ([*action[:3], sticky], *outcome[name])) for name, (state, action) in actions.items() for sticky in (0, 1)]
     for names in (["end"], ["on", "good"], ["on", "bad"]):
@@ -93,7 +101,7 @@ def two_steps(learner: DQNLearner) -> tuple[Records, dict[str, tuple[int, list[i
 def value_of(learner: DQNLearner, record: Records, action: Any) -> float:
     """What the policy's network says of an action."""
     with torch.no_grad():
-        return float(learner.policy.net.q_at(learner.layout.unpack(record[None]), torch.tensor([action])))  # type: ignore[attr-defined]
+        return float(learner.policy.net.q_at(learner.schema.unpack(record[None]), torch.tensor([learner.schema.index(np.array(action))])))  # type: ignore[attr-defined]
 
 
 def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
@@ -104,7 +112,7 @@ def values_of_states(learner: DQNLearner, records: Records) -> list[float]:
 def open_states(learner: DQNLearner, *places: float) -> Records:
     """States with one obstacle each, at these places, where everything may be chosen."""
     scenes = [fresh_scene([], [(x, 0.35, 2.0, 0.35)]) for x in places]
-    return learner.layout.pack(scenes, [np.ones((SLOTS, 9, learner.layout.offsets), dtype=bool)] * len(scenes))
+    return packed(learner.schema, scenes, [np.ones((SLOTS, 9, learner.schema.offsets), dtype=bool)] * len(scenes))
 
 
 @pytest.mark.parametrize("network", ["objects", "graph"])
@@ -133,9 +141,9 @@ def test_actions_that_were_only_simulated_are_learnt_too(network: str) -> None:
     config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), discount=DISCOUNT, mirror=False, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
     first, third = open_states(learner, 3.0, 0.0)
-    mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
+    mask = np.zeros((SLOTS, 9, learner.schema.offsets), dtype=bool)
     mask[3:6, 7, 4] = True  # a block of the middle width on the floor
-    [second] = learner.layout.pack([fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
+    [second] = packed(learner.schema, [fresh_scene([], [(-3.0, 0.35, 2.0, 0.35)])], [mask])
     done, hit, on, good = [0, SLOTS, 3, 0], [3, SLOTS, 8, 1], [6, SLOTS + 1, 5, 0], [3, SLOTS, 4, 0]
     astray, bad = [0, SLOTS + 1, 9, 1], [0, SLOTS, 12, 1]
     learner.add(episode(learner, first[None], [done], [0.5], [[(hit, -0.5, None), (on, 0.25, second), (astray, 0.75, third)]]))
@@ -168,8 +176,8 @@ def test_rewards_and_ends_are_learnt_of_all_actions_and_of_mirrored_scenes() -> 
         learner.step(rng)
     actions, scenes = torch.tensor([made, hit, on, other, last]), torch.tensor([0, 0, 0, 0, 1])
     for mirror in (np.zeros(2, dtype=bool), np.ones(2, dtype=bool)):
-        batch = learner.layout.unpack(records, mirror)
-        asked = torch.from_numpy(learner.layout.mirror_actions(actions.numpy(), mirror[scenes.numpy()]))
+        batch = learner.schema.unpack(records, mirror)
+        asked = torch.from_numpy(learner.schema.index(learner.schema.mirror_actions(actions.numpy(), mirror[scenes.numpy()])))
         with torch.no_grad():
             _, reward, end, _ = learner.net.outcomes(batch, asked, scenes)
         assert reward is not None
@@ -228,7 +236,7 @@ def sampled(learner: DQNLearner, size: int = 24) -> Sample:
 def plain_value(learner: DQNLearner, record: Any) -> float:
     """The value of one state: what the target network says of it, if it does, or never less than nothing; else of the action that one
     network takes for the best, by the other."""
-    batch = (learner.layout if "legal" in record.dtype.names else learner.layout.scenes).unpack(record[None])
+    batch = (learner.schema if "legal" in record.dtype.names else learner.schema.scenes).unpack(record[None])
     with torch.no_grad():
         if isinstance(learner.target, ObjectsNet):
             return max(float(plain_v(learner.target, batch)), 0.0)
@@ -336,9 +344,9 @@ def test_the_target_of_a_state_is_the_highest_of_its_actions_made_or_not_and_nev
         wanted[float(record["pose"][1, 0])] = best
     learner.add(episode(learner, records[5:], [made, made], [0.25, 4.0], correction=True))
     wanted |= {5.0: 0.25 + 0.5 * 4.0, 6.0: 4.0}  # no less than the return that followed
-    said, outcomes = list[tuple[Batch, Outcomes]](), learner.net.outcomes
+    said, outcomes = list[tuple[SceneBatch, Outcomes]](), learner.net.outcomes
 
-    def spy(batch: Batch, actions: Any, scenes: Any) -> Outcomes:
+    def spy(batch: SceneBatch, actions: Any, scenes: Any) -> Outcomes:
         found = outcomes(batch, actions, scenes)
         assert found.state is not None
         found.state.retain_grad()
@@ -363,10 +371,10 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     rival alone, all others by their own errors; and at the value of every state, by how far it is from the best that is known of it."""
     config = replace(PLAYED if network == "objects" else GRAPH, mirror=mirror, margin=0.3, margin_weight=2.0)
     learner = learning(replace(config, huber_delta=0.5, outcome_weight=0.25), corrections=True)
-    config, said, seen = learner.config, list[Outcomes](), list[tuple[Batch, Any, Any]]()
+    config, said, seen = learner.config, list[Outcomes](), list[tuple[SceneBatch, Any, Any]]()
     outcomes = learner.net.outcomes
 
-    def spy(batch: Batch, actions: Any, scenes: Any) -> Outcomes:
+    def spy(batch: SceneBatch, actions: Any, scenes: Any) -> Outcomes:
         found = outcomes(batch, actions, scenes)
         for each in found:
             if each is not None:
@@ -392,10 +400,11 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     # The scenes and the actions, swapped for some.
     swapped = np.random.default_rng(3).random(size) < 0.5 if mirror else np.zeros(size, dtype=bool)
     assert (swapped.any(), swapped.all()) == (mirror, False)
-    assert torch.equal(batch.pose, learner.layout.unpack(sample.records, swapped).pose)
+    assert np.array_equal(batch.pose, learner.schema.unpack(sample.records, swapped).pose)
     original = np.concatenate([sample.actions, beside.actions])
-    last = learner.layout.offsets - 1
-    for asked, before, scene in zip(actions[:count].tolist(), original.tolist(), scenes.tolist(), strict=False):
+    last = learner.schema.offsets - 1
+    learned = learner.schema.actions(actions[:count].numpy())
+    for asked, before, scene in zip(learned.tolist(), original.tolist(), scenes.tolist(), strict=False):
         assert asked == [*before[:2], last - before[2] if swapped[scene] else before[2], before[3]]
 
     # Values.
@@ -405,8 +414,9 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
     rivals, short = actions[count:], 0
     some = batch[:shown]
     with torch.no_grad():
-        every, mask = learner.net.q(some).flatten(1), learner.net.mask(some).flatten(1)
-    own, flat = learner.net.flat(some, actions[:shown]), learner.net.flat(some, rivals)
+        values = learner.net.q(some)
+    every, mask = values.flatten(1), learner.net.mask(some).flatten(1)
+    own, flat = (learner.net.place(each, values.shape[2]) for each in (actions[:shown], rivals))
     for i in range(shown):
         mask[i, own[i]] = False
         assert mask[i, flat[i]], "another action, which may be chosen"
@@ -442,11 +452,12 @@ def test_the_gradient_of_a_learner_step_is_that_of_its_formula(network: str, mir
 def test_where_nothing_else_may_be_chosen_a_correction_has_no_rival() -> None:
     config = DQNConfig(net=SMALL, mirror=False, correction_share=1.0, **RATES)
     learner = DQNLearner(config, "covering_hard", seed=0)
-    mask = np.zeros((SLOTS, 9, learner.layout.offsets), dtype=bool)
-    records = learner.layout.pack([fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
+    mask = np.zeros((SLOTS, 9, learner.schema.offsets), dtype=bool)
+    records = packed(learner.schema, [fresh_scene([], [(3.0, 0.35, 2.0, 0.35)])], [mask])
     learner.add(episode(learner, records, [[0, SLOTS, 3, 0]], [0.5], correction=True))
-    rivals, there = learner._rivals(learner.layout.unpack(records), torch.tensor([[0, SLOTS, 3, 0]]), 1)
-    assert rivals.tolist() == [[0, SLOTS, 3, 0]]
+    only = torch.from_numpy(learner.schema.index(np.array([[0, SLOTS, 3, 0]])))
+    rivals, there = learner._rivals(learner.schema.unpack(records), only, 1)
+    assert rivals.tolist() == only.tolist()
     assert there.tolist() == [0.0]
     for _ in range(300):
         learner.step(np.random.default_rng(0))
@@ -485,8 +496,8 @@ def test_as_many_corrections_are_wanted_as_there_are_learner_steps_for() -> None
 
 def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     """Receiver and offset of the best action in each state."""
-    choices = choose(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
-    return [action[1:3].tolist() for action in choices if action is not None]
+    made = choices(learner.policy.net, records, np.zeros(len(records), dtype=bool), [np.random.default_rng(0)] * len(records))
+    return [action[1:3].tolist() for action in made if action is not None]
 
 
 @pytest.mark.parametrize(("network", "mirror"), [("objects", True), ("objects", False), ("graph", True)])
@@ -513,7 +524,7 @@ def test_an_agent_that_stops_does_so_where_everything_would_lose() -> None:
     """A network whose values are all the same: it goes on where they are above 0, and stops where they are below."""
     for network, mask in (("objects", "legal"), ("graph", "edges")):
         config = DQNConfig(net=replace(SMALL, network=network, recurrent=1), mask=mask, lower_bounds=False)  # type: ignore[arg-type]
-        net = make_net(config, make_layout(config, "covering_hard"))
+        net = make_net(config, make_schema(config, "covering_hard"))
         found = [state for state in states("covering_hard", 12) if DiscreteRelative().mask(state.scene).any()]
         rngs = [np.random.default_rng(i) for i in range(len(found))]
         last = [each for each in net.modules() if isinstance(each, torch.nn.Linear) and each.out_features == net.outputs][-1]
@@ -558,7 +569,7 @@ OPTIONS = [
 @pytest.mark.parametrize("config", OPTIONS)
 def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
     torch.manual_seed(1)
-    agent = DQNAgent(make_net(config, make_layout(config, "covering_hard")))
+    agent = DQNAgent(make_net(config, make_schema(config, "covering_hard")))
     found = states("covering_hard", 12)
     rngs = [np.random.default_rng(i) for i in range(12)]
     plain = agent.act(found, rngs)
@@ -579,18 +590,31 @@ def test_a_search_without_budget_is_the_plain_agent(config: DQNConfig) -> None:
 
 @pytest.mark.parametrize("config", OPTIONS)
 def test_actions_have_one_place_among_the_values(config: DQNConfig) -> None:
-    net = make_net(config, make_layout(config, "covering_hard"))
-    batch = net.layout.unpack(observe(net.layout, states("covering_hard", 12)))
-    values = torch.rand_like(net.q(batch)).masked_fill(~net.mask(batch), -torch.inf).flatten(1)
-    flat = values.argmax(dim=1)
-    assert torch.equal(net.flat(batch, net.actions(batch, flat)), flat)
+    net = make_net(config, make_schema(config, "covering_hard"))
+    found = states("covering_hard", 12)
+    batch = net.schema.unpack(observe(net.schema, found))
+    values = net.q(batch).masked_fill(~net.mask(batch), -torch.inf)
+    index, value = net.best(batch)
+    place = net.place(index, values.shape[2])
+    assert torch.equal(values.flatten(1).gather(1, place[:, None])[:, 0], value)
+    assert torch.equal(place, values.flatten(1).argmax(dim=1))
+    actions = net.schema.actions(index.numpy())
+    assert np.array_equal(net.schema.index(actions), index)
+    for (indices, listed), best, highest in zip(net.listed(observe(net.schema, found)), index.tolist(), value.tolist(), strict=True):
+        assert (np.diff(indices) > 0).all()
+        if len(indices):
+            assert indices[listed.argmax()] == best
+            assert listed.max() == pytest.approx(highest, abs=1e-6)
+    second, lower = net.best(batch, without=index)
+    assert (lower <= value).all()
+    assert (net.place(second, values.shape[2]) != place)[torch.isfinite(lower)].all()
 
 
 def test_searching_agents_do_better_by_what_they_try() -> None:
     """Even a network that knows nothing is helped by what placements really earn."""
     torch.manual_seed(0)
     config = DQNConfig(net=SMALL)
-    agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
+    agent = DQNAgent(make_net(config, make_schema(config, "silhouette")))
     first = [start("silhouette", 0, np.random.default_rng(i)) for i in range(4)]
     ends = play(SearchAgent(agent, SearchConfig(150, algorithm="mcts")), first, [np.random.default_rng(i) for i in range(4)])
     plain = play(agent, first, [np.random.default_rng(i) for i in range(4)])
@@ -600,30 +624,30 @@ def test_searching_agents_do_better_by_what_they_try() -> None:
 @pytest.mark.parametrize("mask", ["none", "edges", "legal"])
 def test_acting_and_exploring_keep_to_the_mask(mask: str) -> None:
     config = DQNConfig(net=NetConfig(network="graph", width=16, recurrent=1), mask=mask)  # type: ignore[arg-type]
-    layout = make_layout(config, "covering_hard")
-    net = make_net(config, layout)
+    schema = make_schema(config, "covering_hard")
+    net = make_net(config, schema)
     found = states("covering_hard", 40)
-    scenes, records = [state.scene for state in found], observe(layout, found)
+    scenes, records = [state.scene for state in found], observe(schema, found)
     seen = 0
     for random in (np.zeros(40, dtype=bool), np.ones(40, dtype=bool)):
-        for scene, choice in zip(scenes, choose(net, records, random, [np.random.default_rng(0)] * 40), strict=True):
+        for scene, choice in zip(scenes, choices(net, records, random, [np.random.default_rng(0)] * 40), strict=True):
             if choice is None:
                 assert mask != "none"
                 continue
             action = choice.tolist()
-            placement = layout.decode(scene, action)
+            placement = schema.decode(scene, action)
             seen += placement != INVALID_EDGE
             if mask != "none":
                 assert placement != INVALID_EDGE
                 assert scene.role[placement.slot] == Role.AVAILABLE
             if mask == "legal":
-                assert layout.codec.mask(scene)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
+                assert schema.codec.mask(scene)[action[0], reference_rows(scene)[action[1] - SLOTS], action[2]]  # type: ignore[arg-type]
     assert seen > 0
 
 
 def test_legal_placements_never_collide() -> None:
     config = DQNConfig(net=SMALL)
-    agent = DQNAgent(make_net(config, make_layout(config, "silhouette")))
+    agent = DQNAgent(make_net(config, make_schema(config, "silhouette")))
     found = states("silhouette", 30)
     rngs = [np.random.default_rng(i) for i in range(30)]
     for state, placement in zip(found, agent.act(found, rngs), strict=True):
@@ -663,10 +687,10 @@ def test_damaged_or_missing_weights_are_refused_in_one_line(tmp_path: Path) -> N
 
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="choose mask none or edges"):
-        make_layout(DQNConfig(actions="absolute", mask="legal"), "covering")
+        make_schema(DQNConfig(actions="absolute", mask="legal"), "covering")
     config = DQNConfig(actions="absolute", mask="edges")
     with pytest.raises(ValueError, match="choose network graph"):
-        make_net(config, make_layout(config, "covering"))
+        make_net(config, make_schema(config, "covering"))
 
 
 def test_a_config_survives_json() -> None:

@@ -18,11 +18,11 @@ from trilith.agents.dynamics.registry import make_world, world_fingerprint
 from trilith.agents.dynamics.rigid_body_features import bodies, falls, placed_arrays
 from trilith.agents.dynamics.transitions import is_last, simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
-from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
 from trilith.data.recording import Recorder, record
 from trilith.evaluation.dynamics import chains, compare, figures, nudged, overlapping, reliability
 from trilith.evaluation.scene_sets import start_in_set
+from trilith.networks.parameters import parameters_of
 from trilith.search.config import SearchConfig
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, place

@@ -6,7 +6,7 @@ from worlds import played
 
 from trilith.agents import registry as agents
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import make_layout, make_net
+from trilith.agents.dqn.policy import make_net, make_schema
 from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS, available, fingerprint, load, trained_for
 from trilith.agents.weights import save_weights
@@ -78,7 +78,7 @@ def test_a_shipped_agent_builds_in_the_tasks_it_was_trained_for(tmp_path, monkey
     assert available() == [*AGENTS]
     config = DQNConfig(net=NetConfig(width=16, layers=1, heads=2, decoder=16))
     for task in ("silhouette", "covering_hard"):
-        weights = make_net(config, make_layout(config, task)).weights()
+        weights = make_net(config, make_schema(config, task)).weights()
         save_weights(tmp_path / "tiny" / f"{task}.safetensors", "dqn", config, task, weights, {})
     assert available() == [*AGENTS, "tiny"]
     assert [trained_for("tiny", task) for task in TASKS] == [task in ("silhouette", "covering_hard") for task in TASKS]

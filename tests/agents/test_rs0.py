@@ -113,16 +113,16 @@ def test_gradients_reach_the_encoder_from_both_heads_and_the_policy_leaves_the_c
     torch.set_num_threads(1)
     net = replace(SMALL.net, encoder=encoder, graph=8)  # type: ignore[arg-type]
     learner = RS0Learner(replace(SMALL, net=net, components=components, samples=2), "covering_hard", seed=0)
-    batch = learner.net.batch(learner.net.layout.pack([state.scene for state in states("covering_hard", 6)]), None, "cpu")
+    batch = learner.net.batch(learner.net.schema.pack([state.scene for state in states("covering_hard", 6)]), None, "cpu")
     seen = learner.net.see(batch)
     loss, _ = learner.policy_loss(seen, learner.head.mixture(learner.net.policy(seen)), np.random.default_rng(0))
     loss.backward()
-    assert all(each.grad is None for each in learner.net.critic_parameters())
-    assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in list(learner.net.actor_parameters())[-2:])
-    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.shared_parameters())
+    assert all(each.grad is None for each in learner.net.critic.parameters())
+    assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in list(learner.net.actor.parameters())[-2:])
+    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
     learner.net.zero_grad()
     learner.net.value(learner.net.see(batch), torch.zeros(6, 1, 5)).sum().backward()
-    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.shared_parameters())
+    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
 
 
 def test_what_is_stored_is_the_unclipped_draw_and_its_density_under_the_mixture() -> None:
@@ -218,22 +218,22 @@ def test_left_and_right_are_swapped_in_states_and_actions_alike() -> None:
 
 def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_comes() -> None:
     learner = RS0Learner(replace(SMALL, learning_starts=10), "covering_hard", seed=0)
-    assert learner.owed() < 1
-    assert "first steps: 0 of 10" in learner.waits_for()
+    assert learner.updates_due() < 1
+    assert "first steps: 0 of 10" in learner.warmup_status()
     episodes = played(learner)
     for episode in episodes:
         learner.add(episode)
-    assert learner.owed() == 1, "never more, so that actors wait for nothing"
-    assert not learner.waits_for()
+    assert learner.updates_due() == 1, "never more, so that actors wait for nothing"
+    assert not learner.warmup_status()
     added = sum(len(each.steps) for each in episodes) - 10
     learner.steps = added // 8
-    assert learner.owed() < 1
+    assert learner.updates_due() < 1
     learner.steps -= 1
-    assert learner.owed() == 1
+    assert learner.updates_due() == 1
     tied = RS0Learner(replace(SMALL, learning_starts=10, updates_per_step=0.5), "covering_hard", seed=0)
     for episode in episodes:
         tied.add(episode)
-    assert tied.owed() == pytest.approx(0.5 * (sum(len(each.steps) for each in episodes) - 10))
+    assert tied.updates_due() == pytest.approx(0.5 * (sum(len(each.steps) for each in episodes) - 10))
 
 
 def test_images_of_the_replay_are_those_of_the_environment() -> None:
@@ -302,7 +302,7 @@ def test_an_agent_acts_by_the_mean_samples_if_asked_or_takes_the_best_of_candida
     picky = RS0Policy(replace(SMALL, candidates=20), "silhouette", net=policy.net)
     agent = picky.agent
     with torch.no_grad():
-        seen = agent.see(policy.net.layout.pack([state.scene for state in found]))
+        seen = agent.see(policy.net.schema.pack([state.scene for state in found]))
         chosen = torch.from_numpy(agent._choose(found, [np.random.default_rng(i) for i in range(8)]))
         mean = agent.mixture(seen).mean[:, 0]
         assert (policy.net.value(seen, chosen[:, None]) >= policy.net.value(seen, mean[:, None].clamp(-1, 1))).all()

@@ -11,7 +11,7 @@ import shell
 import torch
 
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_layout, make_net
+from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_net, make_schema
 from trilith.agents.dqn.recipes import FROM_PIXELS
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy, save_weights
@@ -44,14 +44,14 @@ def no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def own_weights(path: Path, config: DQNConfig, task: str) -> Path:
     """A file of fresh weights, and their card."""
     torch.manual_seed(0)
-    save_weights(path, "dqn", config, task, make_net(config, make_layout(config, task)).weights(), {})
+    save_weights(path, "dqn", config, task, make_net(config, make_schema(config, task)).weights(), {})
     return path
 
 
 def build_as_in_torch(policy: DQNPolicy, task: str) -> None:
     """Compares episodes of an agent, and of one that searches, with those by the form of its network that learns."""
     torch.set_num_threads(1)
-    net = make_net(policy.config, make_layout(policy.config, task)).eval()
+    net = make_net(policy.config, make_schema(policy.config, task)).eval()
     net.load(policy.weights())
     for budget, count in ((0, 12), (5, 4)):
         played = []

@@ -12,10 +12,10 @@ from networks.scenes import states
 
 import trilith.web.jobs as work
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_layout, make_net
+from trilith.agents.dqn.policy import DQNAgent, make_acting_net, make_net, make_schema
 from trilith.agents.dqn.recipes import CNN_GN_DQN, FROM_PIXELS, OBJECTS
-from trilith.networks.inputs.scene_batch import reference_rows
 from trilith.render.pictures import views_picture
+from trilith.world.actions import reference_rows
 from trilith.world.observations.image import PIXELS
 from trilith.world.observations.segments import segments
 from trilith.world.scene import SLOTS, Role
@@ -29,9 +29,9 @@ CONFIGS = {
 
 
 def agent_of(config: DQNConfig) -> DQNAgent:
-    layout = make_layout(config, "covering_hard")
-    net = make_acting_net(config, layout)
-    net.load(make_net(config, layout).weights())
+    schema = make_schema(config, "covering_hard")
+    net = make_acting_net(config, schema)
+    net.load(make_net(config, schema).weights())
     return DQNAgent(net)
 
 
@@ -88,4 +88,4 @@ def test_shapes_are_known_in_a_process_that_has_made_no_network() -> None:
     code = "from trilith.agents.dqn import policy, recipes; print(len(policy.weight_shapes(recipes.CNN_GN_DQN, 'covering_hard')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == len(make_net(CNN_GN_DQN, make_layout(CNN_GN_DQN, "covering_hard")).state_dict())
+    assert int(done.stdout) == len(make_net(CNN_GN_DQN, make_schema(CNN_GN_DQN, "covering_hard")).state_dict())

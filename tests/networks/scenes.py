@@ -1,11 +1,16 @@
 """States for tests of networks: the beginnings, middles and ends of random legal episodes, and scenes that no episode leads to."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from worlds import with_blocks
 
+from trilith.agents.dqn.policy import choose
 from trilith.agents.random_agents import LegalAgent
+from trilith.networks.inputs.scene_batch import Records
+from trilith.networks.q.function import QFunction
 from trilith.world.episode import State, start, step
-from trilith.world.scene import SLOTS, Scene, fresh_scene
+from trilith.world.scene import SLOTS, Bools, Scene, fresh_scene
 
 
 def states(task: str, count: int, seed: int = 0, level: str = "all") -> list[State]:
@@ -39,3 +44,9 @@ def odd_scenes() -> list[Scene]:
     angles = [0.0, 1.0, 0.3, 2.0]
     scene = fresh_scene([(-7.9, 12.8, 2.1, 0.7), (0.1, 0.35, 0.7, 0.7)], [(7.9, 6.0, 3.0, 0.35)])
     return [with_blocks(scene, [(i % SLOTS, x, y, angle) for i, (x, y) in enumerate(places)]) for angle in angles]
+
+
+def choices(net: QFunction, records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[np.ndarray | None]:
+    """The edge action (4,) that an agent chooses in each state, at random or not."""
+    indices = [choose(*each) for each in zip(net.listed(records), random, rngs, strict=True)]
+    return [None if index is None else net.schema.actions(index) for index in indices]

@@ -6,9 +6,9 @@ import torch
 from networks.scenes import states
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Layout, reference_rows
-from trilith.networks.q.base import first_slot
-from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, ReplaySchema
+from trilith.networks.q.objects import ObjectsNet
+from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY, reference_rows
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role
 from trilith.world.tasks import TASKS, get_task
@@ -17,8 +17,8 @@ from trilith.world.tasks import TASKS, get_task
 @pytest.mark.parametrize("task", TASKS)
 def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
     found = states(task, 8)
-    layout = Layout.of(get_task(task), DiscreteRelative(), True, clock=True)
-    batch = layout.unpack(observe(layout, found))
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock=True)
+    batch = schema.unpack(observe(schema, found))
     assert batch.legal is not None
     assert batch.steps_left is not None
     assert batch.steps_left.tolist() == [state.max_steps - state.steps for state in found]
@@ -31,7 +31,7 @@ def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
         np.testing.assert_allclose(batch.velocity[i, :k], scene.velocity[refs], atol=2e-3)
         assert batch.role[i, :k].tolist() == scene.role[refs].tolist()
         assert batch.available[i].tolist() == (scene.role[:SLOTS] == Role.AVAILABLE).tolist()
-        touching = {tuple(sorted((int(refs[a]), int(refs[b])))) for a, b in batch.touch[i].nonzero().tolist()}
+        touching = {tuple(sorted((int(refs[a]), int(refs[b])))) for a, b in np.argwhere(batch.touch[i]).tolist()}
         assert touching == {(int(a), int(b)) for a, b in scene.contact}
         mask = DiscreteRelative().mask(scene)
         for slot in range(SLOTS):
@@ -41,48 +41,60 @@ def test_a_batch_holds_what_the_scenes_hold(task: str) -> None:
 
 @pytest.mark.parametrize("codec", [DiscreteRelative(), DiscreteRelativeXY(5)])
 def test_decoding_names_the_same_placement_as_the_codec(codec: DiscreteRelative) -> None:
-    layout = Layout.of(get_task("covering_hard"), codec, False)
+    schema = ReplaySchema.of(get_task("covering_hard"), codec, False)
     rng = np.random.default_rng(0)
     for state in states("covering_hard", 10):
         refs = reference_rows(state.scene)
         for _ in range(10):
-            slot, ref, offset, sticky = (int(rng.integers(n)) for n in (SLOTS, len(refs), layout.offsets, 2))
+            slot, ref, offset, sticky = (int(rng.integers(n)) for n in (SLOTS, len(refs), schema.offsets, 2))
             parts = [int(part) for part in np.unravel_index(offset, codec.tail)]
             expected = codec.decode(state.scene, (slot, int(refs[ref]), *parts, sticky))
-            assert layout.decode(state.scene, (slot, SLOTS + ref, offset, sticky)) == expected
+            assert schema.decode(state.scene, (slot, SLOTS + ref, offset, sticky)) == expected
+
+
+def test_an_index_stands_for_one_edge_action() -> None:
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelativeXY(5), False)
+    rng, nodes = np.random.default_rng(0), schema.rows + SLOTS
+    actions = rng.integers((nodes, nodes, schema.offsets, 2), size=(500, 4))
+    index = schema.index(actions)
+    assert np.array_equal(schema.actions(index), actions)
+    assert schema.parts(int(index[0])) == tuple(actions[0].tolist())
+    assert schema.index(np.array([0, 0, 0, 0])) == 0
+    assert schema.index(np.array([nodes - 1, nodes - 1, schema.offsets - 1, 1])) == 2 * schema.edges * schema.offsets - 1
+    assert np.array_equal(schema.index(torch.from_numpy(actions)).numpy(), index), "as a tensor too"
 
 
 def test_edges_that_are_no_placement_decode_to_none() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
     scene = states("covering_hard", 1)[0].scene
-    assert layout.decode(scene, (SLOTS, 3, 0, 0)) == INVALID_EDGE
-    assert layout.decode(scene, (0, 3, 0, 0)) == INVALID_EDGE
+    assert schema.decode(scene, (SLOTS, 3, 0, 0)) == INVALID_EDGE
+    assert schema.decode(scene, (0, 3, 0, 0)) == INVALID_EDGE
 
 
 def test_mirroring_twice_is_nothing_and_once_is_the_mirrored_world() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
     found = states("covering_hard", 12)
-    records = observe(layout, found)
+    records = observe(schema, found)
     yes = np.ones(len(found), dtype=bool)
-    plain, mirrored = layout.unpack(records), layout.unpack(records, yes)
+    plain, mirrored = schema.unpack(records), schema.unpack(records, yes)
     assert plain.legal is not None
     assert mirrored.legal is not None
-    torch.testing.assert_close(mirrored.pose[..., 0], -plain.pose[..., 0])
-    assert torch.equal(mirrored.legal, plain.legal.flip(-1))
-    none = layout.unpack(records, ~yes).legal
+    np.testing.assert_allclose(mirrored.pose[..., 0], -plain.pose[..., 0])
+    assert np.array_equal(mirrored.legal, plain.legal[..., ::-1])
+    none = schema.unpack(records, ~yes).legal
     assert none is not None
-    assert torch.equal(none, plain.legal)
+    assert np.array_equal(none, plain.legal)
     actions = np.array([[0, 7, 2, 1]] * len(found))
-    once = layout.mirror_actions(actions, yes)
+    once = schema.mirror_actions(actions, yes)
     assert once[0].tolist() == [0, 7, 12, 1]
-    np.testing.assert_array_equal(layout.mirror_actions(once, yes), actions)
+    np.testing.assert_array_equal(schema.mirror_actions(once, yes), actions)
 
 
 def test_the_world_does_not_notice_left_and_right() -> None:
     """Rewards of mirrored placements in mirrored scenes are the same, which is what makes replaying them mirrored right."""
     from dataclasses import replace
 
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
     rng = np.random.default_rng(1)
     for state in states("covering_hard", 12, level="hardest"):
         if state.steps:
@@ -92,26 +104,26 @@ def test_the_world_does_not_notice_left_and_right() -> None:
         choices = np.argwhere(DiscreteRelative().mask(state.scene)[3])
         ref, offset = choices[rng.integers(len(choices))]
         action = np.array([[3, SLOTS + int(np.flatnonzero(reference_rows(state.scene) == ref)[0]), offset, 0]])
-        other = layout.mirror_actions(action, np.ones(1, dtype=bool))
-        here = step(state, layout.decode(state.scene, action[0].tolist()))
-        there = step(replace(state, scene=scene), layout.decode(scene, other[0].tolist()))
+        other = schema.mirror_actions(action, np.ones(1, dtype=bool))
+        here = step(state, schema.decode(state.scene, action[0].tolist()))
+        there = step(replace(state, scene=scene), schema.decode(scene, other[0].tolist()))
         assert there.state.ended == here.state.ended
         assert there.reward == pytest.approx(here.reward, abs=0.02)
 
 
 def test_a_layout_has_room_for_what_it_says() -> None:
     for task in TASKS.values():
-        small, large = (Layout.of(task, DiscreteRelative(), True, beyond) for beyond in (False, True))
+        small, large = (ReplaySchema.of(task, DiscreteRelative(), True, beyond) for beyond in (False, True))
         assert small.rows <= large.rows
         assert (small.rows < large.rows) == bool(task.generalisation)
         scene = start(task, (*task.levels, *task.generalisation)[-1], np.random.default_rng(0)).scene
-        assert large.pack([scene], [DiscreteRelative().mask(scene)])["count"][0] == len(reference_rows(scene))
+        assert large.pack([scene])["count"][0] == len(reference_rows(scene))
 
 
-def test_the_first_slot_of_a_kind_is_one_that_is_left() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False)
-    records = observe(layout, states("covering_hard", 2))
+def test_the_first_slot_of_a_kind_that_is_left_stands_for_all() -> None:
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False)
+    records = observe(schema, states("covering_hard", 2))
     records["available"] = np.packbits(np.array([[0, 1, 1, 0, 0, 1, 1]], dtype=bool), axis=1)[0, 0]
-    batch = layout.unpack(records)
-    assert [int(first_slot(batch, torch.full((2,), kind))[0]) for kind in range(3)] == [1, 5, 6]
-    assert batch.left[0].tolist() == [2, 1, 1]
+    for indices, _ in ObjectsNet(schema, "edges").listed(records):
+        assert np.unique(schema.actions(indices)[:, 0]).tolist() == [1, 5, 6]
+    assert schema.unpack(records).left[0].tolist() == [2, 1, 1]

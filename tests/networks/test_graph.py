@@ -8,10 +8,10 @@ from networks.scenes import as_states, states
 from torch import Tensor
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
-from trilith.networks.inputs.scene_batch import Layout, reference_rows
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inputs.scene_batch import ReplaySchema
 from trilith.networks.q.graph import GraphNet, pack
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY, reference_rows
 from trilith.world.observations.graph import Connectivity, graph
 from trilith.world.scene import SLOTS, Role, Scene
 from trilith.world.tasks import get_task
@@ -35,9 +35,9 @@ def nodes_of(scene: Scene) -> list[int]:
     return rows + reference_rows(scene).tolist()
 
 
-def pair(layout: Layout, mask: Mask, **options: object) -> tuple[GraphNet, PlainGraphNet]:
-    fast = GraphNet(layout, mask, **options)  # type: ignore[arg-type]
-    plain = PlainGraphNet(fast.outputs, relative=layout.codec.relative, **options)  # type: ignore[arg-type]
+def pair(schema: ReplaySchema, mask: Mask, **options: object) -> tuple[GraphNet, PlainGraphNet]:
+    fast = GraphNet(schema, mask, NetConfig(**options))  # type: ignore[arg-type]
+    plain = PlainGraphNet(fast.outputs, relative=schema.codec.relative, **options)  # type: ignore[arg-type]
     plain.load_state_dict(fast.state_dict())
     return fast, plain
 
@@ -60,9 +60,9 @@ def same_gradients(fast: GraphNet, plain: PlainGraphNet, of_fast: Tensor, of_pla
 @pytest.mark.parametrize("mask", ["none", "edges", "legal"])
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, connectivity: Connectivity, recurrent: int, mask: Mask) -> None:
     scenes = mixed(task)
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal")
-    fast, plain = pair(layout, mask, recurrent=recurrent, connectivity=connectivity)
-    batch = layout.unpack(observe(layout, as_states(scenes)))
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal")
+    fast, plain = pair(schema, mask, recurrent=recurrent, connectivity=connectivity)
+    batch = schema.unpack(observe(schema, as_states(scenes)))
     q, expected, allowed = fast.q(batch), plain(*dense(scenes, connectivity)), fast.mask(batch)
     of_fast, of_plain = [], []
     for b, scene in enumerate(scenes):
@@ -75,15 +75,15 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, connectivit
                     of_plain.append(expected[b, rows[sender], rows[receiver]])
     assert len(of_fast) > 50
     torch.testing.assert_close(torch.stack(of_fast), torch.stack(of_plain), **CLOSE)
-    weights = torch.randn(len(of_fast), layout.offsets * 2)
+    weights = torch.randn(len(of_fast), schema.offsets * 2)
     same_gradients(fast, plain, torch.stack(of_fast) * weights, torch.stack(of_plain) * weights)
 
 
 def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
     scenes = mixed("connecting", 3)
-    layout = Layout.of(get_task("connecting"), DiscreteRelativeXY(5), False)
-    fast, plain = pair(layout, "edges")
-    q, expected = fast.q(layout.unpack(observe(layout, as_states(scenes)))), plain(*dense(scenes))
+    schema = ReplaySchema.of(get_task("connecting"), DiscreteRelativeXY(5), False)
+    fast, plain = pair(schema, "edges")
+    q, expected = fast.q(schema.unpack(observe(schema, as_states(scenes)))), plain(*dense(scenes))
     for b, scene in enumerate(scenes):
         refs = reference_rows(scene)
         torch.testing.assert_close(q[b, :, : len(refs)], expected[b, :SLOTS][:, refs], **CLOSE)
@@ -92,9 +92,9 @@ def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
 @pytest.mark.parametrize("connectivity", ["full", "sparse"])
 def test_absolute_actions_take_their_values_from_the_globals(connectivity: Connectivity) -> None:
     scenes = mixed("covering")
-    layout = Layout.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
-    fast, plain = pair(layout, "edges", connectivity=connectivity)
-    batch = layout.unpack(observe(layout, as_states(scenes)))
+    schema = ReplaySchema.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
+    fast, plain = pair(schema, "edges", connectivity=connectivity)
+    batch = schema.unpack(observe(schema, as_states(scenes)))
     q, expected = fast.q(batch)[:, :, 0], plain(*dense(scenes, connectivity))
     torch.testing.assert_close(q, expected, **CLOSE)
     weights = torch.randn_like(q)
@@ -103,9 +103,9 @@ def test_absolute_actions_take_their_values_from_the_globals(connectivity: Conne
 
 @pytest.mark.parametrize("mask", ["none", "edges"])
 def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False)
-    net = GraphNet(layout, mask)
-    batch = layout.unpack(observe(layout, states("silhouette", 6)))
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False)
+    net = GraphNet(schema, mask)
+    batch = schema.unpack(observe(schema, states("silhouette", 6)))
     actions, values = net.best(batch)
     torch.testing.assert_close(net.q_at(batch, actions), values, **CLOSE)
 
@@ -113,8 +113,8 @@ def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
 @pytest.mark.parametrize("connectivity", ["full", "sparse"])
 def test_edges_and_nodes_are_those_of_the_observation(connectivity: Connectivity) -> None:
     scenes = mixed("silhouette")
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False)
-    packed = pack(layout.unpack(observe(layout, as_states(scenes))), connectivity)
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False)
+    packed = pack(schema.unpack(observe(schema, as_states(scenes))), connectivity)
     first = 0
     for b, scene in enumerate(scenes):
         g = graph(scene, connectivity)

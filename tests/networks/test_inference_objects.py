@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from networks.scenes import states
+from networks.scenes import choices, states
 
-from trilith.agents.dqn.policy import choose, observe
+from trilith.agents.dqn.policy import observe
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.objects import ACTING, Valuing
-from trilith.networks.inputs.scene_batch import Layout, Records
+from trilith.networks.inference.objects import ACTING
+from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q.base import QNet
+from trilith.networks.q.function import QFunction
 from trilith.networks.q.registry import NETWORKS, make_qnet
 from trilith.world.actions import DiscreteRelative, make_discrete
 from trilith.world.tasks import TASKS, get_task
@@ -25,13 +26,13 @@ CONFIGS = {
 }
 
 
-def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, Valuing, Records]:
+def both(task: str, config: NetConfig, mask: Mask = "legal") -> tuple[QNet, QFunction, Records]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
-    net, acting = make_qnet(config, layout, mask), ACTING[config.network](layout, mask, config)
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=config.pictures, clock=config.clock)
+    net, acting = make_qnet(config, schema, mask), ACTING[config.network](schema, mask, config)
     acting.load(net.weights())
-    return net, acting, observe(layout, states(task, 20))
+    return net, acting, observe(schema, states(task, 20))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -46,7 +47,7 @@ def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, c
     assert np.abs(values - expected)[allowed].max() < 1e-4
     rngs = [np.random.default_rng(i) for i in range(len(records))], [np.random.default_rng(i) for i in range(len(records))]
     random = np.arange(len(records)) % 2 == 0
-    for mine, theirs in zip(choose(acting, records, random, rngs[0]), choose(net, records, random, rngs[1]), strict=True):
+    for mine, theirs in zip(choices(acting, records, random, rngs[0]), choices(net, records, random, rngs[1]), strict=True):
         assert (mine is None) == (theirs is None)
         assert mine is None or mine.tolist() == theirs.tolist()
 
@@ -66,7 +67,7 @@ def test_values_of_states_are_those_of_the_form_that_learns(task: str, name: str
     net, acting, _ = both(task, CONFIGS[name])
     assert net.values_states
     assert acting.values_states
-    records = observe(net.layout.scenes, states(task, 20))
+    records = observe(net.schema.scenes, states(task, 20))
     assert len(set(records["count"].tolist())) > 1
     values, expected = acting.state_values(records), net.state_values(records)
     assert values.shape == expected.shape == (20,)
@@ -81,7 +82,7 @@ def test_networks_without_a_head_for_it_give_states_no_value_in_either_form() ->
     for form in both("covering_hard", NetConfig("pixel-attention"))[:2]:
         assert not form.values_states
         with pytest.raises(NotImplementedError):
-            form.state_values(observe(form.layout.scenes, states("covering_hard", 2)))
+            form.state_values(observe(form.schema.scenes, states("covering_hard", 2)))
 
 
 @pytest.mark.parametrize("network", ACTING)
@@ -93,7 +94,7 @@ def test_a_scene_in_which_nothing_is_left_to_choose_leaves_the_others_alone(netw
     values, allowed = acting.values(used)
     assert not allowed[0].any()
     assert (values[1:] == expected[1:]).all()
-    assert choose(acting, used, np.zeros(len(used), bool), [np.random.default_rng(0)] * len(used))[0] is None
+    assert choices(acting, used, np.zeros(len(used), bool), [np.random.default_rng(0)] * len(used))[0] is None
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -106,7 +107,7 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
         acting.load({name: value for name, value in weights.items() if name != "hidden.weight"})
     with pytest.raises(ValueError, match=r"^extra is not of this network$"):
         acting.load(weights | {"extra": np.zeros(1, np.float32)})
-    wider = make_qnet(replace(config, decoder=config.decoder + 1), net.layout, "legal").weights()
+    wider = make_qnet(replace(config, decoder=config.decoder + 1), net.schema, "legal").weights()
     with pytest.raises(ValueError, match=r"^\w+\.weight has shape .* this network has"):
         acting.load(wider)
     assert all((value == weights[name]).all() for name, value in acting.weights().items()), "a refusal changes nothing"
@@ -114,13 +115,13 @@ def test_parameters_are_those_of_the_form_that_learns(config: NetConfig) -> None
 
 @pytest.mark.parametrize("network", ACTING)
 def test_both_forms_refuse_the_same(network: str) -> None:
-    absolute = Layout.of(get_task("covering"), make_discrete("absolute", offsets=15, heights=8, widths=8), False)
-    relative = Layout.of(get_task("covering"), DiscreteRelative(), False)
-    for layout, mask in ((absolute, "edges"), (relative, "none")):
+    absolute = ReplaySchema.of(get_task("covering"), make_discrete("absolute", offsets=15, heights=8, widths=8), False)
+    relative = ReplaySchema.of(get_task("covering"), DiscreteRelative(), False)
+    for schema, mask in ((absolute, "edges"), (relative, "none")):
         said = []
-        for make in (ACTING[network], lambda layout, mask, net: make_qnet(net, layout, mask)):
+        for make in (ACTING[network], lambda schema, mask, net: make_qnet(net, schema, mask)):
             with pytest.raises(ValueError, match="this network values") as error:
-                make(layout, mask, NetConfig(network))
+                make(schema, mask, NetConfig(network))
             said.append(str(error.value))
         assert said[0] == said[1]
     assert set(ACTING) <= set(NETWORKS)
@@ -128,7 +129,7 @@ def test_both_forms_refuse_the_same(network: str) -> None:
 
 
 def test_both_forms_of_objects_refuse_offsets_along_y() -> None:
-    layout = Layout.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
-    for make in (ACTING["objects"], lambda layout, mask, net: make_qnet(net, layout, mask)):
+    schema = ReplaySchema.of(get_task("covering"), make_discrete("relative_xy", offsets=5, heights=8, widths=8), True)
+    for make in (ACTING["objects"], lambda schema, mask, net: make_qnet(net, schema, mask)):
         with pytest.raises(ValueError, match="values offsets along x only: choose actions relative, or network graph"):
-            make(layout, "legal", NetConfig())
+            make(schema, "legal", NetConfig())

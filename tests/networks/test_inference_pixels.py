@@ -14,7 +14,7 @@ from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference import pixels as acting_pixels
 from trilith.networks.inference.pixels import ActingPixels
-from trilith.networks.inputs.scene_batch import Arrays, Floats32, Layout, Records, windows_of
+from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.q.pixel_attention import PixelAttentionNet
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import State
@@ -25,15 +25,15 @@ CONFIG = NetConfig("pixel-attention")
 TASKS = ("silhouette", "covering_hard")
 
 
-def layout_of(task: str, mask: Mask = "legal") -> Layout:
-    return Layout.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=True)
+def schema_of(task: str, mask: Mask = "legal") -> ReplaySchema:
+    return ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal", pictures=True)
 
 
-def learning(layout: Layout, mask: Mask = "legal", bias: float = 0.0, blank: bool = False) -> PixelAttentionNet:
+def learning(schema: ReplaySchema, mask: Mask = "legal", bias: float = 0.0, blank: bool = False) -> PixelAttentionNet:
     """The form that learns, with fresh weights, biases of convolutions spread by `bias` among them."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    net = PixelAttentionNet(layout, mask, blank=blank)
+    net = PixelAttentionNet(schema, mask, NetConfig("pixel-attention", blank=blank))
     for layer in net.cnn.layers:
         torch.nn.init.normal_(layer.bias, std=bias)  # type: ignore[arg-type]
     return net
@@ -41,21 +41,21 @@ def learning(layout: Layout, mask: Mask = "legal", bias: float = 0.0, blank: boo
 
 def acting(net: PixelAttentionNet) -> ActingPixels:
     """A form that acts, which has seen nothing yet."""
-    found = ActingPixels(net.layout, net.mask_rule, replace(CONFIG, blank=net.cnn.blank))
+    found = ActingPixels(net.schema, net.mask_rule, replace(CONFIG, blank=net.cnn.blank))
     found.load(net.weights())
     return found
 
 
 def seen(task: str, count: int = 16, seed: int = 0) -> Records:
-    return observe(layout_of(task), states(task, count, seed, "hardest"))
+    return observe(schema_of(task), states(task, count, seed, "hardest"))
 
 
 def test_objects_across_every_border_and_beyond_have_the_values_of_the_form_that_learns() -> None:
     """With biases by which what lies beyond the border would matter, if it were looked at."""
     scenes = odd_scenes()
-    layout = replace(layout_of("silhouette", "edges"), rows=max(len(scene) for scene in scenes), points=40)
-    net = learning(layout, "edges", bias=3.0)
-    records = observe(layout, as_states(scenes))
+    schema = replace(schema_of("silhouette", "edges"), rows=max(len(scene) for scene in scenes), points=40)
+    net = learning(schema, "edges", bias=3.0)
+    records = observe(schema, as_states(scenes))
     values, mask = acting(net).values(records)
     expected, _ = net.values(records)
     assert np.abs(values - expected)[mask].max() < 1e-4 * max(1.0, np.abs(expected).max())
@@ -66,7 +66,7 @@ def test_objects_across_every_border_and_beyond_have_the_values_of_the_form_that
 @pytest.mark.parametrize("task", TASKS)
 def test_what_was_seen_before_changes_no_bit(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone, after other states, in another order, and where hardly anything is remembered."""
-    net, records = learning(layout_of(task)), seen(task)
+    net, records = learning(schema_of(task)), seen(task)
     fresh, _ = acting(net).values(records)
     used = acting(net)
     used.values(seen(task, seed=1))
@@ -96,12 +96,12 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_windows_are_computed_once_and_anew_for_other_weights(computed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    net, records = learning(layout_of("covering_hard")), seen("covering_hard")
+    net, records = learning(schema_of("covering_hard")), seen("covering_hard")
     agent = acting(net)
     first, _ = agent.values(records)
     agent.values(records)
     [count] = computed
-    assert count < len(windows_of(net.layout.arrays(records))[0]) / 3
+    assert count < len(net.schema.unpack(records).windows()[0]) / 3
     others = {name: value * np.float32(0.9) for name, value in net.weights().items()}
     agent.load(others)
     assert (agent.values(records)[0] != first).any()
@@ -115,19 +115,19 @@ def test_windows_are_computed_once_and_anew_for_other_weights(computed: list[int
 
 @pytest.mark.parametrize("mask", ["edges", "legal"])
 def test_nothing_but_pixels_links_and_mask_reaches_the_values(mask: Mask, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = layout_of("covering_hard", mask)
-    records, net = observe(layout, states("covering_hard", 6)), acting(learning(layout, mask))
+    schema = schema_of("covering_hard", mask)
+    records, net = observe(schema, states("covering_hard", 6)), acting(learning(schema, mask))
     values, allowed = net.values(records)
-    windows = windows_of(layout.arrays(records), tight=True)
+    windows = schema.unpack(records).windows(tight=True)
     rng, noisy = np.random.default_rng(0), records.copy()
     kept = ("count", "available", "touch", "glue", "glued", "points", "legal")
     for name in (name for name in records.dtype.names or () if name not in kept):
         noisy[name] = rng.integers(5, size=records[name].shape) if name == "role" else 10 * rng.normal(size=records[name].shape)
 
-    def shown(arrays: Arrays, tight: bool) -> object:
+    def shown(batch: SceneBatch, tight: bool) -> object:
         return windows
 
-    monkeypatch.setattr(acting_pixels, "windows_of", shown)
+    monkeypatch.setattr(SceneBatch, "windows", shown)
     others, still = net.values(noisy)
     assert (others == values).all()
     assert (still == allowed).all()
@@ -138,10 +138,10 @@ def test_nothing_but_pixels_links_and_mask_reaches_the_values(mask: Mask, monkey
 @pytest.mark.parametrize("task", TASKS)
 def test_blank_pictures_have_the_values_of_the_form_that_learns(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With biases by which an empty picture has features; and nothing is drawn."""
-    net, records = learning(layout_of(task), bias=3.0, blank=True), seen(task)
+    net, records = learning(schema_of(task), bias=3.0, blank=True), seen(task)
     expected, mask = net.values(records)
-    assert net.cnn(net.layout.unpack(records)).max() > 1
-    monkeypatch.setattr(acting_pixels, "windows_of", None)
+    assert net.cnn(net.schema.unpack(records)).max() > 1
+    monkeypatch.setattr(SceneBatch, "windows", None)
     values, allowed = acting(net).values(records)
     assert (allowed == mask).all()
     assert np.abs(values - expected)[mask].max() < 1e-4 * np.abs(expected).max()

@@ -8,10 +8,10 @@ from networks.scenes import states
 from torch import Tensor
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import CLOCK_FEATURES, NODE_FEATURES, PAIR_FEATURES, describe
 from trilith.networks.inputs.placements import CLIPS, COLUMNS, FIGURES, LENGTHS, SCALES, SUM_SCALE, Placements, boxes, locate, look_forward
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch, Floats32, Layout, Records
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.q.base import QNet
 from trilith.networks.q.graph import GraphNet
 from trilith.networks.q.objects import ObjectsNet, look, look_by_tensors, look_compiled
@@ -32,13 +32,18 @@ def _one_thread() -> None:
 
 
 def setup(task: str, net: str, mask: Mask = "legal", count: int = 6) -> tuple[QNet, Records]:
-    layout = Layout.of(get_task(task), DiscreteRelative(), mask == "legal")
-    return NETS[net](layout, mask), observe(layout, states(task, count))
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), mask == "legal")
+    return NETS[net](schema, mask), observe(schema, states(task, count))
 
 
-def shuffled(layout: Layout, records: Records, order: np.ndarray) -> Records:
+def indices(net: QNet, action: list[int], count: int) -> Tensor:
+    """(count,): the index of an edge action, over and over."""
+    return net.schema.index(torch.tensor(action).expand(count, -1))
+
+
+def shuffled(schema: ReplaySchema, records: Records, order: np.ndarray) -> Records:
     """The records of one size with their objects in another order."""
-    n, k = layout.rows, len(order)
+    n, k = schema.rows, len(order)
     other = records.copy()
     for name in ("pose", "size", "velocity", "role", "sticky"):
         other[name][:, :k] = records[name][:, order]
@@ -66,10 +71,10 @@ SIZES = [{"clock": True}, {"width": 24, "heads": 3, "pair": 7, "layers": 1, "dec
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
-    layout = Layout.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
-    net = ObjectsNet(layout, "legal", **sizes)
-    batch = layout.unpack(observe(layout, states(task, 12)))
-    assert len(set(batch.present.sum(dim=1).tolist())) > 1
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
+    net = ObjectsNet(schema, "legal", NetConfig(**sizes))
+    batch = schema.unpack(observe(schema, states(task, 12)))
+    assert len(set(batch.present.sum(axis=1).tolist())) > 1
     mask = net.mask(batch)
     values, expected = net.q(batch)[mask], plain_q(net, batch)[mask]
     torch.testing.assert_close(values, expected, **CLOSE)
@@ -84,10 +89,10 @@ def test_values_and_gradients_are_those_of_the_plain_form(task: str, sizes: dict
 @pytest.mark.parametrize("task", ["silhouette", "connecting", "covering_hard"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_values_of_states_and_their_gradients_are_those_of_the_plain_form(task: str, sizes: dict[str, int]) -> None:
-    layout = Layout.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
-    net = ObjectsNet(layout, "legal", **sizes)
-    batch = layout.unpack(observe(layout, states(task, 12)))
-    assert len(set(batch.present.sum(dim=1).tolist())) > 1
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), True, clock="clock" in sizes)
+    net = ObjectsNet(schema, "legal", NetConfig(**sizes))
+    batch = schema.unpack(observe(schema, states(task, 12)))
+    assert len(set(batch.present.sum(axis=1).tolist())) > 1
     with torch.no_grad():
         net.state_out.weight *= 10
     values, expected = net.v(batch), plain_v(net, batch)
@@ -106,7 +111,7 @@ def test_the_value_of_a_state_depends_on_the_sum_over_its_objects_and_on_the_hig
     """By weights that let through one of the two, of one unit each."""
     net, records = setup("silhouette", "objects")
     assert isinstance(net, ObjectsNet)
-    batch, decoder = net.layout.unpack(records), net.edge.in_features
+    batch, decoder = net.schema.unpack(records), net.edge.in_features
     with torch.no_grad():
         objects = net.encode(batch).clamp(min=0)
         unit = int(objects.std(dim=0).argmax())
@@ -122,39 +127,39 @@ def test_the_value_of_a_state_depends_on_the_sum_over_its_objects_and_on_the_hig
 
 
 def test_the_value_of_a_state_needs_no_mask_of_legal_actions() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, clock=True)
-    net, found = ObjectsNet(layout, clock=True, **SMALL), states("covering_hard", 8)
-    records, scenes = observe(layout, found), observe(layout.scenes, found)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True, clock=True)
+    net, found = ObjectsNet(schema, "legal", NetConfig(clock=True, **SMALL)), states("covering_hard", 8)
+    records, scenes = observe(schema, found), observe(schema.scenes, found)
     assert set(records.dtype.names or ()) - set(scenes.dtype.names or ()) == {"legal"}
-    assert layout.scenes.dtype.itemsize < layout.dtype.itemsize
-    batch = layout.scenes.unpack(scenes)
+    assert schema.scenes.dtype.itemsize < schema.dtype.itemsize
+    batch = schema.scenes.unpack(scenes)
     assert batch.legal is None
     values = net.v(batch)
-    assert torch.equal(values, net.v(layout.unpack(records)))
+    assert torch.equal(values, net.v(schema.unpack(records)))
     assert net.state_values(scenes).tolist() == values.tolist()
     scenes["steps_left"] += 3
-    assert (net.v(layout.scenes.unpack(scenes)) != values).all(), "but how many steps are left"
+    assert (net.v(schema.scenes.unpack(scenes)) != values).all(), "but how many steps are left"
 
 
 @pytest.mark.parametrize("task", ["silhouette", "covering_hard", "covering"])
 def test_neither_the_order_of_objects_nor_padding_changes_the_value_of_a_state(task: str) -> None:
     net, records = setup(task, "objects", "edges", 20)
-    values = net.v(net.layout.unpack(records))
+    values = net.v(net.schema.unpack(records))
     assert len(set(records["count"].tolist())) > 1
     assert float(values.detach().std()) > 0.01
     for i, count in enumerate(records["count"].tolist()):
         record = records[i : i + 1]
         order = np.random.default_rng(i).permutation(count)
-        for same in (record, shuffled(net.layout, record, order)):
-            torch.testing.assert_close(net.v(net.layout.unpack(same)), values[i : i + 1], rtol=1e-4, atol=1e-5)
+        for same in (record, shuffled(net.schema, record, order)):
+            torch.testing.assert_close(net.v(net.schema.unpack(same)), values[i : i + 1], rtol=1e-4, atol=1e-5)
 
 
 def test_networks_without_a_head_for_it_give_states_no_value() -> None:
     net, records = setup("covering_hard", "graph")
     assert not net.values_states
-    assert net.outcomes(net.layout.unpack(records), torch.tensor([[0, 7, 3, 1]]).expand(len(records), -1)).state is None
+    assert net.outcomes(net.schema.unpack(records), indices(net, [0, 7, 3, 1], len(records))).state is None
     with pytest.raises(NotImplementedError):
-        net.v(net.layout.unpack(records))
+        net.v(net.schema.unpack(records))
 
 
 def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
@@ -164,11 +169,11 @@ def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
     records["count"][0] = 1
     records["legal"] = 0
     for some in (records[:1], records):
-        batch = net.layout.unpack(some)
+        batch = net.schema.unpack(some)
         values = net.q(batch)
         assert not values.any()
         assert torch.isinf(net.best(batch)[1]).all()
-        actions = torch.tensor([[0, 7, 3, 1]]).expand(len(some), -1)
+        actions = indices(net, [0, 7, 3, 1], len(some))
         taken = net.q_at(batch, actions)
         torch.testing.assert_close(taken, plain_q(net, batch)[:, KIND_OF_SLOT[0], 0, 7], **CLOSE)
         state = net.v(batch)
@@ -178,32 +183,22 @@ def test_a_bare_floor_and_scenes_without_choice_are_valued_too() -> None:
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_values_of_some_scenes_and_of_one_action_each_come_together(net: str) -> None:
-    q, records = setup("covering_hard", net)
-    batch = q.layout.unpack(records)
-    actions = q.best(batch)[0].clamp(min=0)
-    every, taken = q.q_both(batch, actions, 4)
-    torch.testing.assert_close(every, q.q(batch)[:4], **CLOSE)
-    torch.testing.assert_close(taken, q.q_at(batch, actions), **CLOSE)
-
-
-@pytest.mark.parametrize("net", NETS)
 def test_the_order_of_objects_does_not_matter(net: str) -> None:
     q, records = setup("silhouette", net, "edges", 20)
     record = records[records["count"] == records["count"][0]][:1]
     order = np.random.default_rng(0).permutation(int(record["count"][0]))
-    values = q.q(q.layout.unpack(record))
-    torch.testing.assert_close(q.q(q.layout.unpack(shuffled(q.layout, record, order))), values[:, :, order], **CLOSE)
+    values = q.q(q.schema.unpack(record))
+    torch.testing.assert_close(q.q(q.schema.unpack(shuffled(q.schema, record, order))), values[:, :, order], **CLOSE)
 
 
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("task", ["covering_hard", "covering"])
 def test_padding_changes_nothing(net: str, task: str) -> None:
     q, records = setup(task, net)
-    together, masks = q.q(q.layout.unpack(records)), q.mask(q.layout.unpack(records))
+    together, masks = q.q(q.schema.unpack(records)), q.mask(q.schema.unpack(records))
     assert len(set(records["count"].tolist())) > 1
     for i in range(len(records)):
-        alone = q.layout.unpack(records[i : i + 1])
+        alone = q.schema.unpack(records[i : i + 1])
         r = alone.present.shape[1]
         torch.testing.assert_close(together[i : i + 1, :, :r], q.q(alone), **CLOSE)
         assert torch.equal(masks[i : i + 1, :, :r], q.mask(alone))
@@ -213,7 +208,7 @@ def test_padding_changes_nothing(net: str, task: str) -> None:
 @pytest.mark.parametrize("net", NETS)
 def test_the_value_of_one_action_is_the_one_among_all(net: str) -> None:
     q, records = setup("covering_hard", net)
-    batch = q.layout.unpack(records)
+    batch = q.schema.unpack(records)
     actions, values = q.best(batch)
     some = torch.isfinite(values)
     assert some.any()
@@ -222,12 +217,10 @@ def test_the_value_of_one_action_is_the_one_among_all(net: str) -> None:
 
 def test_blocks_of_one_kind_have_one_value() -> None:
     q, records = setup("silhouette", "objects", "edges")
-    batch = q.layout.unpack(records)
-    action = torch.tensor([[0, 8, 3, 1]]).expand(len(batch), -1).clone()
-    first = q.q_at(batch, action)
+    batch = q.schema.unpack(records)
+    first = q.q_at(batch, indices(q, [0, 8, 3, 1], len(batch)))
     for slot in range(7):
-        action[:, 0] = slot
-        assert torch.equal(q.q_at(batch, action), first) == (KIND_OF_SLOT[slot] == 0)
+        assert torch.equal(q.q_at(batch, indices(q, [slot, 8, 3, 1], len(batch))), first) == (KIND_OF_SLOT[slot] == 0)
 
 
 def test_the_mask_none_is_refused() -> None:
@@ -255,7 +248,7 @@ def test_the_inputs_are_those_that_are_listed_and_no_others() -> None:
     assert SCALES == (0.25, 3.0, 15.0, 75.0)
     assert CLIPS == (3.5, 1.0, 1.0, 1.0)
     assert (COLUMNS, NODE_FEATURES, PAIR_FEATURES, CLOCK_FEATURES, FIGURES) == (40, 19, 18, 3, 3)
-    net = ObjectsNet(Layout.of(get_task("silhouette"), DiscreteRelative(), True, clock=True), clock=True, **SMALL)
+    net = ObjectsNet(ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), True, clock=True), "legal", NetConfig(clock=True, **SMALL))
     assert net.clock is not None
     read = {"node": 19, "pair": 18, "clock": 3, "seen": 40, "kind": KINDS + 2, "fit": 2}
     assert {name: getattr(net, name).in_features for name in read} == read
@@ -286,8 +279,8 @@ def some_placements(count: int, seed: int = 0) -> Placements:
 
 def test_a_placement_sees_of_an_object_the_lengths_between_them_in_four_scales() -> None:
     """One placement, one object and one column at a time, by the names of the lengths."""
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), True)
-    arrays = layout.arrays(observe(layout, states("silhouette", 8)))
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), True)
+    arrays = schema.unpack(observe(schema, states("silhouette", 8)))
     box, placed = boxes(arrays), some_placements(20)
     rows = [(*pose, *size) for pose, size in zip(arrays.pose[arrays.present].tolist(), arrays.size[arrays.present].tolist(), strict=True)]
     assert any(angle for _, _, angle, _, _ in rows)
@@ -305,8 +298,8 @@ def test_a_placement_sees_of_an_object_the_lengths_between_them_in_four_scales()
 
 
 def test_where_a_placement_and_all_objects_are_together_is_not_seen() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
-    box, placed = boxes(layout.arrays(observe(layout, states("covering_hard", 6)))), some_placements(30)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
+    box, placed = boxes(schema.unpack(observe(schema, states("covering_hard", 6)))), some_placements(30)
     dx, dy = np.float32(1.75), np.float32(-0.5)
     moved = box + np.array([dx, dy, dx, dx, dy, dy], np.float32)
     there = columns_seen(Placements(placed.x + dx, placed.y + dy, placed.half), moved)
@@ -315,30 +308,30 @@ def test_where_a_placement_and_all_objects_are_together_is_not_seen() -> None:
     assert (np.abs(alone - there) > 0.1).any(axis=-1).all(), "moved by itself it sees something else"
 
 
-def every_action(layout: Layout, records: Records) -> tuple[np.ndarray, np.ndarray]:
+def every_action(schema: ReplaySchema, records: Records) -> tuple[np.ndarray, np.ndarray]:
     """(m,) and (m, 4): the scene of each action that the mask allows, and the action."""
-    scene, kind, ref, offset = layout.arrays(records).legal.nonzero()  # type: ignore[union-attr]
+    scene, kind, ref, offset = schema.unpack(records).legal.nonzero()  # type: ignore[union-attr]
     slots = np.array([KIND_OF_SLOT.tolist().index(k) for k in range(KINDS)])
     return scene, np.stack([slots[kind], SLOTS + ref, offset, np.zeros_like(ref)], axis=1)
 
 
-def located(layout: Layout, records: Records, scene: np.ndarray, actions: np.ndarray, mirror: np.ndarray | None = None) -> Placements:
+def located(schema: ReplaySchema, records: Records, scene: np.ndarray, actions: np.ndarray, mirror: np.ndarray | None = None) -> Placements:
     slot, receiver, offset, _ = actions.T
     return locate(
-        layout.arrays(records, mirror), layout.offsets, WIDTHS, scene, KIND_OF_SLOT[slot], receiver - SLOTS, offset.astype(np.float32)
+        schema.unpack(records, mirror), schema.offsets, WIDTHS, scene, KIND_OF_SLOT[slot], receiver - SLOTS, offset.astype(np.float32)
     )
 
 
 @pytest.mark.parametrize("task", ["silhouette", "connecting"])
 def test_a_placement_is_where_its_action_puts_the_block(task: str) -> None:
-    layout, found = Layout.of(get_task(task), DiscreteRelative(), True), states(task, 6)
-    records = observe(layout, found)
-    scene, actions = every_action(layout, records)
-    placed = located(layout, records, scene, actions)
+    schema, found = ReplaySchema.of(get_task(task), DiscreteRelative(), True), states(task, 6)
+    records = observe(schema, found)
+    scene, actions = every_action(schema, records)
+    placed = located(schema, records, scene, actions)
     assert len(actions) > 500
     for i in np.random.default_rng(0).permutation(len(actions))[:300].tolist():
         state = found[scene[i]]
-        wanted = layout.decode(state.scene, actions[i].tolist())
+        wanted = schema.decode(state.scene, actions[i].tolist())
         assert (placed.x[i], placed.y[i]) == pytest.approx(clipped(wanted.x, wanted.y), abs=1e-4)
         assert 2 * placed.half[i] == pytest.approx(state.scene.size[wanted.slot, 0])
 
@@ -352,15 +345,15 @@ def mirrored_columns(columns: Floats32, swapped: list[int], negated: list[int]) 
 
 @pytest.mark.parametrize("task", ["silhouette", "covering"])
 def test_a_mirrored_placement_sees_the_mirrored_features(task: str) -> None:
-    layout = Layout.of(get_task(task), DiscreteRelative(), True)
-    records, swap = observe(layout, states(task, 4)), np.ones(4, dtype=bool)
-    scene, actions = every_action(layout, records)
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), True)
+    records, swap = observe(schema, states(task, 4)), np.ones(4, dtype=bool)
+    scene, actions = every_action(schema, records)
     some = np.sort(np.random.default_rng(0).permutation(len(scene))[:200])
     scene, actions = scene[some], actions[some]
-    other = layout.mirror_actions(actions, swap[scene])
+    other = schema.mirror_actions(actions, swap[scene])
     assert (other != actions).any()
-    here, there = located(layout, records, scene, actions), located(layout, records, scene, other, swap)
-    arrays, mirrored = layout.arrays(records), layout.arrays(records, swap)
+    here, there = located(schema, records, scene, actions), located(schema, records, scene, other, swap)
+    arrays, mirrored = schema.unpack(records), schema.unpack(records, swap)
     # Left and right change places and signs, above and below stay.
     order = [place + 10 * scale for scale in range(4) for place in (0, 1, 3, 2, 5, 4, 7, 6, 8, 9)]
     signs = [place + 10 * scale for scale in range(4) for place in (0, 2, 3, 4, 5, 6, 7)]
@@ -386,8 +379,8 @@ def test_a_mirrored_placement_sees_the_mirrored_features(task: str) -> None:
 
 def looked(counts: list[int], shuffle: bool, units: int = 5) -> None:
     """Compares both forms of what placements see, so many of them in each scene, by values and by gradients."""
-    layout, m = Layout.of(get_task("covering_hard"), DiscreteRelative(), True), sum(counts)
-    batch = layout.unpack(observe(layout, states("covering_hard", len(counts))))
+    schema, m = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True), sum(counts)
+    batch = schema.unpack(observe(schema, states("covering_hard", len(counts))))
     assert len(counts) == 1 or len(set(batch.count.tolist())) > 1
     placed = Placements(*(torch.from_numpy(each) for each in some_placements(m)))
     scene = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
@@ -415,8 +408,8 @@ def test_the_same_holds_for_scenes_out_of_order(counts: list[int]) -> None:
 
 
 def test_no_placement_at_all_sees_nothing_in_both_forms() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
-    batch = layout.unpack(observe(layout, states("covering_hard", 3)))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
+    batch = schema.unpack(observe(schema, states("covering_hard", 3)))
     none, scene = Placements(*(torch.zeros(0) for _ in range(3))), torch.zeros(0, dtype=torch.long)
     for form in (look_compiled, look_by_tensors):
         given = [torch.randn(len(batch.scene), 5, requires_grad=True), torch.randn(5, COLUMNS, requires_grad=True)]
@@ -425,8 +418,8 @@ def test_no_placement_at_all_sees_nothing_in_both_forms() -> None:
         assert not any(grad.any() for grad in torch.autograd.grad(seen.sum(), given, allow_unused=True) if grad is not None)
 
 
-def actions_in(batch: Batch, net: ObjectsNet) -> tuple[Tensor, Tensor]:
-    """Some actions that the mask allows and the scenes they are in, out of order, some scenes several times and some never."""
+def actions_in(batch: SceneBatch, net: ObjectsNet) -> tuple[Tensor, Tensor]:
+    """Some actions (m, 4) that the mask allows and the scenes they are in, out of order, some scenes several times and some never."""
     which = net.mask(batch)[1:].nonzero()
     which = which[torch.randperm(len(which))[:40]]
     slots = torch.tensor([KIND_OF_SLOT.tolist().index(k) for k in range(KINDS)])
@@ -435,27 +428,27 @@ def actions_in(batch: Batch, net: ObjectsNet) -> tuple[Tensor, Tensor]:
 
 
 def test_value_reward_and_end_of_given_actions_and_the_values_of_their_states_are_those_of_the_plain_form() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
-    net = ObjectsNet(layout, **SMALL)
-    batch = layout.unpack(observe(layout, states("covering_hard", 8)))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
+    net = ObjectsNet(schema, "legal", NetConfig(**SMALL))
+    batch = schema.unpack(observe(schema, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
-    q, reward, end, state = net.outcomes(batch, actions, scenes)
+    q, reward, end, state = net.outcomes(batch, schema.index(actions), scenes)
     slot, receiver, offset, sticky = actions.unbind(1)
     later, *others = plain_figures(net, batch)[scenes, net.kind_of_slot[slot], receiver - SLOTS, offset, sticky].unbind(-1)
     torch.testing.assert_close(q, later + others[0], **CLOSE)
     torch.testing.assert_close(reward, others[0], **CLOSE)
     torch.testing.assert_close(end, others[1], **CLOSE)
     torch.testing.assert_close(state, plain_v(net, batch), **CLOSE)
-    torch.testing.assert_close(net.q_at(batch, actions, scenes), q)
+    torch.testing.assert_close(net.q_at(batch, schema.index(actions), scenes), q)
     assert len({round(float(value), 4) for value in q.detach()}) > 5
 
 
 def test_an_error_of_a_value_teaches_what_comes_later_and_not_the_reward() -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True)
-    net = ObjectsNet(layout, **SMALL)
-    batch = layout.unpack(observe(layout, states("covering_hard", 8)))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
+    net = ObjectsNet(schema, "legal", NetConfig(**SMALL))
+    batch = schema.unpack(observe(schema, states("covering_hard", 8)))
     actions, scenes = actions_in(batch, net)
-    said = net.outcomes(batch, actions, scenes)
+    said = net.outcomes(batch, schema.index(actions), scenes)
     for figure, number in zip((said.q, said.reward, said.end), (0, 1, 2), strict=True):
         assert figure is not None
         grad = torch.autograd.grad(figure.sum(), net.out.weight, retain_graph=True)[0].view(FIGURES, 2, -1)

@@ -12,14 +12,14 @@ from torch import Tensor
 from worlds import mirrored
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import SCALE, SHARP, describe
-from trilith.networks.inputs.scene_batch import Batch, Layout, SceneLayout, reference_rows
+from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch, SceneSchema
 from trilith.networks.kernels.image_windows import add_to_map, add_to_map_plain, pool_added, pool_added_plain
 from trilith.networks.layers.object_cnn import ObjectCNN, segments_of
 from trilith.networks.q.pixel_attention import PixelAttentionNet
 from trilith.networks.q.pixel_graph import PixelGraphNet
-from trilith.world.actions import DiscreteAbsolute, DiscreteRelative
+from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, reference_rows
 from trilith.world.observations.segments import segments
 from trilith.world.scene import SLOTS, Role, Scene, fresh_scene
 from trilith.world.tasks import get_task
@@ -47,10 +47,10 @@ def of_nodes(scenes: list[Scene]) -> np.ndarray:
     return np.concatenate([segments(scene)[each] for scene, each in zip(scenes, rows, strict=True)])
 
 
-def drawn(scenes: list[Scene], task: str = "silhouette", mirror: np.ndarray | None = None) -> Batch:
-    rows = max(SceneLayout.rows_of(get_task(task)), *(len(scene) for scene in scenes))
-    layout = SceneLayout(rows, points=2 * rows)
-    return layout.unpack(layout.pack(scenes), mirror)
+def drawn(scenes: list[Scene], task: str = "silhouette", mirror: np.ndarray | None = None) -> SceneBatch:
+    rows = max(SceneSchema.rows_of(get_task(task)), *(len(scene) for scene in scenes))
+    schema = SceneSchema(rows, points=2 * rows)
+    return schema.unpack(schema.pack(scenes), mirror)
 
 
 def same(found: Tensor, expected: Tensor, net: ObjectCNN) -> None:
@@ -114,13 +114,13 @@ def test_objects_differ_in_most_features_from_the_first_weights_on(task: str) ->
     torch.testing.assert_close(ObjectCNN(blank=True)(drawn([states(task, 1)[0].scene], task)).max(), torch.tensor(0.0), atol=1e-4, rtol=0)
 
 
-def noisy(batch: Batch) -> Batch:
+def noisy(batch: SceneBatch) -> SceneBatch:
     """The batch with noise for all that it holds, but for its windows, who is there and available, links and the mask."""
-    seen = segments_of(batch)
-    kept = ("present", "available", "touch", "glue", "legal", "source", "memo", "points", "glued")
+    seen, rng = segments_of(batch), np.random.default_rng(0)
+    kept = ("present", "available", "touch", "glue", "legal", "device", "memo", "points", "glued")
     noise = {
-        name: torch.randint(5, value.shape) if name == "role" else 10 * torch.randn(value.shape)
-        for name in (each.name for each in fields(Batch))
+        name: rng.integers(5, size=value.shape) if name == "role" else 10 * rng.normal(size=value.shape).astype(np.float32)
+        for name in (each.name for each in fields(SceneBatch))
         if name not in kept and (value := getattr(batch, name)) is not None
     }
     assert set(noise) == {"pose", "size", "velocity", "role", "sticky"}
@@ -129,9 +129,9 @@ def noisy(batch: Batch) -> Batch:
 
 @pytest.mark.parametrize(("kind", "mask"), MASKS)
 def test_nothing_but_pixels_links_and_mask_reaches_the_values(kind: Net, mask: Mask) -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), mask == "legal", pictures=True)
-    net = kind(layout, mask, 16)
-    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), mask == "legal", pictures=True)
+    net = kind(schema, mask, 16)
+    batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     other = noisy(batch)
     assert torch.equal(net.q(other), net.q(batch))
     assert torch.equal(net.mask(other), net.mask(batch))
@@ -142,11 +142,11 @@ def test_nothing_but_pixels_links_and_mask_reaches_the_values(kind: Net, mask: M
 @pytest.mark.parametrize("kind", BOTH)
 def test_what_may_be_chosen_is_no_part_of_the_values(kind: Net) -> None:
     """Where all may be chosen, what the mask of legal actions allows is worth the same."""
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
-    net = kind(layout, "legal", 16)
-    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
+    net = kind(schema, "legal", 16)
+    batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     assert batch.legal is not None
-    other = replace(batch, legal=torch.ones_like(batch.legal))
+    other = replace(batch, legal=np.ones_like(batch.legal))
     mask = net.mask(batch)
     assert not mask.equal(net.mask(other))
     torch.testing.assert_close(net.q(other)[mask], net.q(batch)[mask])
@@ -154,10 +154,10 @@ def test_what_may_be_chosen_is_no_part_of_the_values(kind: Net) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_pictures_touching_and_glue_reach_the_values(kind: Net) -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), False, pictures=True)
-    net, blank = kind(layout, "edges", 16), kind(layout, "edges", 16, blank=True)
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False, pictures=True)
+    net, blank = kind(schema, "edges", 16), kind(schema, "edges", 16, blank=True)
     blank.load_state_dict(net.state_dict())
-    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
+    batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     mask = net.mask(batch)
     for other in (replace(batch, touch=1 - batch.touch, memo={}), replace(batch, glue=1 - batch.glue, memo={})):
         assert (net.q(other) - net.q(batch))[mask].abs().max() > 1e-6
@@ -167,11 +167,11 @@ def test_pictures_touching_and_glue_reach_the_values(kind: Net) -> None:
 @pytest.mark.parametrize("kind", BOTH)
 def test_blank_pictures_show_nothing(kind: Net) -> None:
     """Every object and every block has the same values, if none touch: those of scenes with as many objects elsewhere."""
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
-    net = kind(layout, "edges", 16, blank=True)
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
+    net = kind(schema, "edges", 16, blank=True)
     one = fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
     two = fresh_scene([], [(-5, 3.0, 0.7, 0.7), (5, 1.0, 1.4, 0.7)])
-    batch = layout.unpack(observe(layout, as_states([one, two])))
+    batch = schema.unpack(observe(schema, as_states([one, two])))
     first, second = (values[mask] for values, mask in zip(net.q(batch), net.mask(batch), strict=True))
     torch.testing.assert_close(first, second)
     torch.testing.assert_close(first.view(-1, net.outputs), first[: net.outputs].expand(len(first) // net.outputs, -1))
@@ -180,9 +180,9 @@ def test_blank_pictures_show_nothing(kind: Net) -> None:
 @pytest.mark.parametrize("form", ["graph", "absolute graph", "attention"])
 def test_gradients_reach_the_pixels_weights(form: str) -> None:
     codec = DiscreteAbsolute(4, 8) if form == "absolute graph" else DiscreteRelative()
-    layout = Layout.of(get_task("covering_hard"), codec, False, pictures=True)
-    net = (PixelAttentionNet if form == "attention" else PixelGraphNet)(layout, "edges", 16)
-    batch = layout.unpack(observe(layout, states("covering_hard", 4)))
+    schema = ReplaySchema.of(get_task("covering_hard"), codec, False, pictures=True)
+    net = (PixelAttentionNet if form == "attention" else PixelGraphNet)(schema, "edges", 16)
+    batch = schema.unpack(observe(schema, states("covering_hard", 4)))
     net.q(batch).square().sum().backward()
     assert all(each.grad is not None and each.grad.abs().max() > 0 for each in net.cnn.parameters())
 
@@ -190,14 +190,14 @@ def test_gradients_reach_the_pixels_weights(form: str) -> None:
 @pytest.mark.parametrize("kind", BOTH)
 def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None:
     """Rows in another order have the same values in that order; a target that is drawn as an obstacle has others."""
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
-    net, scene = kind(layout, "edges", 16), fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
+    net, scene = kind(schema, "edges", 16), fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
     order = [*range(SLOTS + 1), SLOTS + 2, SLOTS + 1]
     columns = (each[order] for each in (scene.pose, scene.size, scene.velocity, scene.role, scene.sticky))
     shuffled = Scene(*columns, scene.contact, scene.glue, scene.glue_frame)
     role = scene.role.copy()
     role[-2:] = role[-2:][::-1]
-    batches = (layout.unpack(observe(layout, as_states([each]))) for each in (scene, shuffled, replace(scene, role=role)))
+    batches = (schema.unpack(observe(schema, as_states([each]))) for each in (scene, shuffled, replace(scene, role=role)))
     values, others, swapped = (net.q(batch)[0] for batch in batches)
     torch.testing.assert_close(others[:, [0, 2, 1]], values, rtol=1e-4, atol=1e-6)
     assert (swapped - values).abs().max() > 1e-4
@@ -205,28 +205,28 @@ def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_values_of_given_actions_are_those_of_all(kind: Net) -> None:
-    layout = Layout.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
-    net = kind(layout, "legal", 16)
-    batch = layout.unpack(observe(layout, states("covering_hard", 6)))
+    schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
+    net = kind(schema, "legal", 16)
+    batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     actions, values = net.best(batch)
     torch.testing.assert_close(net.q_at(batch, actions), values)
-    every, taken = net.q_both(batch, actions, 2)
+    every, taken = net.q(batch)[:2], net.q_at(batch, actions)
     torch.testing.assert_close(taken, values)
-    torch.testing.assert_close(every.flatten(1).gather(1, net.flat(batch[:2], actions[:2])[:, None])[:, 0], values[:2])
+    torch.testing.assert_close(every.flatten(1).gather(1, net.place(actions[:2], every.shape[2])[:, None])[:, 0], values[:2])
 
 
 def test_a_sparse_graph_is_refused_in_one_line() -> None:
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
     with pytest.raises(ValueError, match="choose connectivity full"):
-        PixelGraphNet(layout, "none", connectivity="sparse")
+        PixelGraphNet(schema, "none", NetConfig("pixels", connectivity="sparse"))
 
 
 def test_moments_are_those_of_whole_pictures() -> None:
     """Of alpha, by the coordinates that the picture itself has; nothing for what is out of it."""
-    layout = Layout.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
+    schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
     scenes = [state.scene for state in states("silhouette", 3)] + odd_scenes()
-    layout = replace(layout, rows=max(len(scene) for scene in scenes), points=40)
-    batch = layout.unpack(layout.pack(scenes))
+    schema = replace(schema, rows=max(len(scene) for scene in scenes), points=40)
+    batch = schema.unpack(schema.pack(scenes))
     pictures = of_nodes(scenes).astype(float)
     alpha = pictures[..., 3]
     x, y = np.moveaxis(pictures[..., 4:], -1, 0) * 8 * 63 / 64  # coordinates are 1 in the middle of the last pixel
@@ -252,10 +252,10 @@ def test_moments_are_those_of_whole_pictures() -> None:
 
 @pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
 def test_relations_of_pictures_are_those_of_the_objects_to_a_pixel(task: str) -> None:
-    layout = Layout.of(get_task(task), DiscreteRelative(), False, pictures=True)
-    batch = layout.unpack(observe(layout, states(task, 4)))
-    seen, told = segments_of(batch).relations.numpy(), describe(batch.arrays)[1]
-    whole = (batch.pose[..., 0].abs() + batch.size[..., 0] / 2 < 8)[batch.present].numpy()  # in the picture, which the floor is not
+    schema = ReplaySchema.of(get_task(task), DiscreteRelative(), False, pictures=True)
+    batch = schema.unpack(observe(schema, states(task, 4)))
+    seen, told = segments_of(batch).relations.numpy(), describe(batch)[1]
+    whole = (np.abs(batch.pose[..., 0]) + batch.size[..., 0] / 2 < 8)[batch.present]  # in the picture, which the floor is not
     both = np.concatenate([np.outer(whole[a:b], whole[a:b]).flatten() for a, b in pairwise(batch.first)])
     assert both.sum() > 50
     np.testing.assert_allclose(SCALE * seen[both, :8], told[both], atol=0.3)

@@ -129,7 +129,7 @@ def far_sighted(agent: DQNConfig, task: str) -> DQNPolicy:
     acting = fresh(agent, task)
     if acting.net.values_states:
         states = [start(task, "hardest", np.random.default_rng(k)) for k in range(20)]
-        values = acting.net.state_values(observe(acting.layout.scenes, states))
+        values = acting.net.state_values(observe(acting.schema.scenes, states))
         weights = acting.net.weights()
         weights["state_out.weight"] *= 1 / values.std()
         weights["state_out.bias"][:] = 2.0 - np.median(values) / values.std()
@@ -160,8 +160,8 @@ def foreseen(
 def is_kept_in_its_place(acting: DQNPolicy, each: Foreseen) -> list[str | None]:
     """Decodes and simulates each action that is kept once more, and compares; returns how the episode ended after those beside."""
     kept, scene, count = each.kept, each.state.scene, len(each.placements) - 1
-    assert kept["state"].tobytes() == observe(acting.layout, [each.state])[0].tobytes()
-    assert acting.layout.decode(scene, kept["action"].tolist()) == each.placements[each.made]
+    assert kept["state"].tobytes() == observe(acting.schema, [each.state])[0].tobytes()
+    assert acting.schema.decode(scene, kept["action"].tolist()) == each.placements[each.made]
     assert (kept["beside"][:count] >= 0).all()
     assert (kept["beside"][count:] == -1).all()
     assert not kept["beside_ended"][count:].any()
@@ -169,14 +169,14 @@ def is_kept_in_its_place(acting: DQNPolicy, each: Foreseen) -> list[str | None]:
     every = {tuple(action) for action in [*actions, kept["action"].tolist()]}
     assert len(every) == count + 1, "none is there twice"
     assert every == {tuple(action) for action in [*each.before["beside"][:count].tolist(), each.before["action"].tolist()]}
-    reasons, none = [], np.zeros(1, acting.layout.scenes.dtype)[0]
+    reasons, none = [], np.zeros(1, acting.schema.scenes.dtype)[0]
     for k, (action, reward, ended) in enumerate(zip(actions, rewards, ends, strict=True)):
-        after = step(each.state, acting.layout.decode(scene, action))
+        after = step(each.state, acting.schema.decode(scene, action))
         assert reward == pytest.approx(after.reward, abs=1e-6)
         assert ended == (after.state.ended is not None)
         reasons.append(after.state.ended)
         if acting.net.values_states:
-            wanted = none if ended else observe(acting.layout.scenes, [after.state])[0]
+            wanted = none if ended else observe(acting.schema.scenes, [after.state])[0]
             assert kept["after"][k].tobytes() == wanted.tobytes()
     assert not acting.net.values_states or not any(each.tobytes().strip(b"\0") for each in kept["after"][count:])
     return reasons
@@ -205,7 +205,7 @@ def promises(acting: DQNPolicy, outcomes: list[Step], gamma: float) -> list[floa
     for outcome in outcomes:
         later = 0.0
         if outcome.state.ended is None:
-            [value] = acting.net.state_values(observe(acting.layout.scenes, [outcome.state]))
+            [value] = acting.net.state_values(observe(acting.schema.scenes, [outcome.state]))
             later = max(float(value), 0.0)
         found.append(outcome.reward + gamma * later)
     return found
@@ -248,7 +248,7 @@ def test_with_lookahead_the_action_is_made_of_the_highest_reward_and_value_after
         later += each.made != int(np.argmax([outcome.reward for outcome in each.outcomes]))
         chosen += each.made == 0
         going_on = [outcome.state for outcome in each.outcomes if outcome.state.ended is None]
-        below += bool(going_on) and bool((acting.net.state_values(observe(acting.layout.scenes, going_on)) < 0).any())
+        below += bool(going_on) and bool((acting.net.state_values(observe(acting.schema.scenes, going_on)) < 0).any())
     assert (later > 5) == (discount > 0), "what is earned at once is not all"
     assert chosen > 0, "what was chosen may be the best"
     assert below > 0, "some states are worth less than nothing to the network"
@@ -333,14 +333,14 @@ def test_where_nothing_goes_on_there_is_nothing_to_foresee(agent: str, warm_up: 
 def test_an_actor_makes_what_its_policy_foresees(lookahead: float) -> None:
     """Whole episodes: what was made promises most of all that was simulated, and leads to the state that is kept next."""
     acting = far_sighted(replace(WIDE, lookahead=lookahead), "covering_hard")
-    gamma, names = acting.config.discount, list(acting.layout.scenes.dtype.names or ())
+    gamma, names = acting.config.discount, list(acting.schema.scenes.dtype.names or ())
 
     def later(records: Any) -> Any:
         return gamma * np.maximum(acting.net.state_values(records), 0.0) if len(records) else 0.0
 
     best = []
     for episode in collect(acting, "covering_hard", request(24, 0.5, levels=HARDEST)).episodes:
-        following = episode.steps["state"][names].astype(acting.layout.scenes.dtype)[1:]
+        following = episode.steps["state"][names].astype(acting.schema.scenes.dtype)[1:]
         made = episode.steps["reward"].astype(float)
         made[:-1] += later(following)
         for kept, promised in zip(episode.steps, made, strict=True):
@@ -358,13 +358,13 @@ def test_an_actor_makes_what_its_policy_foresees(lookahead: float) -> None:
 def test_half_of_the_others_are_of_the_highest_values_and_all_are_in_order() -> None:
     acting, rng = fresh(WIDE), np.random.default_rng(0)
     states = [start("covering_hard", 1, rng) for _ in range(12)]
-    values = allowed_values(acting.net, observe(acting.layout, states))
+    values = allowed_values(acting.net, observe(acting.schema, states))
     decisions = acting.act(states, [np.random.default_rng(k) for k in range(12)], NO_EXPLORING)
     drawn = Counter[bool]()
     for state, every, decision in zip(states, values, decisions, strict=True):
         assert decision.step is not None
         beside = decision.step["beside"][: len(decision.beside)].tolist()
-        assert [acting.layout.decode(state.scene, action) for action in beside] == list(decision.beside)
+        assert [acting.schema.decode(state.scene, action) for action in beside] == list(decision.beside)
         found = [float(every[KIND_OF_SLOT[slot], receiver - SLOTS, 2 * offset + sticky]) for slot, receiver, offset, sticky in beside]
         assert np.isfinite(found).all(), "the mask allows them"
         assert found == sorted(found, reverse=True)
@@ -442,9 +442,9 @@ def test_where_another_action_was_made_the_states_of_an_episode_are_those_after_
         replays(episode.trajectory)
         assert episode.trajectory is not None
         states = episode.trajectory.states[: len(episode.steps)]
-        assert episode.steps["state"].tobytes() == observe(acting.layout, states).tobytes()
+        assert episode.steps["state"].tobytes() == observe(acting.schema, states).tobytes()
         for state, kept, placement in zip(states, episode.steps, episode.trajectory.placements, strict=True):
-            assert acting.layout.decode(state.scene, kept["action"].tolist()) == placement
+            assert acting.schema.decode(state.scene, kept["action"].tolist()) == placement
 
 
 # ---- corrections

@@ -38,7 +38,7 @@ def fresh(agent: DQNConfig = AGENT, task: str = "covering_hard") -> DQNPolicy:
 
     acting = policy(agent, task)
     torch.manual_seed(0)
-    acting.net.load(make_net(agent, acting.layout).weights())
+    acting.net.load(make_net(agent, acting.schema).weights())
     return acting
 
 

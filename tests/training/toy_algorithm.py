@@ -103,10 +103,10 @@ class ToyLearner:
         self.config, self.policy, self.steps = config, ToyPolicy(config, task), 0
         self.memory = Replay(self.policy.dtype, 0.1)
 
-    def owed(self) -> float:
+    def updates_due(self) -> float:
         return self.memory.added / 10 - self.steps
 
-    def waits_for(self) -> str:
+    def warmup_status(self) -> str:
         return ""
 
     def exploration(self) -> float:

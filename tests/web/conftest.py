@@ -49,8 +49,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     from trilith.agents.dynamics.files import save_model
     from trilith.agents.dynamics.learner import ModelLearner
     from trilith.agents.dynamics.transitions import simulated, transitions
-    from trilith.agents.optimizer import parameters_of
     from trilith.data.recording import Recorder, record
+    from trilith.networks.parameters import parameters_of
     from trilith.world.trajectory import read_episodes
 
     data, folder = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("models") / "small"

@@ -35,7 +35,6 @@ class Agent(Protocol):
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A placement for each state (None: it stops, and the episode ends), drawing only from the generator of its episode."""
-        ...
 
 
 @runtime_checkable
@@ -44,7 +43,6 @@ class Sampler(Protocol):
 
     def sampling(self) -> Agent:
         """The same agent, but it draws from its policy."""
-        ...
 
 
 class Decision(NamedTuple):
@@ -63,50 +61,42 @@ class Policy(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what is kept of a decision: at least a field `state` and a field `action`."""
-        ...
+        """Of the record of a decision: at least a field `state` and a field `action`."""
 
     @property
     def wants_states(self) -> bool:
         """Whether the learner wants episodes with all their states."""
-        ...
 
     @property
     def agent(self) -> Agent:
         """The agent that acts by these weights, without exploring."""
-        ...
 
     def weights(self) -> Weights:
         """A copy of the weights."""
-        ...
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Takes weights that `weights` gave. Raises ValueError in one line if they are of another network."""
-        ...
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
         """A decision in each state, exploring as the learner said."""
-        ...
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """The decision that comes nearest to a placement somebody else made."""
-        ...
 
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A policy that is shown the outcomes of placements before one of them is made."""
+    """A policy that sees the outcomes of placements before one of them is made."""
 
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
     ) -> list[int]:
         """For each decision the number of the placement that is made: 0 for its own, 1 on for those `beside` it. `outcomes` are those of
         all of them, in this order; the policy keeps of them what the learner wants."""
-        ...
 
 
-class View(NamedTuple):
-    """What an agent that sees segmented images is shown of one object, and what it makes of it."""
+class ObjectView(NamedTuple):
+    """The input from one object to an agent that sees segmented images, and the highest value that the agent gives to it."""
 
     row: int
     """The object's row in the scene."""
@@ -121,12 +111,11 @@ class View(NamedTuple):
 
 
 @runtime_checkable
-class Sees(Protocol):
-    """An agent that can say what it sees."""
+class ObjectViews(Protocol):
+    """An agent whose inputs can be shown."""
 
-    def views(self, state: State) -> list[View]:
-        """What it sees of each object; nothing if it does not see pictures."""
-        ...
+    def views(self, state: State) -> list[ObjectView]:
+        """Its view of each object; nothing if it does not see pictures."""
 
 
 class Episode(NamedTuple):
@@ -152,40 +141,31 @@ class Learner(Protocol):
     @property
     def steps(self) -> int:
         """Learner steps so far."""
-        ...
 
     @property
     def policy(self) -> Policy:
         """Whose weights actors are given, and are evaluated and kept."""
-        ...
 
-    def owed(self) -> float:
-        """Learner steps that could be made now with what was added; below 1 it waits for more."""
-        ...
+    def updates_due(self) -> float:
+        """Learner steps that can be made with the episodes so far; below 1 it waits for more."""
 
-    def waits_for(self) -> str:
-        """What has to be there before the first learner step, and how far that is, for whoever watches; "" once it is there."""
-        ...
+    def warmup_status(self) -> str:
+        """Progress to the first learner step, as one line for the log; "" once learning has started."""
 
     def exploration(self) -> Any:
         """How actors explore now."""
-        ...
 
     def add(self, episode: Episode) -> None:
         """Remembers an episode."""
-        ...
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
         """One learner step; returns figures for the log."""
-        ...
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """What a checkpoint keeps: arrays by name, and facts as JSON."""
-        ...
+        """The content of a checkpoint: arrays by name, and facts as JSON."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises ValueError in one line if it is of another learner."""
-        ...
+        """Resumes from the result of `state`. Raises ValueError in one line if it is of another learner."""
 
 
 @runtime_checkable
@@ -194,7 +174,6 @@ class LearnsFromCorrections(Protocol):
 
     def wants_correction(self, requested: int) -> bool:
         """Whether it is time for another correction, after so many episodes of them were requested."""
-        ...
 
 
 class LearnedModel(NamedTuple):
@@ -212,7 +191,6 @@ class LearnsModel(Protocol):
 
     def learned_model(self) -> LearnedModel | None:
         """The model as it is; None if there is none, or nothing to be made of it yet."""
-        ...
 
 
 @dataclass(frozen=True)

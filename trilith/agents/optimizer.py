@@ -1,17 +1,20 @@
-"""What learners do alike with their networks and optimisers: descend, let a target follow, and keep both as arrays by name, and back."""
+"""Shared by all learners: steps of an optimiser, target networks, and both as arrays by name, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import cos, pi
-from typing import Any
+from collections.abc import Callable, Mapping
+from math import cos, isfinite, pi
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trilith.networks.inference.attention import check_weights
+from trilith.networks.device import pick_device
+from trilith.networks.parameters import load_parameters, parameters_of
+
+N = TypeVar("N", bound=nn.Module)
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
@@ -20,7 +23,7 @@ def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> flo
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
 
-def descend(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
+def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
     """One step of an optimiser down a loss, the norm of gradients clipped unless `clip` is 0."""
     [group] = optimiser.param_groups
     group["lr"] = rate
@@ -31,7 +34,7 @@ def descend(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float)
     optimiser.step()
 
 
-def follow(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
+def polyak_update(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
     """Moves a target by a share towards the network that has had so many steps.
 
     Early on the average covers only the steps there have been, so that the target does not lag behind.
@@ -40,19 +43,8 @@ def follow(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
         torch._foreach_lerp_(list(target.parameters()), list(net.parameters()), max(rate, 1 / (steps + 1)))
 
 
-def parameters_of(module: nn.Module) -> dict[str, NDArray[Any]]:
-    """A copy of a network's parameters by their names."""
-    return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
-
-
-def load_parameters(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Gives a network parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
-    check_weights({name: tuple(value.shape) for name, value in module.state_dict().items()}, weights)
-    module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
-
-
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """What Adam knows of each parameter, by the parameter's number."""
+    """The moments that Adam keeps of each parameter, by the parameter's number."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()
@@ -75,7 +67,7 @@ def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any
 
 
 def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Takes back what `moments_of` gave."""
+    """Sets the result of `moments_of`."""
     check_moments(optimiser, moments)
     state: dict[int, dict[str, Tensor]] = {}
     for name, array in moments.items():
@@ -87,3 +79,61 @@ def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]
 def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """Those of some arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Arrays by name of several groups, each with its prefix: `part` is the inverse."""
+    return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
+
+
+def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
+    """Figures as numbers, in one copy: a device is waited for here, and nowhere else in a learner step."""
+    return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
+
+
+class TargetLearner(Generic[N]):
+    """A network that learns, its target and its optimiser, all on one device."""
+
+    def __init__(self, config: Any, make: Callable[[], N], seed: int, device: str) -> None:
+        """`make` makes a network with fresh weights from torch's generator."""
+        self.config, self.device, self.steps = config, pick_device(device), 0
+        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
+        self.net, self.target = make(), make()
+        self.target.load_state_dict(self.net.state_dict())
+        self.target.requires_grad_(False)
+        for net in (self.net, self.target):
+            net.to(self.device)
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
+
+    def network_state(self) -> dict[str, NDArray[Any]]:
+        """The arrays of a checkpoint: weights of both networks, and the state of the optimiser."""
+        groups = {"net.": parameters_of(self.net), "target.": parameters_of(self.target), "optimiser.": moments_of(self.optimiser)}
+        return prefixed(groups)
+
+    def load_networks(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Takes what `network_state` gave. Raises ValueError in one line if it is of another network."""
+        moments = part(arrays, "optimiser.")
+        check_moments(self.optimiser, moments)
+        load_parameters(self.net, part(arrays, "net."))
+        load_parameters(self.target, part(arrays, "target."))
+        load_moments(self.optimiser, moments)
+
+    def update(self, loss: Tensor, figures: Mapping[str, float]) -> None:
+        """One step of the optimiser, at the learning rate of the moment, then of the target.
+
+        Raises ValueError if the loss in `figures`, or another figure, is not finite.
+        """
+        if not isfinite(sum(figures.values())):
+            raise ValueError(
+                f"the loss is {figures['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
+            )
+        config = self.config
+        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
+        optimizer_step(self.optimiser, loss, rate, config.max_grad_norm)
+        self.steps += 1
+        self.update_target()
+
+    def update_target(self) -> None:
+        """Moves the target towards the network."""
+        polyak_update(self.target, self.net, self.config.tau, self.steps)

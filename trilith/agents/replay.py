@@ -50,11 +50,11 @@ class Replay:
         return self.ring[at], count
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What a checkpoint keeps, as plain arrays."""
+        """The content of a checkpoint, as plain arrays."""
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Takes back what `state` gave. Raises ValueError if it is not of these records, or its counter does not fit them."""
+        """Resumes from the result of `state`. Raises ValueError if it is not of these records, or its counter does not fit them."""
         raw, added = np.ascontiguousarray(state["ring"]), state["added"]
         if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")

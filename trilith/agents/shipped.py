@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from trilith.agents.base import Sees, View
+from trilith.agents.base import ObjectView, ObjectViews
 from trilith.agents.weights import load_policy
 from trilith.search.tree import Prior
 from trilith.world.episode import State
@@ -51,7 +51,7 @@ class ShippedAgent:
         """The k placements of the highest values."""
         return self.of(state.task).ideas(state, rng, k)
 
-    def views(self, state: State) -> list[View]:
+    def views(self, state: State) -> list[ObjectView]:
         """What it sees of each object, if it sees pictures."""
         agent = self.of(state.task)
-        return agent.views(state) if isinstance(agent, Sees) else []
+        return agent.views(state) if isinstance(agent, ObjectViews) else []

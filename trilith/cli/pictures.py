@@ -68,7 +68,7 @@ class Scene:
         """Draws what a search thinks."""
         import numpy as np
 
-        from trilith.agents.base import Sees
+        from trilith.agents.base import ObjectViews
         from trilith.agents.registry import check_builds, load
         from trilith.render.pictures import thoughts_picture, views_picture
         from trilith.search.agent import SearchAgent
@@ -96,7 +96,7 @@ class Scene:
             x, y = clipped(placement.x, placement.y)
             if all(abs(x - p.x) > 0.7 or abs(y - p.y) > 0.35 for p, _, _ in ideas):
                 ideas.append((placement._replace(x=x, y=y), float(root.values[action]), int(root.counts[action]) - 1))
-        views = agent.agent.views(state) if isinstance(agent.agent, Sees) else []
+        views = agent.agent.views(state) if isinstance(agent.agent, ObjectViews) else []
         captions = ["" if view.value is None else f"{view.value:+.2f}" for view in views]
         seen = views_picture([(caption, *view[1:4]) for caption, view in zip(captions, views, strict=True)]) if views else None
         facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {len(root.values)} could be made"

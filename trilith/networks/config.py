@@ -1,4 +1,4 @@
-"""What networks are made of: of Q-values, and of actors with critics. Imports no learning framework."""
+"""Sizes and inputs of networks: of Q-values, and of actors with critics. Imports no learning framework."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE
 from trilith.networks.inputs.scene_batch import Floats32
 from trilith.networks.kernels.relational_attention import Rows
-from trilith.networks.layers.attention import AttentionLayer
+from trilith.networks.layers.attention import AttentionTrunk
 from trilith.world.scene import Bools, Ints, Role
 
 _SHARPNESS = (4.0, 16.0)
@@ -73,17 +73,12 @@ class Predicted(NamedTuple):
     """(B,): of the step, learned."""
 
 
-class Dynamics(nn.Module):
+class Dynamics(AttentionTrunk):
     """See the module."""
 
     def __init__(self, fall: int, width: int = 64, layers: int = 3, heads: int = 4, pair: int = 32) -> None:
         super().__init__()
-        self.node = nn.Linear(NODE_INPUTS + fall, width)
-        self.pair = nn.Linear(PAIR_INPUTS, pair)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
+        self.add_trunk(NODE_INPUTS + fall, PAIR_INPUTS, width, layers, heads, pair)
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
@@ -105,11 +100,7 @@ class Dynamics(nn.Module):
         links = torch.from_numpy(given.links)
         sides = _sides(base, torch.from_numpy(given.size))
         relations = torch.cat([_between(sides, pair_at), links[pair_at]], dim=1)
-        tokens = self.node(_nodes(given, base, is_new, fall)[scene, place])
-        pairs = F.relu(self.pair(relations))
-        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, weight, rows)
-        tokens = self.norm(tokens)
+        tokens = self.attention(self.node(_nodes(given, base, is_new, fall)[scene, place]), self.pair(relations), rows)
 
         new = tokens[torch.from_numpy(rows.first[:-1] + given.new)]
         mean = tokens.new_zeros(b, tokens.shape[1]).index_add(0, scene, tokens) / torch.from_numpy(given.objects)[:, None]

@@ -23,7 +23,6 @@ class Valuer(ActionValues[State, Placement | None], Protocol):
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """As of any agent: without search."""
-        ...
 
 
 @runtime_checkable
@@ -32,7 +31,6 @@ class ValuesByTask(Protocol):
 
     def of(self, task: str) -> Valuer:
         """The agent of a task."""
-        ...
 
 
 class SearchAgent:

@@ -50,7 +50,6 @@ class TransitionModel(Protocol[S, A_in]):
 
     def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
         """One action in each state: the next state, the reward, and the probability that the episode ended."""
-        ...
 
 
 class ActionValues(Protocol[S_in, A_out]):
@@ -59,15 +58,12 @@ class ActionValues(Protocol[S_in, A_out]):
     @property
     def discount(self) -> float:
         """Discount factor."""
-        ...
 
     def priors(self, states: Sequence[S_in]) -> list[Prior]:
         """The actions of each state, none of which is terminal, and their values."""
-        ...
 
     def decode(self, state: S_in, action_id: int) -> A_out:
         """The action of an id of `priors`, as a transition model takes it."""
-        ...
 
 
 class Node(Generic[S]):

@@ -18,9 +18,9 @@ from trilith.agents.dynamics.files import save_model
 from trilith.agents.dynamics.learner import ModelLearner
 from trilith.agents.dynamics.transitions import simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
-from trilith.agents.optimizer import parameters_of
 from trilith.agents.registry import load
 from trilith.evaluation.dynamics import chains, compare, figures, nudge_error, report, tried_first
+from trilith.networks.parameters import parameters_of
 from trilith.search.agent import Valuer
 from trilith.training.checkpoint import PREVIOUS
 from trilith.training.log import Log, cut_log

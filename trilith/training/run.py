@@ -165,7 +165,7 @@ class Run:
 
                 self._loop(actors, log, stop)
                 if not self.learner.steps and not stop.is_set():
-                    missing = self.learner.waits_for() or "it had nothing to learn from yet"
+                    missing = self.learner.warmup_status() or "it had nothing to learn from yet"
                     log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command resumes")
                 self._save(log)
                 if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
@@ -219,7 +219,7 @@ class Run:
             limits = ((config.minutes, self.seconds / 60), (config.core_minutes, self.core_seconds / 60), (config.steps, learner.steps))
             if any(limit is not None and done >= limit for limit, done in limits):
                 break
-            owed = learner.owed()
+            owed = learner.updates_due()
             while actors.idle() and (request := self._next_request(self.pace.wants(owed) if config.actors else owed < 1)):
                 self._send(actors, request)
             if owed >= 1:
@@ -298,7 +298,7 @@ class Run:
             return
         if isinstance(result.request, CorrectRequest):
             self.corrected += result.request.episodes
-        owed = self.learner.owed()
+        owed = self.learner.updates_due()
         for episode in result.episodes:
             self.learner.add(episode)
             if episode.correction:
@@ -306,7 +306,7 @@ class Run:
             self.actor_steps += len(episode.steps)
             self.recent.append(float(episode.steps["reward"].sum()))
         if isinstance(result.request, PlayRequest):
-            self.pace.taken(result.request.seed[1], time.monotonic(), self.learner.owed() - owed)
+            self.pace.taken(result.request.seed[1], time.monotonic(), self.learner.updates_due() - owed)
 
     def _tell_deaths(self, actors: Actors, log: Log) -> None:
         """Logs which actors died since the last call."""
@@ -392,7 +392,7 @@ class Run:
         if config.steps is not None and rates[0] > 0:
             left.append((config.steps - step) / rates[0])
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
-        if not step and (waiting := self.learner.waits_for()):
+        if not step and (waiting := self.learner.warmup_status()):
             log.show(f"{config.task} · {waiting} · {eta}")
             return
         passed = f" ({assessed['groups_passed']:.0%} of groups passed)" if assessed else ""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from trilith.agents.base import Agent, Sees, View
+from trilith.agents.base import Agent, ObjectView, ObjectViews
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.world.actions import DiscreteRelative, first_of_width
 from trilith.world.episode import State, step
@@ -81,10 +81,10 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
     return Thoughts("lookahead", lookahead(state, rng, k, choice and _seen(choice)), choice is not None)
 
 
-def views(agent: Agent, state: State) -> list[View]:
+def views(agent: Agent, state: State) -> list[ObjectView]:
     """The pictures of objects that an agent sees, if it sees any."""
     inner = agent.agent if isinstance(agent, SearchAgent) else agent
-    return inner.views(state) if isinstance(inner, Sees) else []
+    return inner.views(state) if isinstance(inner, ObjectViews) else []
 
 
 def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -> list[tuple[float, float, float]] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 import trilith.web.request_schema as schema
-from trilith.agents.base import Agent, View
+from trilith.agents.base import Agent, ObjectView
 from trilith.agents.dynamics.registry import make_world
 from trilith.agents.dynamics.transitions import SIMULATED
 from trilith.agents.random_agents import LegalAgent
@@ -150,7 +150,7 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
     )
 
 
-def _view(view: View) -> dict[str, Any]:
+def _view(view: ObjectView) -> dict[str, Any]:
     """An agent's view of an object: a window of red, green, blue and alpha, a byte each, row by row."""
     colours, alpha = view.pixels[..., :3], view.pixels[..., 3:]
     plain = np.divide(colours, alpha, out=np.zeros_like(colours), where=alpha > 0)

@@ -48,7 +48,7 @@ class Pool:
     """
 
     def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.jobs", given: tuple[Any, ...] = ()) -> None:
-        self.size, self.queue = size, queue
+        self.size, self.queue, self.given = size, queue, given
         self.ready = asyncio.Event()
         """Set once a worker has been ready."""
         limits = {"max_deaths": 1, "start_seconds": START_LIMIT, "job_seconds": limit, "stall_seconds": inf}

@@ -1,7 +1,7 @@
 """The five action spaces of the paper, each a codec between its actions and placements.
 
 The rules of an episode see nothing but the placement; `INVALID_EDGE` stands for an edge that does not lead from an available
-block to an object of the scene. Whoever has to know something about an action space asks its codec: a sixth one is a class here
+block to an object of the scene. All that depends on an action space is in its codec: a sixth one is a class here
 and a line in `CODECS`.
 """
 
@@ -97,7 +97,7 @@ class Codec(ABC):
         """
 
     def mask(self, scene: Scene) -> Bools | None:
-        """Which actions are possible and overlap nothing solid, without sticky, which makes no difference; None if it cannot say."""
+        """Which actions are possible and overlap nothing solid, without sticky, which makes no difference; None if it has no such mask."""
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from functools import partial
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -15,12 +15,12 @@ from torch.nn import functional as F
 
 from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_layout, make_net
+from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema
 from trilith.agents.dynamics.online import OnlineModel
-from trilith.agents.optimizer import check_moments, descend, follow, load_moments, moments_of, part, scheduled_rate
+from trilith.agents.optimizer import TargetLearner, part, prefixed, read
 from trilith.agents.replay import Replay
-from trilith.networks.device import pick_device
-from trilith.networks.inputs.scene_batch import Batch, Records
+from trilith.networks.inputs.scene_batch import Records, SceneBatch
+from trilith.networks.q.base import QNet
 from trilith.planners.registry import has_planner
 from trilith.search.config import ONLINE
 from trilith.utils.config import to_json
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     """(B,): whether the episode ended with the action."""
     earned: Floats
     """(B,): discounted return of the rest of the episode."""
-    beside: Counterfactuals | None
+    beside: Counterfactuals
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
@@ -66,7 +66,7 @@ class Sample(NamedTuple):
             np.where(count > n, discount**n, 0.0),
             first["ended"],
             first["earned"].astype(np.float64),
-            Counterfactuals.of(first) if "beside" in (steps.dtype.names or ()) else None,
+            Counterfactuals.of(first),
         )
 
 
@@ -88,7 +88,10 @@ class Counterfactuals(NamedTuple):
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
-        """Of steps (B,) of a replay."""
+        """Of steps (B,) of a replay; none if it has none."""
+        if "beside" not in (steps.dtype.names or ()):
+            none = np.zeros(0, np.int64)
+            return Counterfactuals(none, none.reshape(0, 4), none.astype(np.float64), none.astype(bool), None, none)
         there = steps["beside"][..., 0] >= 0
         scenes, column = there.nonzero()
         ended = steps["beside_ended"][scenes, column]
@@ -113,7 +116,7 @@ class Counterfactuals(NamedTuple):
 
 
 class LearnerFacts(TypedDict):
-    """What a checkpoint keeps of a learner beside arrays."""
+    """The part of a checkpoint that is no array."""
 
     steps: Annotated[int, Meta(ge=0)]
     lengths: list[float]
@@ -130,22 +133,17 @@ WARM_UP_EPSILON = 1.0
 """Random actions an episode before learning starts, where the others are placements that overlap nothing."""
 
 
-class DQNLearner:
-    """The learning network, its target and its optimiser, all on one device, what it remembers, and one step of learning."""
+class DQNLearner(TargetLearner[QNet]):
+    """The learning network, its target and its optimiser, all on one device, its memory, and one step of learning."""
+
+    config: DQNConfig
 
     def __init__(self, config: DQNConfig, task: str, seed: int, device: str = "cpu") -> None:
         config.check()
         if config.corrections_per_update and not has_planner(task):
             raise ValueError(f"there is no planner for {task} to correct an agent: choose --agent.corrections-per-update 0")
-        self.config, self.layout, self.device = config, make_layout(config, task, beyond=False), pick_device(device)
-        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
-        self.net, self.target = make_net(config, self.layout), make_net(config, self.layout)
-        self.target.load_state_dict(self.net.state_dict())
-        self.target.requires_grad_(False)
-        self.net.to(self.device)
-        self.target.to(self.device)
-        fused = self.device.type in ("cpu", "cuda")
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
+        self.schema = make_schema(config, task, beyond=False)
+        super().__init__(config, partial(make_net, config, self.schema), seed, device)
         self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
         """What actors search in, if it is learned too."""
         acting = self.target if config.act_with_target and config.tau else self.net
@@ -156,20 +154,19 @@ class DQNLearner:
         """Corrections."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
         """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
-        self.steps = 0
 
-    # ---- what it asks of actors
+    # ---- requests to actors
 
     @property
     def warming_up(self) -> bool:
         """Whether episodes are still played by chance, to have something to learn from."""
         return self.replay.added < self.config.learning_starts
 
-    def owed(self) -> float:
+    def updates_due(self) -> float:
         """Learner steps that the ratio allows by now, beyond those made."""
         return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
 
-    def waits_for(self) -> str:
+    def warmup_status(self) -> str:
         """Steps by chance."""
         return f"warm-up: {self.replay.added} of {self.config.learning_starts} steps by chance" if self.warming_up else ""
 
@@ -179,11 +176,11 @@ class DQNLearner:
         return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
     def wants_correction(self, requested: int) -> bool:
-        """As many as the config says by now."""
+        """As many as `corrections_per_update` allows by now."""
         return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
-        """Remembers an episode, and what it says of how long episodes are."""
+        """Remembers an episode, and updates the mean length of episodes."""
         if self.model:
             self.model.add(episode)
         (self.corrected if episode.correction else self.replay).add(self._with_returns(episode))
@@ -200,7 +197,7 @@ class DQNLearner:
             steps["earned"][k] = later = float(steps["reward"][k]) + self.config.discount * later
         return episode._replace(steps=steps)
 
-    # ---- what is kept
+    # ---- checkpoints and models
 
     def learned_model(self) -> LearnedModel | None:
         """What actors search in, if it is learned too, from when on they do."""
@@ -211,32 +208,23 @@ class DQNLearner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Weights of both networks, the state of the optimiser, both memories, the lengths, and the model, if there is one."""
-        arrays = {f"net.{name}": value.cpu().numpy() for name, value in self.net.state_dict().items()}
-        arrays |= {f"target.{name}": value.cpu().numpy() for name, value in self.target.state_dict().items()}
-        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        for name, memory in (("replay", self.replay), ("corrected", self.corrected)):
-            arrays |= {f"{name}.{key}": array for key, array in memory.state().items()}
+        groups = {"replay.": self.replay.state(), "corrected.": self.corrected.state()}
         facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths}
         if self.model:
-            more, facts["model"] = self.model.state()
-            arrays |= {f"model.{name}": array for name, array in more.items()}
-        return arrays, facts
+            groups["model."], facts["model"] = self.model.state()
+        return self.network_state() | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave, after a look at all of it."""
-        told: LearnerFacts = typed(facts, LearnerFacts)
-        if len(told["lengths"]) != len(self.lengths):
-            raise ValueError(f"it has {len(told['lengths'])} levels, not {len(self.lengths)}")
-        moments = part(arrays, "optimiser.")
-        check_moments(self.optimiser, moments)
-        for net, name in ((self.net, "net."), (self.target, "target.")):
-            net.load(part(arrays, name))
-        load_moments(self.optimiser, moments)
+        """Resumes from the result of `state`, after a check of all of it."""
+        checked: LearnerFacts = typed(facts, LearnerFacts)
+        if len(checked["lengths"]) != len(self.lengths):
+            raise ValueError(f"it has {len(checked['lengths'])} levels, not {len(self.lengths)}")
+        self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
         self.corrected.load(part(arrays, "corrected."))
         if self.model:
-            self.model.load(part(arrays, "model."), told["model"])
-        self.steps, self.lengths = told["steps"], told["lengths"]
+            self.model.load(part(arrays, "model."), checked["model"])
+        self.steps, self.lengths = checked["steps"], checked["lengths"]
 
     # ---- learning
 
@@ -264,14 +252,12 @@ class DQNLearner:
         """
         config, size = self.config, len(sample.records)
         mirror = rng.random(size) < 0.5 if config.mirror else np.zeros(size, dtype=bool)
-        if sample.beside is not None:
-            sample = sample._replace(beside=sample.beside.with_targets(config.counterfactual_targets, rng))
-        batch = self.layout.unpack(sample.records, mirror, self.device)
-        actions, scenes = self._mirrored(sample.actions, mirror), torch.arange(size)
-        beside = sample.beside
-        if beside is not None:
-            actions = torch.cat([actions, self._mirrored(beside.actions, mirror[beside.scenes])])
-            scenes = torch.cat([scenes, torch.from_numpy(beside.scenes)])
+        beside = sample.beside.with_targets(config.counterfactual_targets, rng)
+        sample = sample._replace(beside=beside)
+        batch = self.schema.unpack(sample.records, mirror, self.device)
+        scene_of = np.concatenate([np.arange(size), beside.scenes])
+        edge_actions = self.schema.mirror_actions(np.concatenate([sample.actions, beside.actions]), mirror[scene_of])
+        actions, scenes = torch.from_numpy(self.schema.index(edge_actions)).to(self.device), torch.from_numpy(scene_of)
         rivals, rivalled = self._rivals(batch, actions, shown if config.margin_weight else 0)
         asked = torch.cat([actions, rivals]), torch.cat([scenes, torch.arange(len(rivals))]).to(self.device)
         q, reward, end, state = self.net.outcomes(batch, *asked)
@@ -287,93 +273,67 @@ class DQNLearner:
             loss = loss + config.margin_weight * (short * rivalled).sum() / size
         figures = {"value": q[:size].detach().mean(), "value_loss": loss.detach()}
         if reward is not None and end is not None:
-            happened = self._happened(sample)
-            off = F.huber_loss(reward[: len(actions)], happened[0], reduction="sum", delta=config.huber_delta) / size
-            missed = F.binary_cross_entropy_with_logits(end[: len(actions)], happened[1], reduction="sum") / size
+            rewards, ends = self._sent(sample.rewards, beside.rewards), self._sent(sample.ended, beside.ended)
+            off = F.huber_loss(reward[: len(actions)], rewards, reduction="sum", delta=config.huber_delta) / size
+            missed = F.binary_cross_entropy_with_logits(end[: len(actions)], ends, reduction="sum") / size
             loss = loss + config.outcome_weight * (off + missed)
             figures |= {"reward_loss": off.detach(), "end_loss": missed.detach()}
         numbers = read({"loss": loss.detach(), **figures})
-        if not isfinite(numbers["loss"]):
-            raise ValueError(
-                f"the loss is {numbers['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
-            )
-        self._descend(loss)
+        self.update(loss, numbers)
         return numbers
 
-    def _rivals(self, batch: Batch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
-        """(shown, 4) and (shown,): in the first states of a batch the action of the highest value but for the one that was shown, and
+    def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
+        """(shown,), twice: in the first states of a batch the action of the highest value but for the one that was shown, and
         whether there is one. The margin has the gradient of these two values alone, so no others are needed with theirs."""
         if not shown:
-            return actions[:0], actions[:0, 0]
+            return actions[:0], actions[:0]
         with torch.no_grad():
-            some = batch[:shown]
-            values = self.net.q(some).masked_fill(~self.net.mask(some), -torch.inf).flatten(1)
-            values.scatter_(1, self.net.flat(some, actions[:shown])[:, None], -torch.inf)
-            value, flat = values.max(dim=1)
-            there = torch.isfinite(value)
-            return torch.where(there[:, None], self.net.actions(some, flat), actions[:shown]), there.float()
-
-    def _mirrored(self, actions: Ints, mirror: Bools) -> Tensor:
-        return torch.from_numpy(self.layout.mirror_actions(actions, mirror) if mirror.any() else actions).to(self.device)
-
-    def _happened(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """Rewards and ends, 0 or 1, of the actions made, then of those that were only simulated."""
-        rewards, ended = sample.rewards, sample.ended
-        if sample.beside is not None:
-            rewards, ended = np.concatenate([rewards, sample.beside.rewards]), np.concatenate([ended, sample.beside.ended])
-        return self._sent(rewards), self._sent(ended)
+            best, value = self.net.best(batch[:shown], without=actions[:shown])
+        there = torch.isfinite(value)
+        return torch.where(there, best, actions[:shown]), there.float()
 
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
         """(t,), and (t,) the numbers of the actions of the sample whose values they are targets of: all that were made, then of those
         that were only simulated the ones that ended the episode and, if the states after them were kept, the others."""
-        rewards, discounts, which = sample.returns, sample.discounts, np.arange(len(sample.returns))
-        following, least = sample.following[discounts > 0], sample.earned if self.config.lower_bounds else np.full(len(rewards), -np.inf)
+        config, beside, size = self.config, sample.beside, len(sample.returns)
+        known = beside.valued
+        discounts = np.concatenate([sample.discounts, np.where(beside.ended[known], 0.0, config.discount)])
+        following = sample.following[sample.discounts > 0]
         if self.net.values_states:
-            scenes = self.layout.scenes.dtype
+            scenes = self.schema.scenes.dtype
             following = following[list(scenes.names or ())].astype(scenes)
-        if (beside := sample.beside) is not None:
-            rewards = np.concatenate([rewards, beside.rewards[beside.valued]])
-            discounts = np.concatenate([discounts, np.where(beside.ended[beside.valued], 0.0, self.config.discount)])
-            which = np.concatenate([which, len(which) + beside.valued])
-            if beside.after is not None and self.config.discount:
-                following = np.concatenate([following, beside.after])
-            least = np.concatenate([least, np.full(len(beside.valued), -np.inf)])
-        wanted, bound = self._sent(rewards), self._sent(least)
+        if beside.after is not None and config.discount:
+            following = np.concatenate([following, beside.after])
+        wanted = self._sent(sample.returns, beside.rewards[known])
         if len(following):
             places = np.flatnonzero(discounts)
             later = self._sent(discounts[places]) * self._state_values(following)
             wanted = wanted.index_add(0, torch.from_numpy(places).to(self.device), later)
-        return torch.maximum(wanted, bound), torch.from_numpy(which).to(self.device)
+        if config.lower_bounds:
+            wanted = torch.maximum(wanted, self._sent(sample.earned, np.full(len(known), -np.inf)))
+        return wanted, torch.from_numpy(np.concatenate([np.arange(size), size + known])).to(self.device)
 
-    def _sent(self, numbers: Floats | Bools) -> Tensor:
-        return torch.from_numpy(numbers.astype(np.float32)).to(self.device)
+    def _sent(self, *numbers: Floats | Bools) -> Tensor:
+        """Arrays of numbers, one after another, as a tensor on the device."""
+        return torch.from_numpy(np.concatenate(numbers).astype(np.float32)).to(self.device)
 
     @torch.no_grad()
     def _state_values(self, records: Records) -> Tensor:
         """(k,): the values of states."""
         if self.net.values_states:
-            return self.target.v(self.layout.scenes.unpack(records, device=self.device)).clamp(min=0)
-        batch = self.layout.unpack(records, device=self.device)
+            return self.target.v(self.schema.scenes.unpack(records, device=self.device)).clamp(min=0)
+        batch = self.schema.unpack(records, device=self.device)
         best, value = (self.net if self.config.double else self.target).best(batch)
         some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
         if self.config.double:
-            value = self.target.q_at(batch, best.clamp(min=0))
+            value = self.target.q_at(batch, best)
         if self.config.stop:
             value = value.clamp(min=0)
         return torch.where(some, value, 0.0)
 
-    def _descend(self, loss: Tensor) -> None:
-        """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
-        config = self.config
-        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        descend(self.optimiser, loss, rate, config.max_grad_norm)
-        self.steps += 1
-        if config.tau:
-            follow(self.target, self.net, config.tau, self.steps)
-        elif self.steps % config.target_period == 0:
+    def update_target(self) -> None:
+        """Moves the target towards the network or, without `tau`, copies it now and then."""
+        if self.config.tau:
+            super().update_target()
+        elif self.steps % self.config.target_period == 0:
             self.target.load_state_dict(self.net.state_dict())
-
-
-def read(figures: dict[str, Tensor]) -> dict[str, float]:
-    """Figures as numbers, in one copy: a device is waited for here, and nowhere else in a learner step."""
-    return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))

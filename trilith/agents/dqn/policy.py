@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import WORLD, Decision, View, Weights
+from trilith.agents.base import WORLD, Decision, ObjectView, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
-from trilith.networks.inference.objects import ACTING, Valuing
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Layout, Records, windows_of
+from trilith.networks.inference.objects import ACTING
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Records, ReplaySchema
+from trilith.networks.parameters import shapes_of
+from trilith.networks.q.function import Listed, QFunction
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ONLINE
 from trilith.search.tree import Prior
-from trilith.world.actions import first_of_width, make_discrete, reference_rows
+from trilith.world.actions import make_discrete, reference_rows
 from trilith.world.episode import State, Step, collides
-from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
+from trilith.world.scene import INVALID_EDGE, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, get_task
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from trilith.networks.q.base import QNet
 
 
-def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
+def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
     """How states of a task are stored under a config; without `beyond` there is room for the curriculum only, as a replay wants it.
 
     Raises ValueError if there are no such actions, or mask and actions do not go together.
@@ -39,25 +41,25 @@ def make_layout(config: DQNConfig, task: str, beyond: bool = True) -> Layout:
     codec = make_discrete(config.actions, offsets=config.offsets, heights=heights, widths=widths)
     if config.mask == "legal" and not codec.relative:
         raise ValueError(f"the mask legal is for relative actions: choose mask none or edges for {config.actions} ones")
-    return Layout.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures, clock=config.net.clock)
+    return ReplaySchema.of(rules, codec, config.mask == "legal", beyond, pictures=config.net.pictures, clock=config.net.clock)
 
 
-def make_net(config: DQNConfig, layout: Layout) -> QNet:
+def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
     """The network of a config in the form that learns, with fresh weights from torch's generator."""
     from trilith.networks.q.registry import make_qnet
 
-    net = make_qnet(config.net, layout, config.mask)
+    net = make_qnet(config.net, schema, config.mask)
     net.stops = config.stop
     return net
 
 
-def make_acting_net(config: DQNConfig, layout: Layout, device: str = "cpu") -> Valuing:
+def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
     """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
     if device == "cpu" and config.net.network in ACTING:
-        return ACTING[config.net.network](layout, config.mask, config.net, config.stop)
+        return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
 
-    return make_net(config, layout).eval().to(pick_device(device))
+    return make_net(config, schema).eval().to(pick_device(device))
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
@@ -72,21 +74,18 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a config's network, which is made without any memory for them."""
-    layout = make_layout(config, task, beyond)
+    schema = make_schema(config, task, beyond)
     if config.net.network in ACTING:
-        return ACTING[config.net.network].shapes(config.net, 2 * layout.offsets)
+        return ACTING[config.net.network].shapes(config.net, 2 * schema.offsets)
     import torch
 
     with torch.device("meta"):
-        net = make_net(config, layout)
-    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+        return shapes_of(make_net(config, schema))
 
 
-def observe(layout: Layout, states: Sequence[State]) -> Records:
-    """(B,): records of states, with the mask of legal actions and how many steps are left if the layout wants them."""
-    scenes = [state.scene for state in states]
-    legals = [mask for scene in scenes if (mask := layout.codec.mask(scene)) is not None] if layout.stores_legal else None
-    return layout.pack(scenes, legals, [state.max_steps - state.steps for state in states] if layout.clock else None)
+def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
+    """(B,): records of states."""
+    return schema.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if schema.clock else ())
 
 
 class Exploration(NamedTuple):
@@ -106,41 +105,15 @@ HIGHEST = 16
 """Half of the counterfactual actions are drawn from so many of the highest values: what the agent might do next time."""
 
 
-def allowed_values(net: Valuing, records: Records) -> Floats:
-    """(B, S, M, outputs): the values of all actions, -inf where the mask does not allow them."""
-    values, masks = net.values(records)
-    return np.where(masks, values, -np.inf)
+def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
+    """The index of the best action of a state or, if `random`, of any.
 
-
-def choose(net: Valuing, records: Records, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False) -> list[Ints | None]:
-    """(B,): the best action (4,) in each state, or any that the mask allows where `random` (B,) is True.
-
-    None where it allows none, and, for one who `stops` then, where the best is expected to lose.
+    None where there is none, and, for one who `stops` then, where the best is expected to lose.
     """
-    return _choose(net, records, allowed_values(net, records), random, rngs, stops)
-
-
-def _choose(
-    net: Valuing, records: Records, values: Floats, random: Bools, rngs: Sequence[np.random.Generator], stops: bool = False
-) -> list[Ints | None]:
-    """`choose`, given the values of all actions."""
-    actions: list[Ints | None] = []
-    for i, every in enumerate(values.reshape(len(values), -1)):
-        flat = every.argmax()
-        if not np.isfinite(every[flat]) or (stops and every[flat] < 0 and not random[i]):
-            actions.append(None)
-            continue
-        if random[i]:
-            allowed = np.flatnonzero(np.isfinite(every))
-            flat = allowed[rngs[i].integers(len(allowed))]
-        actions.append(_action_at(net, records[i], values.shape[1:], int(flat)))
-    return actions
-
-
-def _action_at(net: Valuing, record: np.void, shape: tuple[int, ...], flat: int) -> Ints:
-    """(4,): the action of a flat index into the values of one state, which have a shape."""
-    available = np.unpackbits(record["available"], count=SLOTS).astype(bool)
-    return np.array(net.action(available, *(int(part) for part in np.unravel_index(flat, shape))))
+    indices, values = listed
+    if not len(indices) or (stops and not random and values.max() < 0):
+        return None
+    return int(indices[rng.integers(len(indices)) if random else values.argmax()])
 
 
 class DQNPolicy:
@@ -154,12 +127,12 @@ class DQNPolicy:
         beyond: bool = True,
         zero_on_hit: bool = False,
         device: str = "cpu",
-        net: Valuing | None = None,
+        net: QFunction | None = None,
         model: ModelWorld | None = None,
     ) -> None:
         self.config = config
-        self.net = make_acting_net(config, make_layout(config, task, beyond), device) if net is None else net
-        self.layout = self.net.layout
+        self.net = make_acting_net(config, make_schema(config, task, beyond), device) if net is None else net
+        self.schema = self.net.schema
         self.zero_on_hit = zero_on_hit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, zero_on_hit) if model is None else model
@@ -172,10 +145,10 @@ class DQNPolicy:
         """A record of the state and the action (sender, receiver, offset, sticky). With counterfactual actions these too, `beside` (K, 4),
         -1 where there are less; the rewards of them and whether they ended the episode; and for a network that values states those
         `after` each."""
-        columns: list[Any] = [("state", self.layout.dtype), ("action", "i4", (4,))]
+        columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
             columns += [("beside", "i4", (k, 4)), ("beside_reward", "f4", (k,)), ("beside_ended", "?", (k,))]
-            columns += [("after", self.layout.scenes.dtype, (k,))] if self.net.values_states else []
+            columns += [("after", self.schema.scenes.dtype, (k,))] if self.net.values_states else []
         return np.dtype(columns)
 
     @property
@@ -202,56 +175,49 @@ class DQNPolicy:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
         """A decision in each state."""
-        records = observe(self.layout, states)
+        records = observe(self.schema, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
-        searches = self.config.search.budget and exploration.search and not exploration.warm_up
+        searches = bool(self.config.search.budget) and exploration.search and not exploration.warm_up
+        counterfactual = bool(self.config.counterfactual_actions) and not searches
+        listed = self.net.listed(records) if counterfactual or not (searches or exploration.warm_up) else []
         if searches:
-            actions = self._by_search(states, random, rngs)
-            return [self._decision(*each) for each in zip(states, records, actions, strict=True)]
-        values = None
-        if self.config.counterfactual_actions or not exploration.warm_up:
-            values = allowed_values(self.net, records)
-        if exploration.warm_up:
-            actions = self._by_chance(states, records, random, rngs)
+            indices = self._by_search(states, random, rngs)
+        elif exploration.warm_up:
+            indices = self._by_chance(states, records, random, rngs)
         else:
-            assert values is not None
-            actions = _choose(self.net, records, values, random, rngs)
-        decisions = [self._decision(*each) for each in zip(states, records, actions, strict=True)]
-        if not self.config.counterfactual_actions:
+            indices = [choose(*each) for each in zip(listed, random, rngs, strict=True)]
+        decisions = [self._decision(*each) for each in zip(states, records, indices, strict=True)]
+        if not counterfactual:
             return decisions
-        assert values is not None
-        return [self._with_counterfactuals(*each) for each in zip(decisions, states, records, values, rngs, strict=True)]
+        return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """The action of the layout that comes nearest to a placement."""
-        [record] = observe(self.layout, [state])
-        return self._decision(state, record, np.array(self.layout.encode(state.scene, placement)))
+        """The action of the schema that comes nearest to a placement."""
+        [record] = observe(self.schema, [state])
+        return self._decision(state, record, int(self.schema.index(np.array(self.schema.encode(state.scene, placement)))))
 
-    def _decision(self, state: State, record: np.void, action: Ints | None) -> Decision:
-        if action is None:
+    def _decision(self, state: State, record: np.void, index: int | None) -> Decision:
+        if index is None:
             return Decision(None, None)
         [kept] = np.zeros(1, self.dtype)
-        kept["state"], kept["action"] = record, action
+        kept["state"], kept["action"] = record, self.schema.actions(index)
         if self.config.counterfactual_actions:
             kept["beside"] = -1
-        return Decision(self.layout.decode(state.scene, action.tolist()), kept)
+        return Decision(self.schema.decode(state.scene, self.schema.parts(index)), kept)
 
-    def _with_counterfactuals(
-        self, decision: Decision, state: State, record: np.void, values: Floats, rng: np.random.Generator
-    ) -> Decision:
+    def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
         """The decision with other actions beside it, those of the highest values first."""
         if decision.step is None:
             return decision
-        every, k = values.reshape(-1), self.config.counterfactual_actions
-        allowed = np.flatnonzero(np.isfinite(every))
-        highest = allowed[np.argpartition(every[allowed], -HIGHEST)[-HIGHEST:]] if len(allowed) > HIGHEST else allowed
-        drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(allowed, size=min(k, len(allowed)), replace=False).tolist()]
-        some = list(dict.fromkeys(drawn))[:k]
-        actions = [_action_at(self.net, record, values.shape, flat) for flat in sorted(some, key=every.__getitem__, reverse=True)]
-        actions = [action for action in actions if (action != decision.step["action"]).any()]
+        indices, values = listed
+        count, k = len(indices), self.config.counterfactual_actions
+        highest = np.argpartition(values, -HIGHEST)[-HIGHEST:] if count > HIGHEST else np.arange(count)
+        drawn = [*rng.permutation(highest)[: k // 2].tolist(), *rng.choice(count, size=min(k, count), replace=False).tolist()]
+        some = sorted(list(dict.fromkeys(drawn))[:k], key=values.__getitem__, reverse=True)
+        actions = [action for action in self.schema.actions(indices[some]) if (action != decision.step["action"]).any()]
         decision.step["beside"][: len(actions)] = actions
-        return decision._replace(beside=tuple(self.layout.decode(state.scene, action.tolist()) for action in actions))
+        return decision._replace(beside=tuple(self.schema.decode(state.scene, action.tolist()) for action in actions))
 
     def foresee(
         self,
@@ -260,40 +226,35 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Sometimes the action of the highest r + γ V(s'); in the warm-up always one that touches no obstacle. Notes what came of the
+        """Sometimes the action of the highest r + γ V(s'); in the warm-up always one that touches no obstacle. Stores the outcomes of the
         others."""
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
-        records = self._scenes([outcomes[i][k].state for i, k in after]) if self.net.values_states and after else None
-        looks = [False] * len(decisions)
-        if self.net.values_states and not exploration.warm_up:
-            looks = [rng.random() < self.config.lookahead for rng in rngs]
+        valued = after if self.net.values_states else []
+        records = observe(self.schema.scenes, [outcomes[i][k].state for i, k in valued])
+        looks = [self.net.values_states and not exploration.warm_up and rng.random() < self.config.lookahead for rng in rngs]
         worth = [np.array([step.reward for step in each]) for each in outcomes]
-        asked = [number for number, (i, _) in enumerate(after) if looks[i]]
-        if records is not None and asked:
-            for number, value in zip(asked, self.net.state_values(records[asked]).tolist(), strict=True):
-                i, k = after[number]
-                worth[i][k] += self.config.discount * max(value, 0.0)
-        made = []
+        asked = [number for number, (i, _) in enumerate(valued) if looks[i]]
+        for number, value in zip(asked, self.net.state_values(records[asked]).tolist() if asked else [], strict=True):
+            i, k = valued[number]
+            worth[i][k] += self.config.discount * max(value, 0.0)
+        made = [0] * len(decisions)
         for i, (decision, steps) in enumerate(zip(decisions, outcomes, strict=True)):
-            choice, goes_on = 0, [k for k, step in enumerate(steps) if not step.state.ended]
-            if exploration.warm_up:
-                choice = goes_on[0] if goes_on and steps[0].state.ended == "obstacle_hit" else 0
+            if exploration.warm_up and steps[0].state.ended == "obstacle_hit":
+                made[i] = next((k for k, step in enumerate(steps) if not step.state.ended), 0)
             elif looks[i]:
-                choice = int(worth[i].argmax())
-            self._keep(decision, steps, choice)
-            made.append(choice)
-        for number, (i, k) in enumerate(after):
+                made[i] = int(worth[i].argmax())
+            self._keep(decision, steps, made[i])
+        for (i, k), record in zip(valued, records, strict=True):
             kept = decisions[i].step
-            assert kept is not None
-            if records is not None and k != made[i]:
-                kept["after"][(k or made[i]) - 1] = records[number]
+            if kept is not None and k != made[i]:
+                kept["after"][(k or made[i]) - 1] = record
         return made
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Notes which action was made and what came of the others; the one that was chosen takes the place of the one that was made."""
+        """Stores which action was made, and the outcomes of the others. The chosen action takes the place of the one that was made."""
         kept = decision.step
         assert kept is not None
         if made:
@@ -302,101 +263,79 @@ class DQNPolicy:
         kept["beside_reward"][: len(others)] = [step.reward for step in others]
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
 
-    def _scenes(self, states: Sequence[State]) -> Records:
-        """(B,): records of states without masks of legal actions."""
-        left = [state.max_steps - state.steps for state in states]
-        return self.layout.scenes.pack([state.scene for state in states], steps_left=left)
-
-    def _by_chance(
-        self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]
-    ) -> list[Ints | None]:
+    def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """Placements that overlap nothing; where to explore, any that the mask allows."""
-        actions = [None if explore else self._any(state.scene, rng) for state, explore, rng in zip(states, random, rngs, strict=True)]
-        which = np.flatnonzero(random).tolist()
-        if which:
-            for i, action in zip(which, choose(self.net, records[which], random[which], [rngs[i] for i in which]), strict=True):
-                actions[i] = action
-        return actions
+        listed = iter(self.net.listed(records[random]) if random.any() else ())
+        some = zip(states, random, rngs, strict=True)
+        return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
 
-    def _any(self, scene: Scene, rng: np.random.Generator) -> Ints | None:
-        """Any placement that overlaps nothing; None if there is none."""
-        sticky, mask = int(rng.integers(2)), self.layout.codec.mask(scene)
+    def _any(self, scene: Scene, rng: np.random.Generator) -> int | None:
+        """The index of any placement that overlaps nothing; None if there is none."""
+        sticky, mask = int(rng.integers(2)), self.schema.codec.mask(scene)
         if mask is not None:
             refs = reference_rows(scene)
             free = np.argwhere(mask[:, refs].reshape(SLOTS, len(refs), -1))
             if not len(free):
                 return None
             slot, ref, offset = free[rng.integers(len(free))].tolist()
-            return np.array([slot, SLOTS + ref, offset, sticky])
-        for flat in rng.permutation(SLOTS * self.layout.offsets).tolist():
-            slot, offset = divmod(flat, self.layout.offsets)
+            return int(self.schema.index(np.array([slot, SLOTS + ref, offset, sticky])))
+        for flat in rng.permutation(SLOTS * self.schema.offsets).tolist():
+            slot, offset = divmod(flat, self.schema.offsets)
             if scene.role[slot] == Role.AVAILABLE:
-                there = self.layout.decode(scene, (slot, 0, offset, sticky))
+                there = self.schema.decode(scene, (slot, 0, offset, sticky))
                 if there and not collides(scene, there, scene.solid):
-                    return np.array([slot, 0, offset, sticky])
+                    return int(self.schema.index(np.array([slot, 0, offset, sticky])))
         return None
 
-    def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[Ints | None]:
+    def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """By tree search over the values of the network."""
-        searcher, agent = self._searcher, self._searcher.agent
-        assert isinstance(agent, DQNAgent)
-        actions: list[Ints | None] = []
+        searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
             searcher.keep(root, chosen, rng)
-            actions.append(None if chosen is None else np.array(agent.row(root.state, int(root.ids[chosen]))))
-        return actions
+            indices.append(None if chosen is None else int(root.ids[chosen]))
+        return indices
 
 
 class DQNAgent:
     """Builds by taking the action of the highest value."""
 
-    def __init__(self, net: Valuing, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
-        self.net, self.layout, self.discount = net, net.layout, discount
+    def __init__(self, net: QFunction, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
+        self.net, self.schema, self.discount = net, net.schema, discount
         self.stops = net.stops if stops is None else stops
         """Whether it ends an episode where all values are below 0."""
-        self._receivers = net.layout.rows + SLOTS
-        """More than there can be: what edges are counted with in the ids of actions."""
-        self._stop = self._receivers * self._receivers * net.outputs
-        """The id of stopping, after all others."""
+        self._stop = net.schema.edges * net.outputs
+        """The index of stopping, after all others."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
         if not states:
             return []
-        actions = choose(self.net, observe(self.layout, states), np.zeros(len(states), dtype=bool), rngs, self.stops)
-        return [None if a is None else self.layout.decode(state.scene, a.tolist()) for state, a in zip(states, actions, strict=True)]
+        listed = self.net.listed(observe(self.schema, states))
+        indices = [choose(each, False, rng, self.stops) for each, rng in zip(listed, rngs, strict=True)]
+        return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
         """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.
 
         To stop, if the agent does that, is an action of value 0 with an edge of its own.
         """
-        values, masks = self.net.values(observe(self.layout, states))
         found = []
-        for state, value, mask in zip(states, values, masks, strict=True):
-            if self.net.mask_rule != "none" and mask.shape[0] == SLOTS:  # else senders are kinds, or any node
-                first = first_of_width(state.scene)
-                best = np.where(mask, value, -np.inf)
-                value = np.stack([best[kind == KIND_OF_SLOT].max(axis=0) for kind in KIND_OF_SLOT])
-                mask = mask & first[:, None, None]
-            sender, receiver, output = mask.nonzero()
-            edges = sender * self._receivers + receiver
-            expected, ids = value[sender, receiver, output], edges * self.net.outputs + output
-            if self.stops and len(ids):
-                edges = np.append(edges, self._stop // self.net.outputs)
-                expected, ids = np.append(expected, 0.0), np.append(ids, self._stop)
-            found.append(Prior(expected, edges, ids))
+        for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):
+            if self.net.mask_rule != "none" and not self.net.by_kind:
+                actions = self.schema.actions(index)
+                actions[:, 0] = _first_slots(state.scene)[actions[:, 0]]
+                index, which = np.unique(self.schema.index(actions), return_inverse=True)
+                every, values = values, np.full(len(index), -np.inf, values.dtype)
+                np.maximum.at(values, which, every)
+            if self.stops and len(index):
+                index, values = np.append(index, self._stop), np.append(values, 0.0)
+            found.append(Prior(values, index // self.net.outputs, index))
         return found
 
-    def row(self, state: State, action: int) -> tuple[int, int, int, int]:
-        """The action of an id of `priors` as the layout stores it: sender, receiver, offset and sticky."""
-        edge, output = divmod(action, self.net.outputs)
-        return self.net.action(state.scene.role[:SLOTS] == Role.AVAILABLE, *divmod(edge, self._receivers), output)
-
     def decode(self, state: State, action_id: int) -> Placement | None:
-        """The placement of an id of `priors`; None for stopping."""
-        return None if action_id == self._stop else self.layout.decode(state.scene, self.row(state, action_id))
+        """The placement of an index; None for stopping."""
+        return None if action_id == self._stop else self.schema.decode(state.scene, self.schema.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """The k placements of the highest values, each with what the network expects of it."""
@@ -405,27 +344,29 @@ class DQNAgent:
         found = [(self.decode(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
 
-    def views(self, state: State) -> list[View]:
+    def views(self, state: State) -> list[ObjectView]:
         """What it sees of each object, available blocks first; nothing if its network does not see pictures."""
-        if not self.layout.points or not self.layout.codec.relative:
+        if not self.schema.points or not self.schema.codec.relative:
             return []
-        records = observe(self.layout, [state])
-        boxes, first, pixels = windows_of(self.layout.arrays(records))
-        [values], [mask] = self.net.values(records)
-        best = np.where(mask, values, -np.inf).max(axis=-1)  # of each edge
-        slots = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE)
-        senders = best.max(axis=1)[slots if len(best) >= SLOTS else KIND_OF_SLOT[slots]]  # else those are kinds
-        receivers = best.max(axis=0)[-best.shape[1] + SLOTS * (self.net.mask_rule == "none") :]
+        records = observe(self.schema, [state])
+        boxes, first, pixels = self.schema.unpack(records).windows()
+        [(index, values)] = self.net.listed(records)
+        sender, receiver, _, _ = self.schema.parts(index)
+        best = np.full((2, self.schema.rows + SLOTS), -np.inf)  # of placing each node, and of placing something by it
+        np.maximum.at(best[0], sender, values)
+        np.maximum.at(best[1], receiver, values)
+        slots, refs = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE), reference_rows(state.scene)
+        placed = best[0, _first_slots(state.scene)[slots] if self.net.by_kind else slots]
+        highest = [*placed.tolist(), *best[1, SLOTS : SLOTS + len(refs)].tolist()]
         found = []
-        for row, box, begin, value in zip(
-            [*slots.tolist(), *reference_rows(state.scene).tolist()],
-            boxes.tolist(),
-            first.tolist(),
-            [*senders.tolist(), *receivers.tolist()],
-            strict=True,
-        ):
+        for row, box, begin, value in zip([*slots.tolist(), *refs.tolist()], boxes.tolist(), first.tolist(), highest, strict=True):
             top, bottom, left, right = box
             shape = bottom - top, right - left
             window = pixels[begin : begin + shape[0] * shape[1]].reshape(*shape, -1)
-            found.append(View(row, top, left, window, value if np.isfinite(value) else None))
+            found.append(ObjectView(row, top, left, window, value if np.isfinite(value) else None))
         return found
+
+
+def _first_slots(scene: Scene) -> Ints:
+    """(7,): of each slot the first available one with a block of the same width, which can do all that the others can."""
+    return ((scene.role[:SLOTS] == Role.AVAILABLE) & SLOTS_OF_KIND).argmax(axis=1)[KIND_OF_SLOT]

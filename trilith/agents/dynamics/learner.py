@@ -21,8 +21,9 @@ from torch.nn import functional as F
 from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
 from trilith.agents.dynamics.rigid_body_features import FALL, Array, Placed, bodies, falls
 from trilith.agents.dynamics.transitions import Transitions
-from trilith.agents.optimizer import descend, load_moments, load_parameters, moments_of, parameters_of, part, scheduled_rate
+from trilith.agents.optimizer import load_moments, moments_of, optimizer_step, part, prefixed, scheduled_rate
 from trilith.networks.dynamics import Dynamics, DynamicsInput, Predicted
+from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.world.scene import Bools, Ints, Role
 
 MODEL_WARMUP_STEPS = 200
@@ -163,7 +164,7 @@ class ModelLearner:
         loss = float(total.detach())
         if not isfinite(loss):
             raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
-        descend(
+        optimizer_step(
             self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, MODEL_WARMUP_STEPS, config.steps), MODEL_MAX_GRAD_NORM
         )
         self.steps += 1
@@ -171,9 +172,7 @@ class ModelLearner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and numbers for a checkpoint."""
-        arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
-        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        return arrays, {"steps": self.steps}
+        return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Restores the result of `state`. Raises ValueError in one line if it is of another network."""

@@ -17,7 +17,7 @@ from trilith.agents.dynamics.transitions import Transition, Transitions, is_last
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.agents.optimizer import part
 from trilith.agents.replay import Replay
-from trilith.networks.inputs.scene_batch import SceneLayout
+from trilith.networks.inputs.scene_batch import SceneSchema
 from trilith.utils.files import typed
 from trilith.world.tasks import get_task
 
@@ -41,7 +41,7 @@ class OnlineModel:
         self.config = config
         self.learner = ModelLearner(config, seed)
         self.world = ModelWorld(self.learner.net)
-        self._objects = SceneLayout.rows_of(get_task(task), beyond=False)
+        self._objects = SceneSchema.rows_of(get_task(task), beyond=False)
         self.memory = Replay(transition_dtype(self._objects), config.replay_mb)
         self.episodes = 0
         """Episodes added."""

@@ -15,8 +15,8 @@ from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.learner import contacts, given, make_net
 from trilith.agents.dynamics.rigid_body_features import Placed, placed_arrays
 from trilith.agents.dynamics.transitions import is_last, placed_scene
-from trilith.agents.optimizer import load_parameters, parameters_of
 from trilith.networks.dynamics import Dynamics
+from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State, collides, step
 from trilith.world.physics import bond_frame

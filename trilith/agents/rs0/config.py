@@ -16,7 +16,7 @@ class RS0Config:
     """Everything that RS0 depends on. The defaults are the paper's where it prints them; all else is ours, and says so."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
-    """The network: what it is shown, and its size."""
+    """The network: its input, and its size."""
     actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
     """The space of continuous actions: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
     discount: float = 0.98

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -14,23 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.optimizer import (
-    check_moments,
-    descend,
-    follow,
-    load_moments,
-    load_parameters,
-    moments_of,
-    parameters_of,
-    part,
-    scheduled_rate,
-)
+from trilith.agents.optimizer import TargetLearner, part, prefixed, read
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
 from trilith.agents.rs0.retrace import retrace
-from trilith.networks.device import pick_device
+from trilith.networks.actor_critic.network import ActorCritic
 from trilith.utils.files import typed
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
@@ -71,7 +61,7 @@ class Sequences:
 
 
 class LearnerFacts(TypedDict):
-    """What a checkpoint keeps of a learner beside arrays."""
+    """The part of a checkpoint that is no array."""
 
     steps: Annotated[int, Meta(ge=0)]
 
@@ -87,35 +77,28 @@ class Targets(NamedTuple):
     """(B, T): λ min(1, π/μ) of the actions; 0 beyond an end."""
 
 
-class RS0Learner:
-    """The learning network, its target and its optimiser, all on one device, what it remembers, and one step of learning."""
+class RS0Learner(TargetLearner[ActorCritic]):
+    """The learning network, its target and its optimiser, all on one device, its memory, and one step of learning."""
+
+    config: RS0Config
 
     def __init__(self, config: RS0Config, task: str, seed: int, device: str = "cpu") -> None:
-        self.config, self.device = config, pick_device(device)
+        super().__init__(config, partial(make_net, config, task, beyond=False), seed, device)
         self.codec, self.head = make_continuous(config), make_head(config)
-        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
-        self.net, self.target = make_net(config, task, beyond=False), make_net(config, task, beyond=False)
-        self.target.load_state_dict(self.net.state_dict())
-        self.target.requires_grad_(False)
-        self.net.to(self.device)
-        self.target.to(self.device)
-        fused = self.device.type in ("cpu", "cuda")
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
         self.policy = RS0Policy(config, task, device=device, net=self.target if config.act_with_target else self.net)
         self.replay = Replay(self.policy.dtype, config.replay_mb, config.replay)
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
-        self.steps = 0
 
-    # ---- what it asks of actors
+    # ---- requests to actors
 
-    def owed(self) -> float:
+    def updates_due(self) -> float:
         """Learner steps that the ratio allows by now. Without one no more than the next is ever owed, so that actors wait for nothing."""
         ready = self.replay.added - self.config.learning_starts
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
-    def waits_for(self) -> str:
+    def warmup_status(self) -> str:
         """Steps to learn from."""
         least = self.config.learning_starts
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
@@ -128,26 +111,18 @@ class RS0Learner:
         """Remembers an episode."""
         self.replay.add(episode)
 
-    # ---- what a checkpoint keeps
+    # ---- checkpoints
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Weights of both networks, the state of the optimiser, and the replay."""
-        arrays = {f"net.{name}": array for name, array in parameters_of(self.net).items()}
-        arrays |= {f"target.{name}": array for name, array in parameters_of(self.target).items()}
-        arrays |= {f"optimiser.{name}": array for name, array in moments_of(self.optimiser).items()}
-        arrays |= {f"replay.{key}": array for key, array in self.replay.state().items()}
-        return arrays, {"steps": self.steps}
+        return self.network_state() | prefixed({"replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave, after a look at all of it."""
-        told: LearnerFacts = typed(facts, LearnerFacts)
-        moments = part(arrays, "optimiser.")
-        check_moments(self.optimiser, moments)
-        for net, name in ((self.net, "net."), (self.target, "target.")):
-            load_parameters(net, part(arrays, name))
-        load_moments(self.optimiser, moments)
+        """Resumes from the result of `state`, after a check of all of it."""
+        checked: LearnerFacts = typed(facts, LearnerFacts)
+        self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
-        self.steps = told["steps"]
+        self.steps = checked["steps"]
 
     # ---- learning
 
@@ -163,7 +138,7 @@ class RS0Learner:
             seqs = replace(seqs, actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
         real = seqs.real
         batch = self.net.batch(seqs.states[real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
-        # What an action does is what it does when clipped, so that is what the critic is shown of it.
+        # An action has the effect of the clipped one, so the critic sees that.
         taken = torch.from_numpy(seqs.actions[real]).to(self.device)
         targets = self.targets(batch, taken, seqs, rng)
         seen = self.net.see(batch)
@@ -181,12 +156,8 @@ class RS0Learner:
             likelihood = self._dense(policy.log_density(taken[:, None])[:, 0], real)[:, :-1]
             better = (targets.worth - targets.values[:, :-1]).clamp(0, CAPPED)
             loss = loss - config.imitate * (better * made * likelihood).sum() / made.sum()
-        said = dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
-        if not isfinite(said["loss"] + said["policy_loss"]):
-            raise ValueError(
-                f"the loss is {said['loss']} at learner step {self.steps}: the network has diverged, try a lower learning rate"
-            )
-        self._descend(loss)
+        said = read(figures)
+        self.update(loss, said)
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
@@ -208,7 +179,7 @@ class RS0Learner:
         """What a policy falls short by, through the critic, whose weights it leaves as they are; and the entropy of the policy.
 
         The critic is asked for the slope of its values along the numbers of actions drawn. Nothing else of it has a part in the
-        gradient: not its weights, and not what it sees, or features would be learnt that make it say more. Which component an action
+        gradient: not its weights, and not its features, which would otherwise be learnt to raise values. Which component an action
         is of is not differentiable, so weights of components learn by the score function, against the mean of the other draws.
         """
         config = self.config
@@ -233,14 +204,6 @@ class RS0Learner:
         """(B, T + 1): what is known of the real steps (n,), and 0 elsewhere."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
-
-    def _descend(self, loss: Tensor) -> None:
-        """One step of the optimiser, at the learning rate of the moment, after which the target follows."""
-        config = self.config
-        rate = scheduled_rate(config.learning_rate, self.steps, config.warmup, config.decay_steps)
-        descend(self.optimiser, loss, rate, config.max_grad_norm)
-        self.steps += 1
-        follow(self.target, self.net, config.tau, self.steps)
 
 
 def paper_epsilon(task: str) -> float:

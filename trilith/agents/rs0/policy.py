@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Decision, Weights
-from trilith.agents.optimizer import load_parameters, parameters_of
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Head, Mixture, log_explored
 from trilith.networks.actor_critic.network import POINTING, ActorCritic, make_actor_critic
 from trilith.networks.device import pick_device
+from trilith.networks.parameters import load_parameters, parameters_of, shapes_of
 from trilith.world.actions import Continuous, make_codec
 from trilith.world.episode import State
 from trilith.world.scene import Placement
@@ -36,8 +36,7 @@ def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
 def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a config's network, which is made without any memory for them."""
     with torch.device("meta"):
-        net = make_net(config, task, beyond)
-    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+        return shapes_of(make_net(config, task, beyond))
 
 
 def make_continuous(config: RS0Config) -> Continuous:
@@ -94,7 +93,7 @@ class RS0Policy:
 
         That density is infinite where the action was no draw of the policy at all, so that no importance ratio lets it through.
         """
-        return np.dtype([("state", self.net.layout.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
+        return np.dtype([("state", self.net.schema.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
 
     @property
     def agent(self) -> RS0Agent:
@@ -111,7 +110,7 @@ class RS0Policy:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
         """A decision in each state."""
-        records = self.net.layout.pack([state.scene for state in states])
+        records = self.net.schema.pack([state.scene for state in states])
         with torch.no_grad():
             mixture = self.agent.mixture(self.agent.see(records))
             actions = self.agent.draw(mixture, rngs, 1)[:, 0]
@@ -128,7 +127,7 @@ class RS0Policy:
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """The action that comes nearest to a placement."""
-        [record] = self.net.layout.pack([state.scene])
+        [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
 
@@ -163,7 +162,7 @@ class RS0Agent:
         """What the policy would do, then the means of its other likely components and, of a single Gaussian, draws: each with what the
         critic expects of it, which they are sorted by. Of those that are all but the same only one is there."""
         with torch.no_grad():
-            seen = self.see(self.net.layout.pack([state.scene]))
+            seen = self.see(self.net.schema.pack([state.scene]))
             mixture = self.mixture(seen)
             actions = [self._choose([state], [rng]), mixture.mean[0][mixture.log_weight[0] > log(LIKELY)].cpu().numpy()]
             if mixture.mean.shape[1] == 1:
@@ -180,7 +179,7 @@ class RS0Agent:
     def _choose(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> Actions:
         """(B, A): an action in each state."""
         with torch.no_grad():
-            seen = self.see(self.net.layout.pack([state.scene for state in states]))
+            seen = self.see(self.net.schema.pack([state.scene for state in states]))
             mixture = self.mixture(seen)
             if self.samples:
                 return self.draw(mixture, rngs, 1)[:, 0]

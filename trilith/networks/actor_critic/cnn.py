@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
 from trilith.world.observations.image import CHANNELS, COORDINATES, PIXELS
 from trilith.world.observations.raster import images
 
@@ -14,22 +15,17 @@ LAYERS = (16, 32, 32, 32)
 """Channels of each layer's output."""
 
 
-def pixels(batch: Batch) -> Tensor:
+def pixels(batch: SceneBatch) -> Tensor:
     """(B, 5, 64, 64): the images of a batch as the environment has them, channels last in memory.
 
     States are stored in single precision, so a pixel whose centre lies within a micrometre of an edge may fall on its other side.
-    Computed once a batch, in main memory: the learning and the target network both ask for it.
     """
-    if "pixels" not in batch.memo:
-        host = batch.host
-        assert host.points is not None, "the layout stores no glue points"
-        assert host.glued is not None
-        objects = [each.numpy() for each in (host.pose, host.size, host.role, host.sticky, host.points, host.glued)]
-        colours = torch.from_numpy(images(host.available.numpy(), host.present.sum(dim=1).numpy(), *objects))
-        both = torch.cat([colours, torch.from_numpy(COORDINATES.copy()).expand(len(colours), -1, -1, -1)], dim=-1)
-        batch.memo["pixels"] = batch.send(both).permute(0, 3, 1, 2)
-    found: Tensor = batch.memo["pixels"]
-    return found
+    return batch.once("pixels", lambda: batch.send(_pixels(batch)).permute(0, 3, 1, 2))
+
+
+def _pixels(batch: SceneBatch) -> Floats32:
+    colours = images(*batch.drawing)
+    return np.concatenate([colours, np.broadcast_to(COORDINATES, (len(colours), *COORDINATES.shape))], axis=-1)
 
 
 def pool(x: Tensor) -> Tensor:
@@ -51,7 +47,7 @@ class CNNEncoder(nn.Module):
         side = PIXELS >> len(LAYERS)
         self.linear = nn.Linear(side * side * LAYERS[-1], embedding)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         """(B, embedding)"""
         x = pixels(batch)
         for layer in self.layers:

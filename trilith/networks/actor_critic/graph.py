@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inputs.scene_batch import Batch
-from trilith.networks.kernels.graph_edges import edge_function
-from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, pack
+from trilith.networks.inputs.scene_batch import SceneBatch
+from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function
+from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, edge_codes, pack
 from trilith.world.observations.graph import EDGE_FEATURES
 from trilith.world.observations.objects import FEATURES
 
@@ -68,11 +68,10 @@ class GraphEncoder(nn.Module):
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
-        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
-        self.codes: Tensor
+        self.codes = edge_codes()
         self.edge, self.node, self.glob = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: SceneBatch) -> Seen:
         """The encoded graphs of a batch."""
         packed = pack(batch, "sparse")
         zero = packed.nodes.new_zeros(1, GLOBAL_FEATURES)
@@ -109,8 +108,8 @@ class GraphBlock(nn.Module):
         of_globs = F.linear(globs, torch.cat([of_glob, of_glob_too]), biases).index_select(0, links.graph)
         first, rest = of_globs.chunk(2, dim=1)
         given, times_edge = (F.linear(edges, of_edge), None) if table else (edges, of_edge)
-        second, ends = self.edge.second, (links.sender, links.receiver)
-        new_edges, arrived = edge_function(given, times_edge, links.code, send + first, receive, second.weight, second.bias, ends)
+        second, ends = self.edge.second, (links.code, links.sender, links.receiver)
+        new_edges, arrived = edge_function(EdgeInputs(given, times_edge, send + first, receive, second.weight, second.bias, *ends))
         new_nodes = self.node.after(torch.addmm(own + rest, arrived, of_arrived.t()))
         both = torch.cat([arrived, new_nodes], dim=1)
         sums = both.new_zeros(len(globs), both.shape[1]).index_add(0, links.graph, both)

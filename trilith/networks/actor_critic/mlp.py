@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.networks.inputs.object_rows import ROW_FEATURES, rows
-from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.inputs.scene_batch import SceneBatch
 
 
 class MLPEncoder(nn.Module):
@@ -22,10 +22,9 @@ class MLPEncoder(nn.Module):
         self.linear = nn.Linear(length * ROW_FEATURES, features)
         self.norm = nn.LayerNorm(features)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         """(B, features)"""
-        seen: Tensor = self.norm(self.linear(rows(batch, self.length).flatten(1)))
-        return seen
+        return self.norm(self.linear(rows(batch, self.length).flatten(1)))
 
 
 class MLPCore(nn.Module):
@@ -47,5 +46,4 @@ class MLPCore(nn.Module):
         x = F.relu(x)
         for layer in self.hidden:
             x = F.relu(layer(x))
-        out: Tensor = self.out(x)
-        return out
+        return self.out(x)

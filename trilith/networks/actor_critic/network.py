@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,40 +17,38 @@ from trilith.networks.actor_critic.relation import RelationEncoder
 from trilith.networks.actor_critic.rnn import RNNEncoder
 from trilith.networks.config import EncoderConfig
 from trilith.networks.inputs.object_rows import longest
-from trilith.networks.inputs.scene_batch import POINTS, Records, SceneLayout
+from trilith.networks.inputs.scene_batch import POINTS, Records, SceneBatch, SceneSchema
 from trilith.world.scene import Bools
 from trilith.world.tasks import Task
 
 
 class ActorCritic(nn.Module):
-    """What an actor-critic knows: `see` makes features of a batch, once; actor and critic have each a core of their own.
+    """Actor and critic: `see` makes features of a batch, once; actor and critic have each a core of their own.
 
     The critic's core gets the action beside the features; in the graph network that is, beside the globals.
     """
 
-    def __init__(self, layout: SceneLayout, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
+    def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
         super().__init__()
-        self.layout = layout
+        self.schema = schema
         """How states are stored."""
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
-    def batch(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Any:
+    def batch(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
         """What the network reads of states on a device; of those of `mirror` (B,) with left and right swapped."""
-        return self.layout.unpack(records, mirror, device)
+        return self.schema.unpack(records, mirror, device)
 
-    def see(self, batch: Any) -> Any:
+    def see(self, batch: SceneBatch) -> Any:
         """Features of B states, which actor and critic share."""
         return self.encoder(batch)
 
     def policy(self, seen: Any) -> Tensor:
         """(B, outputs): the actor's output, linear in its last layer."""
-        out: Tensor = self.actor(seen)
-        return out
+        return self.actor(seen)
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
-        """(B, K): what the critic says of K actions (B, K, A) in each state."""
-        values: Tensor = self.critic(seen, actions)
-        return values[..., 0]
+        """(B, K): the critic's values of K actions (B, K, A) in each state."""
+        return self.critic(seen, actions)[..., 0]
 
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
         """(B, K) and (B, K, A): `value`, and how fast it rises along each number of the actions. No gradient goes through either."""
@@ -67,18 +65,6 @@ class ActorCritic(nn.Module):
                 weight.requires_grad_(True)
         return values.detach(), slopes
 
-    def shared_parameters(self) -> Iterator[nn.Parameter]:
-        """Weights of the pre-processor."""
-        return self.encoder.parameters()
-
-    def actor_parameters(self) -> Iterator[nn.Parameter]:
-        """Weights that only the policy depends on."""
-        return self.actor.parameters()
-
-    def critic_parameters(self) -> Iterator[nn.Parameter]:
-        """Weights that only the values depend on."""
-        return self.critic.parameters()
-
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
     """The network of a config for actions of so many numbers and a policy of so many outputs, with fresh weights from torch's generator.
@@ -88,12 +74,12 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
     """
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
-    rows = SceneLayout.rows_of(task, beyond)
-    layout = SceneLayout(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
+    rows = SceneSchema.rows_of(task, beyond)
+    schema = SceneSchema(rows, points=POINTS * rows if config.encoder in IMAGES else 0)
     encoder = ENCODERS[config.encoder](config, task)
     if config.encoder in POINTING:
-        return ActorCritic(layout, encoder, PointingActor(actions), PointedCritic(actions))
-    return ActorCritic(layout, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
+        return ActorCritic(schema, encoder, PointingActor(actions), PointedCritic(actions))
+    return ActorCritic(schema, encoder, make_core(config, 0, outputs), make_core(config, actions, 1))
 
 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Batch
-from trilith.networks.layers.attention import AttentionLayer, tokens_of
+from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP
+from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, SLOTS_OF_KIND, SceneBatch
+from trilith.networks.layers.attention import ObjectTrunk, scene_mean
 from trilith.world.actions import CLEARANCE, height_on
 from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 
 PLACES = (-0.7, 0.0, 0.7)
 """Where along an object the components of fresh weights are, in shares of how far a block can be placed beside its centre."""
 GLUE = (-1.0, 1.0)
-"""What says without glue and with."""
+"""The number of an action that means without glue, and with."""
 COMPONENTS = len(PLACES) * len(GLUE)
 """Of each pair of a kind and an object."""
 NARROW = -20.0
@@ -36,7 +36,7 @@ NEAR = 0.3
 PICKED = 0.07
 """How far from what picks a slot a number no longer quite does; slots are 0.15 apart or more."""
 ATTENTIVE = 5.0
-"""Logarithm of how much more than a far object one that is pointed at has to say, before anything is learnt."""
+"""Logarithm of the weight of an object that is pointed at over that of a far one, before anything is learnt."""
 RELATIVE = 5
 """Numbers of a relative action."""
 
@@ -62,25 +62,20 @@ class Tokens(NamedTuple):
     """(B, 7): which slots can be picked."""
 
 
-class TokenEncoder(nn.Module):
-    """The trunk of the attention network: objects are tokens, and how two lie to each other biases what they see of each other."""
+class TokenEncoder(ObjectTrunk):
+    """The trunk of the network `objects`."""
 
     def __init__(self, width: int = 64, layers: int = 3, heads: int = 4, pair: int = 32) -> None:
         super().__init__()
-        self.node = nn.Linear(NODE_FEATURES, width)
-        self.pair = nn.Linear(PAIR_FEATURES, pair)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
+        self.add_object_trunk(width, layers, heads, pair)
 
-    def forward(self, batch: Batch) -> Tokens:
+    def forward(self, batch: SceneBatch) -> Tokens:
         """The tokens of a batch."""
-        tokens, place = tokens_of(self, batch), batch.padded[0]
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        boxes = torch.cat([batch.pose[..., :2], batch.size], dim=-1).flatten(0, 1).index_select(0, place)
-        is_target = (batch.role == int(Role.TARGET)).float().flatten().index_select(0, place)
-        return Tokens(tokens, pooled, boxes, is_target, batch.scene, place, batch.present, batch.available)
+        tokens, seen = self.object_tokens(batch), batch.tensors
+        pooled = scene_mean(tokens, batch)
+        boxes = np.concatenate([batch.pose[..., :2], batch.size], axis=-1)[batch.present]
+        is_target = (batch.role == Role.TARGET)[batch.present].astype(np.float32)
+        return Tokens(tokens, pooled, batch.send(boxes), batch.send(is_target), seen.scene, seen.place, seen.present, seen.available)
 
 
 class PointingActor(nn.Module):
@@ -98,12 +93,9 @@ class PointingActor(nn.Module):
         self.fit = nn.Linear(2, decoder, bias=False)
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, COMPONENTS * (1 + 2 * (self.free.stop - self.free.start)))
-        self.register_buffer("widths", torch.tensor(KIND_WIDTHS), persistent=False)
-        self.register_buffer("holds", torch.from_numpy(np.arange(KINDS)[:, None] == KIND_OF_SLOT), persistent=False)
-        self.register_buffer("picks", torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
-        self.widths: Tensor
-        self.holds: Tensor
-        self.picks: Tensor
+        self.widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
+        self.holds = nn.Buffer(torch.from_numpy(SLOTS_OF_KIND), persistent=False)
+        self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
         """(B, M (2 A + 1)): means, then scales, then weights of M components of A numbers, before they are brought into their limits."""
@@ -147,7 +139,7 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """Values of actions: what each object says of an action, given how far from it the action points, above all what the nearest says."""
+    """Values of actions: a weighted mean over the objects, each given how far from it the action points; the nearest has most weight."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()
@@ -159,8 +151,7 @@ class PointedCritic(nn.Module):
         self.score = nn.Linear(decoder, 1, bias=False)
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, 1)
-        self.register_buffer("picks", torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
-        self.picks: Tensor
+        self.picks = _picks()
 
     def forward(self, seen: Tokens, actions: Tensor) -> Tensor:
         """(B, K, 1) of K actions (B, K, A) in each scene."""
@@ -173,8 +164,12 @@ class PointedCritic(nn.Module):
         said = F.relu(self.mixed(F.relu(self.token(seen.tokens)[:, None] + of_action.index_select(0, seen.scene) + beside)))
         share = torch.exp(ATTENTIVE * ((self.score(said) / ATTENTIVE).tanh() + near))
         sums = said.new_zeros(*actions.shape[:2], said.shape[-1] + 1).index_add(0, seen.scene, torch.cat([share * said, share], dim=-1))
-        out: Tensor = self.out(F.relu(self.hidden(sums[..., :-1] / sums[..., -1:])))
-        return out
+        return self.out(F.relu(self.hidden(sums[..., :-1] / sums[..., -1:])))
+
+
+def _picks() -> nn.Buffer:
+    """(7,): the number of an action that picks each slot."""
+    return nn.Buffer(torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
 
 
 def _across(x: Tensor) -> Tensor:

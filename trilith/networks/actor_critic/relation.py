@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from trilith.networks.actor_critic.cnn import convolution, pixels, pool
-from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.inputs.scene_batch import SceneBatch
 from trilith.world.observations.image import CHANNELS
 
 BLOCKS = (16, 32, 8)
@@ -32,12 +32,11 @@ class ResidualBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, outputs, h / 2, w / 2) from (B, inputs, h, w)."""
         pooled = pool(self.first(x))
-        out: Tensor = pooled + self.third(F.relu(self.second(pooled)))
-        return out
+        return pooled + self.third(F.relu(self.second(pooled)))
 
 
 class RelationEncoder(nn.Module):
-    """An image as a vector: what pairs of its places say, averaged, and a linear layer."""
+    """An image as a vector: the mean of a function of pairs of its places, and a linear layer."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()
@@ -46,7 +45,7 @@ class RelationEncoder(nn.Module):
         self.second = nn.Linear(*PAIR_LAYERS)
         self.linear = nn.Linear(PAIR_LAYERS[1], embedding)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         """(B, embedding). The first layer of a pair is a sum of two parts, which are computed a place, not a pair."""
         x = pixels(batch)
         for block in self.blocks:
@@ -54,8 +53,7 @@ class RelationEncoder(nn.Module):
         places = x.flatten(2).transpose(1, 2)  # (B, 64, 8)
         of_one, of_other = self.pair.weight.chunk(2, dim=1)
         one, other = F.linear(places, of_one, self.pair.bias), F.linear(places, of_other)
-        out: Tensor = self.linear(mean_of_pairs(one, other, self.second.weight, self.second.bias))
-        return out
+        return self.linear(mean_of_pairs(one, other, self.second.weight, self.second.bias))
 
 
 def mean_of_pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -64,8 +62,7 @@ def mean_of_pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> T
     4,096 pairs of each of a hundred images are more than a processor's caches hold by far, so images are taken one at a time, and
     their pairs are computed again for the gradient instead of being kept: twice as fast, in a hundredth of the memory.
     """
-    out: Tensor = _Pairs.apply(one, other, weight, bias)
-    return out
+    return _Pairs.apply(one, other, weight, bias)
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

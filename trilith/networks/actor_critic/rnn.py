@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from trilith.networks.inputs.object_rows import ROW_FEATURES, rows
-from trilith.networks.inputs.scene_batch import Batch
+from trilith.networks.inputs.scene_batch import SceneBatch
 
 
 class RNNEncoder(nn.Module):
@@ -16,7 +16,6 @@ class RNNEncoder(nn.Module):
         self.length = length
         self.gru = nn.GRU(ROW_FEATURES, width, batch_first=True)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         """(B, width)"""
-        last: Tensor = self.gru(rows(batch, self.length))[1][0]
-        return last
+        return self.gru(rows(batch, self.length))[1][0]

@@ -1,11 +1,12 @@
-"""What the networks that act without torch share: values of placing a kind of block by an object, from attention over the objects.
+"""Shared by the networks that act without torch: values of placing a kind of block by an object, from attention over the objects.
 
-Arrays and compiled loops, and no more to install than the tasks need. `layers.attention.KindQNet` is the same in the form that learns.
+Arrays and compiled loops, and no more to install than the tasks need. `layers.attention` and `q.block_type` are the same in the form
+that learns.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -13,22 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Arrays, Floats32, Layout, Records
-from trilith.networks.kernels.inference import attend_forward, layer_norm, linear, mean_rows
-from trilith.world.scene import SLOTS, Bools
+from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
+from trilith.networks.kernels.inference import attention_forward, layer_norm, linear, mean_rows
+from trilith.networks.parameters import check_weights
+from trilith.networks.q.function import QFunction
+from trilith.world.scene import Bools
 
 Shapes = dict[str, tuple[int, ...]]
 """Of the parameters of a network, by their names."""
 
 
-class ActingKinds(ABC):
+class ActingKinds(QFunction):
     """A network whose actions are to place a kind of block by an object. Its parameters are 0 until some are loaded."""
 
-    values_states = False
+    by_kind = True
 
-    def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        self.layout, self.stops, self.outputs = layout, stops, 2 * layout.offsets
-        self.mask_rule: Mask = mask
+    def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_attention(schema, mask)
+        super().__init__(schema, mask, stops)
         self._layers, self._heads = net.layers, net.heads
         self._shapes = self.shapes(net, self.outputs)
         self.load({name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()})
@@ -39,19 +42,17 @@ class ActingKinds(ABC):
         """The shape of every parameter of a network with so many actions of an edge."""
 
     @abstractmethod
-    def _encode(self, scenes: Arrays) -> Floats32:
-        """What `_decode` needs to know of the scenes, one row an object at least; scenes one after another."""
+    def _encode(self, scenes: SceneBatch) -> Floats32:
+        """All that values depend on of the scenes, one row an object at least; scenes one after another."""
 
     @abstractmethod
-    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
-        """Fills in the values (B, 3, R, outputs) where the mask allows something, given what `_encode` says of all objects."""
+    def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
+        """Fills in the values (B, 3, R, outputs) where the mask allows something, given the scenes after `_encode`."""
 
     def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters, by their names."""
         return {name: value.copy() for name, value in self._weights.items()}
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
         check_weights(self._shapes, weights)
         self._weights = {name: np.array(value) for name, value in weights.items()}
         self._linears: dict[str, tuple[Floats32, Floats32]] = {}
@@ -61,27 +62,11 @@ class ActingKinds(ABC):
             self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, 3, R, outputs), twice: the values of all actions, and which of them may be chosen."""
-        scenes = self.layout.arrays(records)
-        mask = self._mask(scenes)
+        scenes = self.schema.unpack(records)
+        mask = kind_mask(scenes, self.mask_rule, self.outputs)
         values = np.zeros(mask.shape, np.float32)
         self._fill(values, mask, scenes, self._encode(scenes))
         return values, mask
-
-    def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if it `values_states`; their records need no mask of legal actions."""
-        raise NotImplementedError
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        """The action of one place in the values of a scene with these slots `available` (7,)."""
-        return attention_action(available, sender, receiver, output)
-
-    def _mask(self, scenes: Arrays) -> Bools:
-        edges = (scenes.left > 0)[:, :, None, None] & scenes.present[:, None, :, None]
-        if self.mask_rule == "legal":
-            assert scenes.legal is not None
-            return (edges & scenes.legal).repeat(2, axis=-1)
-        return np.broadcast_to(edges, (*edges.shape[:3], self.outputs))
 
     def _linear(self, name: str, x: Floats32, rectify: bool = False) -> Floats32:
         return linear(x, *self._linears[name], rectify)
@@ -89,7 +74,7 @@ class ActingKinds(ABC):
     def _norm(self, name: str, x: Floats32) -> Floats32:
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
-    def _attention(self, tokens: Floats32, pairs: Floats32, scenes: Arrays) -> tuple[Floats32, Floats32]:
+    def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
         """(n, decoder) and (B, decoder): objects `tokens` (n, width) and scenes after the layers, with `pairs` (p, pair) of
         each two of a scene."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
@@ -100,12 +85,12 @@ class ActingKinds(ABC):
         tokens = self._norm("norm", tokens)
         return self._linear("reference", tokens), self._linear("pooled", mean_rows(tokens, scenes.first))
 
-    def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: Arrays) -> Floats32:
+    def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: SceneBatch) -> Floats32:
         """(n, width + heads · pair): what each object sees of the others of its scene, as `kernels.relational_attention` says."""
         n, width = len(qkv), qkv.shape[1] // 3
         out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
         shares = np.empty((len(pairs), self._heads), np.float32)
-        attend_forward(qkv.reshape(n, 3, self._heads, -1), pairs, weight, scenes.first, scenes.first_pair, out, shares)
+        attention_forward(qkv.reshape(n, 3, self._heads, -1), pairs, weight, scenes.first, scenes.first_pair, out, shares)
         return out
 
 
@@ -124,24 +109,18 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
     return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
 
 
-def check_attention(layout: Layout, mask: Mask) -> None:
+def check_attention(schema: ReplaySchema, mask: Mask) -> None:
     """Raises ValueError, saying what to choose, if the attention network cannot value such actions."""
     if mask == "none":
         raise ValueError("this network values only edges from available blocks: choose mask edges or legal, or network graph")
-    if not layout.codec.relative:
+    if not schema.codec.relative:
         raise ValueError("this network values edges, which absolute actions have none of: choose network graph")
 
 
-def attention_action(available: Bools, kind: int, ref: int, output: int) -> tuple[int, int, int, int]:
-    """The action of placing the first available block of a kind by an object of the scene."""
-    return int(np.argmax(available & (kind == KIND_OF_SLOT))), ref + SLOTS, output // 2, output % 2
-
-
-def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError in one line if weights have not these names and shapes."""
-    for name in sorted(shapes.keys() | weights.keys()):
-        if name not in shapes or name not in weights:
-            raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
-        given, wanted = weights[name], shapes[name]
-        if given.shape != wanted or given.dtype != np.float32:
-            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {wanted} and float32")
+def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:
+    """(B, 3, R, outputs): which placements of each kind of block by each object may be chosen."""
+    edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
+    if rule == "legal":
+        assert batch.legal is not None
+        return (edges & batch.legal).repeat(2, axis=-1)
+    return edges.repeat(outputs, axis=-1)

@@ -6,68 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
-from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Arrays, Floats32, Layout, Records
+from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.world.scene import Bools, Ints
-
-
-class Valuing(Protocol):
-    """All that an agent needs of a network of Q-values."""
-
-    @property
-    def layout(self) -> Layout:
-        """How the states are stored that it is shown."""
-        ...
-
-    @property
-    def mask_rule(self) -> Mask:
-        """Which actions may be chosen."""
-        ...
-
-    @property
-    def outputs(self) -> int:
-        """Actions of an edge."""
-        ...
-
-    @property
-    def stops(self) -> bool:
-        """Whether its agent ends the episode where all values are below 0."""
-        ...
-
-    @property
-    def values_states(self) -> bool:
-        """Whether it has a head for the values of states."""
-        ...
-
-    def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if it has such a head; their records, of `layout.scenes`, need no mask of legal actions."""
-        ...
-
-    def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, S, M, outputs), twice: the values of all actions of senders and receivers, and which of them may be chosen."""
-        ...
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        """The action (sender, receiver, offset, sticky) of one place in the values of a scene with these slots `available` (7,)."""
-        ...
-
-    def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters, by their names."""
-        ...
-
-    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
-        ...
 
 
 class ActingObjects(ActingKinds):
@@ -75,10 +22,9 @@ class ActingObjects(ActingKinds):
 
     values_states = True
 
-    def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask)
-        check_offsets(layout)
-        super().__init__(layout, mask, net, stops)
+    def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
+        check_offsets(schema)
+        super().__init__(schema, mask, net, stops)
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
@@ -91,7 +37,7 @@ class ActingObjects(ActingKinds):
         own |= {"state_hidden": (net.token, 2 * net.decoder), "state_out": (1, net.token)}
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
-    def _encode(self, scenes: Arrays) -> Floats32:
+    def _encode(self, scenes: SceneBatch) -> Floats32:
         """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
@@ -99,19 +45,19 @@ class ActingObjects(ActingKinds):
         pairs = self._linear("pair", relations, rectify=True)
         tokens = self._linear("node", objects)
         if "clock" in self._linears:
-            assert scenes.steps_left is not None, "the layout does not store how many steps are left"
-            tokens += self._linear("clock", clock(scenes.steps_left)).repeat(np.diff(scenes.first), axis=0)
+            assert scenes.steps_left is not None, "the schema does not store how many steps are left"
+            tokens += self._linear("clock", clock(scenes.steps_left)).repeat(scenes.count, axis=0)
         references, whole = self._attention(tokens, pairs, scenes)
-        return references + whole.repeat(np.diff(scenes.first), axis=0)
+        return references + whole.repeat(scenes.count, axis=0)
 
     def state_values(self, records: Records) -> Floats32:
-        scenes = self.layout.scenes.arrays(records)
+        scenes = self.schema.scenes.unpack(records)
         seen = np.maximum(self._encode(scenes), 0)
         sums, most = (each.reduceat(seen, scenes.first[:-1], axis=0) for each in (np.add, np.maximum))
         hidden = self._linear("state_hidden", np.concatenate([sums * np.float32(SUM_SCALE), most], axis=1), rectify=True)
         return self._linear("state_out", hidden)[:, 0]
 
-    def _edges(self, scenes: Arrays, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
+    def _edges(self, scenes: SceneBatch, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
         """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
@@ -121,11 +67,11 @@ class ActingObjects(ActingKinds):
         pairs += self._linear("fit", np.stack([more, np.abs(more)], axis=-1))
         return self._linear("edge", np.maximum(pairs, 0), rectify=True)
 
-    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+    def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
         allowed = mask[..., ::2]
         scene, kind, ref = np.nonzero(allowed.any(axis=-1))
         edge, offset = np.nonzero(allowed[scene, kind, ref])
-        placed = locate(scenes, self.layout.offsets, _WIDTHS, scene[edge], kind[edge], ref[edge], offset.astype(np.float32))
+        placed = locate(scenes, self.schema.offsets, _WIDTHS, scene[edge], kind[edge], ref[edge], offset.astype(np.float32))
         first = np.searchsorted(scene[edge], np.arange(len(scenes) + 1))
         objects = self._linear("object", references) + self._weights["seen.bias"]
         seen = np.empty((len(edge), 2 * len(self._weights["seen.bias"])), np.float32)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes, check_attention
+from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
-from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Arrays, Floats32, Layout, windows_of
+from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Floats32, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import convolve, convolve_windows, link_pairs, mean_rows, pool
 from trilith.world.observations.image import COORDINATES, PIXELS
 from trilith.world.observations.segments import CHANNELS
@@ -40,10 +40,9 @@ _SIDE = PIXELS >> len(LAYERS)
 class ActingPixels(ActingKinds):
     """See the module."""
 
-    def __init__(self, layout: Layout, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_attention(layout, mask)
+    def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         self._blank = net.blank
-        super().__init__(layout, mask, net, stops)
+        super().__init__(schema, mask, net, stops)
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
@@ -77,12 +76,12 @@ class ActingPixels(ActingKinds):
             x, _, _ = pool(x, 0, 0, convolved[-1])
         return tuple(inputs), tuple(convolved), x
 
-    def _features(self, scenes: Arrays) -> Floats32:
+    def _features(self, scenes: SceneBatch) -> Floats32:
         """(V, 45): of each scene the available blocks, then the other objects."""
         if self._blank:
             empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
             return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
-        boxes, first, pixels = windows_of(scenes, tight=True)
+        boxes, first, pixels = scenes.windows(tight=True)
         names = _names(boxes, first, pixels)
         if len(self._known) > MOST:
             self._known = {}
@@ -100,21 +99,21 @@ class ActingPixels(ActingKinds):
         hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
-    def _encode(self, scenes: Arrays) -> Floats32:
+    def _encode(self, scenes: SceneBatch) -> Floats32:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]
         looks, looked_at = self._linear("looks", objects), self._linear("looked_at", objects)
-        pairs = self._linear("relation", relations(objects[:, PIXEL_FEATURES:], scenes.first, scenes.first_pair))
+        pairs = self._linear("relation", relations(objects[:, PIXEL_FEATURES:], *scenes.pairs))
         link_pairs(pairs, looks, looked_at, self._linears["link"][0], scenes.touch, scenes.glue, scenes.first, scenes.first_pair)
         references, whole = self._attention(self._linear("node", objects), pairs, scenes)
         supply = mean_rows(blocks.reshape(-1, SEEN), SLOTS * np.arange(len(scenes) + 1))
-        references += (whole + self._linear("supply", supply)).repeat(np.diff(scenes.first), axis=0)
+        references += (whole + self._linear("supply", supply)).repeat(scenes.count, axis=0)
         kinds = blocks[np.arange(len(scenes))[:, None], (scenes.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)]
         return np.concatenate([references, self._linear("block", kinds.reshape(-1, SEEN))])
 
-    def _fill(self, values: Floats32, mask: Bools, scenes: Arrays, references: Floats32) -> None:
+    def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
         scene, kind, ref = np.nonzero(mask.any(axis=-1))
         kinds = references[scenes.first[-1] + KINDS * scene + kind]
         pairs = references[scenes.first[scene] + ref] + kinds

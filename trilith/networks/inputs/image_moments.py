@@ -1,8 +1,8 @@
 """Where the pixels of a segmented image lie, how far they spread and what colour they have: fixed functions of the pictures alone.
 
-Ours, for `pixels`: a CNN with max pools is slow to learn where exactly an object ends, which is what building depends on. What is
-computed here is what a spatial soft-argmax (Finn et al. 2016) would give for the alpha channel, and the second moments beside it; and how
-what is seen of two objects lies to each other, in the forms in which the network `objects` sees the same of the objects themselves.
+Ours, for `pixels`: a CNN with max pools is slow to learn where exactly an object ends, on which building depends. The moments are those
+of a spatial soft-argmax (Finn et al. 2016) of the alpha channel, and the second moments beside them. The relations of two pictures have
+the same two forms as the pairs of objects of the network `objects`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ MOMENTS = 13
 green, blue. All of about 1, and 0 for what is not in the picture."""
 RELATIONS = 16
 """Of two objects: distances between centres, between ends of the same side and of opposite sides, in metres, in two forms."""
+_MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
+"""The moments that those distances are between."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 """Side of a pixel."""
 
@@ -33,29 +35,11 @@ def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
     return found
 
 
-def relations(seen: Array, first: Ints, first_pair: Ints) -> Array:
-    """(p, 16): of each pair of objects of a scene, the one that looks first, given the moments (n, 13) of all.
-
-    The objects of scene b are rows `first[b]` to `first[b + 1]`, its pairs likewise by `first_pair`.
-    """
-    lengths = np.empty((first_pair[-1], RELATIONS // 2), np.float32)
-    _lengths(seen, first, first_pair, lengths)
+def relations(seen: Array, one: Ints, other: Ints) -> Array:
+    """(p, 16): of pairs of objects, given the moments (n, 13) of all, and the rows (p,) of those who look and of those they look at."""
+    lengths = 2 * (seen[:, _MINE][one] - seen[:, _OTHERS][other])
     near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
     return np.concatenate([near, np.tanh(lengths * np.float32(SHARP))], axis=1)
-
-
-@compiled
-def _lengths(seen: Array, first: Ints, first_pair: Ints, lengths: Array) -> None:
-    for b in range(len(first) - 1):
-        start, count = first[b], first[b + 1] - first[b]
-        for i in range(count):
-            one = seen[start + i]
-            for j in range(count):
-                other, pair = seen[start + j], lengths[first_pair[b] + i * count + j]
-                pair[0], pair[1] = 2 * (one[1] - other[1]), 2 * (one[2] - other[2])
-                pair[2], pair[3] = 2 * (one[3] - other[3]), 2 * (one[4] - other[4])
-                pair[4], pair[5] = 2 * (one[3] - other[4]), 2 * (one[4] - other[3])
-                pair[6], pair[7] = 2 * (one[5] - other[6]), 2 * (one[6] - other[5])
 
 
 @compiled

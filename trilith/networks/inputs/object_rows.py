@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from trilith.networks.inputs.scene_batch import Batch
+import numpy as np
+
+from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
 from trilith.networks.q.graph import node_features
 from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import FLOOR, SLOTS, Ints
 from trilith.world.tasks import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ROW_FEATURES = FEATURES + 1
 """The numbers of `observations.objects`, then whether the row is padding."""
@@ -21,29 +24,27 @@ def longest(task: Task) -> int:
     return max(task.max_objects(level) for level in task.levels)
 
 
-def rows(batch: Batch, length: int) -> Tensor:
+def rows(batch: SceneBatch, length: int) -> Tensor:
     """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding, which is 0 but for its last number, 1.
 
     Of a scene with more objects, as there are in generalisation levels, the available blocks and the floor stay, and of the rest
     those that appeared last: what is left out are the first targets, then the first obstacles, then the first blocks.
-    Computed once a batch, in main memory: the learning and the target network both ask for it.
     """
-    name = f"{length} rows"
-    if name not in batch.memo:
-        host = batch.host
-        scene, node, row = _places(host, length)
-        listed = torch.zeros(len(batch), length, ROW_FEATURES)
-        listed[..., -1] = 1.0
-        listed[scene, row, :FEATURES] = node_features(host)[scene, node]
-        listed[scene, row, FEATURES] = 0.0
-        batch.memo[name] = batch.send(listed)
-    listed_: Tensor = batch.memo[name]
-    return listed_
+    return batch.once(f"{length} rows", lambda: batch.send(_rows(batch, length)))
 
 
-def _places(batch: Batch, length: int) -> tuple[Ints, Ints, Ints]:
+def _rows(batch: SceneBatch, length: int) -> Floats32:
+    scene, node, row = _places(batch, length)
+    listed = np.zeros((len(batch), length, ROW_FEATURES), np.float32)
+    listed[..., -1] = 1.0
+    listed[scene, row, :FEATURES] = node_features(batch)[scene, node]
+    listed[scene, row, FEATURES] = 0.0
+    return listed
+
+
+def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:
     """Scene, node and row of everything that is in the lists. Nodes are the slots, then the objects of the scene as stored."""
-    available, present = batch.available.numpy(), batch.present.numpy()
+    available, present = batch.available, batch.present
     used = SLOTS - available.sum(axis=1, keepdims=True)
     stored = np.arange(present.shape[1])[None]
     # A block that was taken from its slot has the slot's row, and is stored before what has rows of its own.

@@ -17,7 +17,7 @@ Every column is about 1. Lengths are in metres, x and y are those of the centre.
 | pair of objects, 18 columns | value |
 |---|---|
 | the eight `PAIR_LENGTHS` | clipped to ±14, divided by 4 |
-| the same | tanh(4 · length), which tells touching from nearly touching |
+| the same | tanh(4 · length), which separates touching from nearly touching |
 | touching, glued | 0 or 1 |
 
 | steps left n, clipped to 1..21, 3 columns | n / 10, tanh(n / 4), 1 / n |
@@ -29,7 +29,7 @@ from math import cos, sin
 
 import numpy as np
 
-from trilith.networks.inputs.scene_batch import KINDS, Arrays
+from trilith.networks.inputs.scene_batch import KINDS, SceneBatch
 from trilith.networks.inputs.scene_batch import Floats32 as Array
 from trilith.utils.compiled import compiled
 from trilith.world.scene import Ints, Role
@@ -37,9 +37,9 @@ from trilith.world.scene import Ints, Role
 SCALE = 4.0
 """Lengths are divided by this, so that features are about 1."""
 SHARP = 4.0
-"""Relative lengths also come as tanh(4 · length), which tells touching from nearly touching."""
+"""Relative lengths also come as tanh(4 · length), which separates touching from nearly touching."""
 MAX_WIDTH = 7.0
-"""The floor is 28 wide; a feature of 7 says as much."""
+"""Metres that widths are clipped to: the floor is 28 wide."""
 PAIR_LENGTHS = (
     "centre x less centre x",
     "centre y less centre y",
@@ -62,12 +62,12 @@ _LENGTHS, _ROLES = len(PAIR_LENGTHS), len(Role)
 NODE_FEATURES, PAIR_FEATURES, CLOCK_FEATURES = len(OBJECT_COLUMNS), len(PAIR_COLUMNS), len(CLOCK_COLUMNS)
 _ROLE = NODE_FEATURES - _ROLES - KINDS
 MOST_STEPS = 21
-"""More steps left than this say nothing more."""
+"""Numbers of steps left are clipped to this."""
 
 
-def describe(scenes: Arrays) -> tuple[Array, Array, Array]:
+def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
     """(n, 19), (p, 8) and (p, 2): all objects one scene after another, then all pairs of objects of a scene, both orders and each
-    with itself: lengths between them, and whether they touch and are glued. Of the lengths a network is shown two forms, so that
+    with itself: lengths between them, and whether they touch and are glued. A network sees the lengths in two forms, so that
     a pair has 18 features: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length)."""
     nodes, p = np.zeros((scenes.first[-1], NODE_FEATURES), np.float32), scenes.first_pair[-1]
     lengths, links = np.empty((p, _LENGTHS), np.float32), np.empty((p, PAIR_FEATURES - 2 * _LENGTHS), np.float32)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from trilith.networks.inputs.scene_batch import Arrays, Layout
 from trilith.networks.inputs.scene_batch import Floats32 as Array
+from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.utils.compiled import compiled
 from trilith.world.actions import height_on, offset
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, Ints, Role
@@ -70,16 +70,16 @@ class Placements(NamedTuple):
     """Half their widths."""
 
 
-def check_offsets(layout: Layout) -> None:
+def check_offsets(schema: ReplaySchema) -> None:
     """Raises ValueError, saying what to choose, if offsets of actions are not along x alone."""
-    if len(layout.codec.tail) > 1:
+    if len(schema.codec.tail) > 1:
         raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
 
 
 def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, reference: Any, which: Any) -> Placements:
     """Where actions put blocks of a kind (m,), of widths (3,): at an offset (m,) of a reference object (m,) of a scene (m,).
 
-    All are arrays, with `scenes` an `Arrays`, or tensors, with a `Batch`. Offsets are given as float32, as the result is.
+    All are arrays, with `scenes` a `SceneBatch`, or tensors, with its `tensors`. Offsets are given as float32, as the result is.
     """
     width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
     target = (scenes.role[scene, reference] == int(Role.TARGET)) * 1
@@ -87,7 +87,7 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
     return Placements(x, height_on(target, pose[:, 1], size[:, 1]).clip(*PLACE_Y), width / 2)
 
 
-def boxes(scenes: Arrays) -> Array:
+def boxes(scenes: SceneBatch) -> Array:
     """(n, 6): of all objects one scene after another, centre x and y, then left, right, bottom and top of the box around them."""
     (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
     cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
@@ -112,8 +112,9 @@ def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, w
 
 
 @compiled(reorder=True)
-def _see(x: Array, y: Array, half: Array, box: Array, lengths: Array, seen: Array) -> None:
-    """Fills `seen` (40 · 16): what sixteen placements see of an object, one column of all of them after another."""
+def _see(placed: Array, box: Array, lengths: Array, seen: Array) -> None:
+    """Fills `seen` (40 · 16): what sixteen placements (3, 16) see of an object, one column of all of them after another."""
+    x, y, half = placed[0], placed[1], placed[2]
     ox, oy, left, right, bottom, top = box[0], box[1], box[2], box[3], box[4] - _HALF, box[5] + _HALF
     for i in range(_LANES):
         at_left, at_right = x[i] - half[i], x[i] + half[i]
@@ -135,10 +136,11 @@ def _clip(lengths: Array, scale: float, clip: float, seen: Array, first: int) ->
 
 
 @compiled(reorder=True)
-def _sixteen(values: Array, first: int, end: int, some: Array) -> None:
-    """Copies rows `first` to `end`, at most sixteen, the last repeated where there are less: what comes of those is not used."""
+def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Array) -> None:
+    """Copies placements `first` to `end`, at most sixteen, to `placed` (3, 16). Where there are less the last is repeated, and unused."""
     for i in range(_LANES):
-        some[i] = values[min(first + i, end - 1)]
+        k = min(first + i, end - 1)
+        placed[0, i], placed[1, i], placed[2, i] = x[k], y[k], half[k]
 
 
 @compiled(reorder=True)
@@ -147,23 +149,21 @@ def look_forward(
 ) -> None:
     """Fills `out` (m, 2P): what placements (m,) see of the objects of their scenes.
 
-    A message is the rectified sum of `weight` (P, 40) times what a placement sees of an object and `objects` (n, P), what that says of
-    itself. The first half of a row of `out` is the sum of the messages of all objects, scaled, the second the highest of each. Scene b
-    has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
+    A message is the rectified sum of two parts: `weight` (P, 40) times the 40 columns that a placement sees of an object, and the object's
+    own part, `objects` (n, P). The first half of a row of `out` is the sum of the messages of all objects, scaled, the second the highest
+    of each. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
     sums, most = np.empty((units, _LANES), np.float32), np.empty((units, _LANES), np.float32)
-    xs, ys, halves = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    placed = np.empty((3, _LANES), np.float32)
     for b in range(len(first) - 1):
         for begin in range(first[b], first[b + 1], _LANES):
             end = min(begin + _LANES, first[b + 1])
-            _sixteen(x, begin, end, xs)
-            _sixteen(y, begin, end, ys)
-            _sixteen(half, begin, end, halves)
+            _sixteen(x, y, half, begin, end, placed)
             sums[:], most[:] = 0, 0
             for j in range(first_object[b], first_object[b + 1]):
-                _see(xs, ys, halves, box[j], lengths, seen)
+                _see(placed, box[j], lengths, seen)
                 for p in range(units):
                     own, base, total, high = weight[p], objects[j, p], sums[p], most[p]
                     for i in range(_LANES):
@@ -200,18 +200,16 @@ def look_backward(
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
     most, pull = np.empty((units, _LANES), np.float32), np.empty(_LANES, np.float32)
     highest = np.empty((units, _LANES), np.int64)
-    xs, ys, halves = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    placed = np.empty((3, _LANES), np.float32)
     message = np.empty(_LANES, np.float32)
     for b in range(len(first) - 1):
         for begin in range(first[b], first[b + 1], _LANES):
             end = min(begin + _LANES, first[b + 1])
-            _sixteen(x, begin, end, xs)
-            _sixteen(y, begin, end, ys)
-            _sixteen(half, begin, end, halves)
+            _sixteen(x, y, half, begin, end, placed)
             most[:], highest[:] = 0, -1
             for again in range(2):  # first to find who is highest
                 for j in range(first_object[b], first_object[b + 1]):
-                    _see(xs, ys, halves, box[j], lengths, seen)
+                    _see(placed, box[j], lengths, seen)
                     for p in range(units):
                         own, base = weight[p], objects[j, p]
                         for i in range(_LANES):

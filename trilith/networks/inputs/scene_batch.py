@@ -1,27 +1,30 @@
-"""States as compact records, and the padded batch of them that every network reads: as arrays, or as tensors.
+"""States as compact records, and the padded batch of them that every network reads, as arrays or as tensors.
 
 Imports torch only where tensors are asked for: agents act without it.
 
 A record keeps only what differs between states: the objects of the scene (everything but the available blocks, whose places
-never change) and which of the seven slots are still available. Actions are four integers (sender, receiver, offset, sticky).
-Sender and receiver count nodes: 0 to 6 are the slots, 7 + r is the r-th object of the scene in order of its row. `offset`
-is the flat index of the parts of an action after the edge. For absolute actions the sender is the slot, the receiver 0 and
-the offset the cell of the grid.
+never change) and which of the seven slots are still available.
+
+An action has three forms, of which `ReplaySchema` makes each from the others:
+- the action of the codec, which names rows of the scene: what environments and users see;
+- the edge action, four integers (slot, object, offset, sticky): what a replay stores. Slot and object are nodes: 0 to 6 are the slots,
+  7 + r is the r-th object of the scene in order of its row. `offset` is the flat index of the parts of a codec's action after the edge.
+  Absolute actions have object 0, and the cell of the grid as offset;
+- its index, one integer: what networks, their choices and search trees use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.world.actions import Discrete
-from trilith.world.actions import reference_rows as reference_rows
+from trilith.world.actions import Discrete, reference_rows
 from trilith.world.observations.image import glue_points
 from trilith.world.observations.raster import windows
 from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+T = TypeVar("T")
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)
 """Available blocks of one width are the same to a builder: there are three kinds."""
@@ -44,19 +48,19 @@ POINTS = 2
 """Glue points that pictures are stored with, for each object a scene can have: more than twice those of random builders."""
 
 Records = NDArray[Any]
-"""(B,): a structured array with one record a state, see `Layout.dtype`."""
+"""(B,): a structured array with one record for each state, see `SceneSchema.dtype`."""
 
 
 @dataclass(frozen=True)
-class SceneLayout:
+class SceneSchema:
     """How the states of one task are stored, for any space of actions."""
 
     rows: int
     """Objects that a scene can have at most, available blocks not counted."""
     points: int = field(default=0, kw_only=True)
-    """Glue points that are kept of a scene, for pictures of it; the last are left out if it has more."""
+    """Glue points that are stored of a scene, for pictures of it; the last are left out if it has more."""
     clock: bool = field(default=False, kw_only=True)
-    """Whether it is kept how many steps are left."""
+    """Whether the number of steps left is stored."""
 
     @staticmethod
     def rows_of(task: Task, beyond: bool = True) -> int:
@@ -67,14 +71,14 @@ class SceneLayout:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """One record."""
+        """Of one record."""
         return np.dtype(self._columns())
 
     def _columns(self) -> list[tuple[Any, ...]]:
         """Of a record. Bits of matrices are packed; velocities are all but zero, so half precision is plenty."""
         n = self.rows
         square = (n * n + 7) // 8
-        columns: list[tuple[Any, ...]] = [
+        return [
             ("count", "u1"),
             ("available", "u1"),
             ("pose", "f4", (n, 3)),
@@ -84,27 +88,21 @@ class SceneLayout:
             ("sticky", "?", (n,)),
             ("touch", "u1", (square,)),
             ("glue", "u1", (square,)),
+            *([("glued", "u1"), ("points", "f4", (self.points, 2))] if self.points else []),
+            *([("steps_left", "u1")] if self.clock else []),
         ]
-        if self.points:
-            columns += [("glued", "u1"), ("points", "f4", (self.points, 2))]
-        if self.clock:
-            columns += [("steps_left", "u1")]
-        return columns
 
-    def pack(self, scenes: Sequence[Scene]) -> Records:
-        """(B,) records of scenes."""
+    def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
+        """(B,) records of scenes; `steps_left` (B,) are those of their episodes, needed if the schema stores them."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
-        count, available, pose, size = records["count"], records["available"], records["pose"], records["size"]
-        velocity, roles, sticky = records["velocity"], records["role"], records["sticky"]
         links = np.zeros((2, b, n, n), dtype=bool)
         for i, scene in enumerate(scenes):
             refs = reference_rows(scene)
             k = len(refs)
-            count[i] = k
-            available[i] = np.packbits(scene.role[:SLOTS] == Role.AVAILABLE)[0]
-            pose[i, :k], size[i, :k], velocity[i, :k] = scene.pose[refs], scene.size[refs], scene.velocity[refs]
-            roles[i, :k], sticky[i, :k] = scene.role[refs], scene.sticky[refs]
+            records["count"][i], records["available"][i] = k, np.packbits(scene.role[:SLOTS] == Role.AVAILABLE)[0]
+            for name in ("pose", "size", "velocity", "role", "sticky"):
+                records[name][i, :k] = getattr(scene, name)[refs]
             if len(scene.contact):
                 place = np.zeros(len(scene), dtype=np.int64)
                 place[refs] = np.arange(k)
@@ -115,19 +113,12 @@ class SceneLayout:
                 records["glued"][i], records["points"][i, : len(points)] = len(points), points
         for name, link in zip(("touch", "glue"), links, strict=True):
             records[name] = np.packbits((link | link.swapaxes(1, 2)).reshape(b, n * n), axis=1)
+        if self.clock:
+            records["steps_left"] = np.minimum(steps_left, np.iinfo(np.uint8).max)
         return records
 
-    def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device = "cpu") -> Batch:
-        """`arrays` as tensors on a device."""
-        arrays = self.arrays(records, mirror)
-        values = {each.name: getattr(arrays, each.name) for each in fields(arrays)}
-        parts: dict[str, Any] = {name: None if value is None else _tensor(value) for name, value in values.items()}
-        batch = Batch(**parts)
-        return batch if str(device) == "cpu" else batch.to(device)
-
-    def arrays(self, records: Records, mirror: Bools | None = None) -> Arrays:
+    def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
         """The batch of records, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
-        b, n = len(records), self.rows
         count = records["count"].astype(np.int64)
         r = int(count.max())
         pose, velocity = records["pose"][:, :r].astype(np.float32), records["velocity"][:, :r].astype(np.float32)
@@ -138,29 +129,35 @@ class SceneLayout:
             velocity[:, :, 0::2] *= sign
             if points is not None:
                 points[:, :, :1] *= sign
-
-        def link(name: str) -> Floats32:
-            bits = np.unpackbits(records[name], axis=1, count=n * n).reshape(b, n, n)[:, :r, :r]
-            return bits.astype(np.float32)
-
-        return Arrays(
+        return SceneBatch(
             present=np.arange(r) < count[:, None],
-            available=np.unpackbits(records["available"][:, None], axis=1, count=SLOTS).astype(bool),
+            available=slots_of(records),
             pose=pose,
             size=records["size"][:, :r].astype(np.float32),
             velocity=velocity,
             role=records["role"][:, :r].astype(np.int64),
             sticky=records["sticky"][:, :r].astype(np.float32),
-            touch=link("touch"),
-            glue=link("glue"),
+            touch=_bits(records["touch"], self.rows, self.rows)[:, :r, :r].astype(np.float32),
+            glue=_bits(records["glue"], self.rows, self.rows)[:, :r, :r].astype(np.float32),
             points=points,
             glued=None if points is None else records["glued"].astype(np.int64),
             steps_left=records["steps_left"].astype(np.int64) if self.clock else None,
+            device=device,
         )
 
 
+def _bits(packed: NDArray[np.uint8], *shape: int) -> NDArray[np.uint8]:
+    """(B, *shape): 0 or 1, from rows (B, bytes) of packed bits."""
+    return np.unpackbits(packed, axis=1, count=prod(shape)).reshape(-1, *shape)
+
+
+def slots_of(records: Records) -> Bools:
+    """(B, 7): which slots are available in states."""
+    return _bits(records["available"][:, None], SLOTS).astype(bool)
+
+
 @dataclass(frozen=True)
-class Layout(SceneLayout):
+class ReplaySchema(SceneSchema):
     """How the states of one task are stored for one space of discrete actions, and what these are."""
 
     codec: Discrete
@@ -168,13 +165,15 @@ class Layout(SceneLayout):
     """Whether the mask of legal actions is part of a record."""
 
     @staticmethod
-    def of(task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False, clock: bool = False) -> Layout:
-        """The layout with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too.
+    def of(
+        task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False, clock: bool = False
+    ) -> ReplaySchema:
+        """The schema with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too.
 
         With `pictures`, glue points are stored, without which a scene cannot be drawn; with a `clock`, how many steps are left.
         """
-        rows = SceneLayout.rows_of(task, beyond)
-        return Layout(rows, codec, stores_legal, points=POINTS * rows if pictures else 0, clock=clock)
+        rows = SceneSchema.rows_of(task, beyond)
+        return ReplaySchema(rows, codec, stores_legal, points=POINTS * rows if pictures else 0, clock=clock)
 
     @cached_property
     def offsets(self) -> int:
@@ -182,41 +181,59 @@ class Layout(SceneLayout):
         return prod(self.codec.tail)
 
     @cached_property
-    def scenes(self) -> Layout:
+    def scenes(self) -> ReplaySchema:
         """The same without masks of legal actions: all that the value of a state depends on."""
         return replace(self, stores_legal=False)
+
+    def edge(self, sender: Any, receiver: Any) -> Any:
+        """The number of the edge between two nodes, arrays or tensors; that times 2 · `offsets` is the index of its first action."""
+        return sender * (self.rows + SLOTS) + receiver
+
+    @cached_property
+    def edges(self) -> int:
+        """Edges that there can be."""
+        return (self.rows + SLOTS) ** 2
+
+    def index(self, actions: Any) -> Any:
+        """(...,): the index of edge actions (..., 4), an array or a tensor."""
+        sender, receiver, offset, sticky = (actions[..., part] for part in range(4))
+        return (self.edge(sender, receiver) * self.offsets + offset) * 2 + sticky
+
+    def parts(self, index: Any) -> tuple[Any, Any, Any, Any]:
+        """Slot, object, offset and sticky of an index: an integer, an array or a tensor of them."""
+        edge, output = index // (2 * self.offsets), index % (2 * self.offsets)
+        return edge // (self.rows + SLOTS), edge % (self.rows + SLOTS), output // 2, output % 2
+
+    def actions(self, index: Any) -> Ints:
+        """(..., 4): the edge actions of an index, or of an array of them."""
+        return np.stack(self.parts(index), axis=-1)
 
     def _columns(self) -> list[tuple[Any, ...]]:
         legal = [("legal", "u1", ((KINDS * self.rows * self.offsets + 7) // 8,))] if self.stores_legal else []
         return [*super()._columns(), *legal]
 
-    def pack(self, scenes: Sequence[Scene], legals: Sequence[Bools] | None = None, steps_left: Sequence[int] | None = None) -> Records:
-        """(B,) records of scenes; `legals` are their masks from the codec, `steps_left` what their episodes have left, both needed if the
-        layout stores them."""
-        records = super().pack(scenes)
-        if self.clock:
-            assert steps_left is not None
-            records["steps_left"] = np.minimum(steps_left, np.iinfo(np.uint8).max)
-        if self.stores_legal:
-            assert legals is not None
-            mask = np.zeros((len(scenes), KINDS, self.rows, self.offsets), dtype=bool)
-            for i, (scene, legal) in enumerate(zip(scenes, legals, strict=True)):
-                refs = reference_rows(scene)
-                free = legal[:, refs].reshape(SLOTS, len(refs), -1)
-                for slot, kind in enumerate(KIND_OF_SLOT):
-                    mask[i, kind, : len(refs)] |= free[slot]
-            records["legal"] = np.packbits(mask.reshape(len(scenes), -1), axis=1)
+    def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
+        records = super().pack(scenes, steps_left)
+        for record, scene in zip(records if self.stores_legal else (), scenes, strict=False):
+            record["legal"] = self.pack_legal(scene, self.codec.mask(scene))
         return records
 
-    def arrays(self, records: Records, mirror: Bools | None = None) -> Arrays:
-        arrays = super().arrays(records, mirror)
+    def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
+        """The mask of a codec as a record stores it: of kinds of blocks, and of objects in place of rows."""
+        assert mask is not None, "these actions have no mask of legal ones"
+        refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
+        for slot, kind in enumerate(KIND_OF_SLOT):
+            legal[kind, : len(refs)] |= mask[slot, refs].reshape(len(refs), -1)
+        return np.packbits(legal)
+
+    def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
+        batch = super().unpack(records, mirror, device)
         if not self.stores_legal:
-            return arrays
-        bits = np.unpackbits(records["legal"], axis=1, count=KINDS * self.rows * self.offsets)
-        legal = bits.reshape(len(records), KINDS, self.rows, self.offsets)[:, :, : arrays.present.shape[1]].astype(bool)
+            return batch
+        legal = _bits(records["legal"], KINDS, self.rows, self.offsets)[:, :, : batch.present.shape[1]].astype(bool)
         if mirror is not None:
             legal[mirror] = legal[mirror][..., self._mirrored_offsets]
-        return replace(arrays, legal=legal)
+        return replace(batch, legal=legal)
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
@@ -233,7 +250,7 @@ class Layout(SceneLayout):
         return swapped
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
-        """The placement of an action (sender, receiver, offset, sticky)."""
+        """The placement of an edge action."""
         sender, receiver, offset, sticky = (int(part) for part in action)
         if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
             return INVALID_EDGE
@@ -241,7 +258,7 @@ class Layout(SceneLayout):
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
-        """The action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
+        """The edge action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
         tail = self.codec.tail
         action = self.codec.encode(scene, placement)
         receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0
@@ -249,8 +266,11 @@ class Layout(SceneLayout):
 
 
 @dataclass(frozen=True, eq=False)
-class Arrays:
-    """B scenes of up to R objects, available blocks aside. Padding is all zero and `present` is False there."""
+class SceneBatch:
+    """B scenes of up to R objects, available blocks aside. Padding is all zero and `present` is False there.
+
+    These are arrays in main memory. `tensors` has each of them by the same name as a tensor on the batch's device.
+    """
 
     present: Bools
     """(B, R): where there is an object."""
@@ -271,16 +291,53 @@ class Arrays:
     glue: Floats32
     """(B, R, R), 0 or 1: whether they are glued."""
     legal: Bools | None = None
-    """(B, 3, R, offsets): placements of each kind of block that overlap nothing, if the layout stores them."""
+    """(B, 3, R, offsets): placements of each kind of block that overlap nothing, if the schema stores them."""
     points: Floats32 | None = None
-    """(B, P, 2): where in the world welds hold, if the layout stores them."""
+    """(B, P, 2): where in the world welds hold, if the schema stores them."""
     glued: Ints | None = None
     """(B,): how many of `points` there are in each scene."""
     steps_left: Ints | None = None
-    """(B,): how many steps are left, if the layout stores it."""
+    """(B,): how many steps are left, if the schema stores it."""
+    device: str | torch.device | None = None
+    """Where its tensors are; None: in main memory, which they share with the arrays."""
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What networks have computed from the batch alone, see `once`."""
 
     def __len__(self) -> int:
         return len(self.present)
+
+    def __getitem__(self, which: slice) -> SceneBatch:
+        """Some of the scenes, with the padding they have here."""
+        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("device", "memo")}
+        parts: dict[str, Any] = {name: array if array is None else array[which] for name, array in arrays.items()}
+        return SceneBatch(**parts, device=self.device)
+
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """The result of a function of the batch alone. Computed once: the learning and the target network both ask for it."""
+        if name not in self.memo:
+            self.memo[name] = compute()
+        return self.memo[name]
+
+    def send(self, array: NDArray[Any]) -> Tensor:
+        """An array as a tensor on the device.
+
+        What depends on how much there is of something (which rows, which edges) is computed in main memory, and the indices are
+        sent: a device would have to be waited for to tell.
+        """
+        import torch
+
+        tensor = torch.from_numpy(array)
+        return tensor if self.device is None else tensor.to(self.device)
+
+    @cached_property
+    def tensors(self) -> TensorView:
+        """The arrays as tensors."""
+        return TensorView(self)
+
+    @property
+    def nodes(self) -> Bools:
+        """(B, 7 + R): which slots are available, then where there is an object."""
+        return np.concatenate([self.available, self.present], axis=1)
 
     @cached_property
     def first(self) -> Ints:
@@ -290,121 +347,63 @@ class Arrays:
     @cached_property
     def first_pair(self) -> Ints:
         """(B + 1,): the same where all pairs of objects of a scene are."""
-        return np.concatenate([[0], np.cumsum(np.diff(self.first) ** 2)])
+        return np.concatenate([[0], np.cumsum(self.count**2)])
+
+    @property
+    def start(self) -> Ints:
+        """(B,): `first` without its end."""
+        return self.first[:-1]
+
+    @cached_property
+    def count(self) -> Ints:
+        """(B,): how many objects each scene has."""
+        return np.diff(self.first)
+
+    @cached_property
+    def scene(self) -> Ints:
+        """(n,): the scene of each object, all objects one after another."""
+        return np.repeat(np.arange(len(self)), self.count)
+
+    @property
+    def place(self) -> Ints:
+        """(n,): the place of each object in (B · R)."""
+        return np.flatnonzero(self.present)
+
+    @property
+    def pair_place(self) -> Ints:
+        """(p,): the place of each pair of objects of a scene in (B · R · R)."""
+        return np.flatnonzero(self.present[:, :, None] & self.present[:, None])
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """(p,), twice: the rows of both objects of each pair of objects of a scene, the one that looks first."""
+        scene, one, other = (self.present[:, :, None] & self.present[:, None]).nonzero()
+        return self.start[scene] + one, self.start[scene] + other
 
     @cached_property
     def left(self) -> Floats32:
         """(B, 3): how many blocks of each kind are available."""
         return self.available.astype(np.float32) @ SLOTS_OF_KIND.T.astype(np.float32)
 
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """`Arrays` as tensors, on any device."""
-
-    present: Tensor
-    available: Tensor
-    pose: Tensor
-    size: Tensor
-    velocity: Tensor
-    role: Tensor
-    sticky: Tensor
-    touch: Tensor
-    glue: Tensor
-    legal: Tensor | None = None
-    points: Tensor | None = None
-    glued: Tensor | None = None
-    steps_left: Tensor | None = None
-    source: Batch | None = None
-    """The same batch in main memory, of which it is a copy on a device; None: it is in main memory itself."""
-    memo: dict[str, Any] = field(default_factory=dict)
-    """What networks have computed from the batch alone, to be used again."""
-
-    def __len__(self) -> int:
-        return len(self.present)
-
-    def __getitem__(self, which: slice) -> Batch:
-        """Some of the scenes, with the padding they have here."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "memo"}
-        parts: dict[str, Any] = {name: None if value is None else value[which] for name, value in values.items()}
-        return Batch(**parts)
-
-    def to(self, device: str | torch.device) -> Batch:
-        """A copy on a device, whose `host` is this one."""
-        values = {each.name: getattr(self.host, each.name) for each in fields(self) if each.name not in ("source", "memo")}
-        parts: dict[str, Any] = {name: None if value is None else value.to(device) for name, value in values.items()}
-        return Batch(**parts, source=self.host)
-
     @property
-    def device(self) -> torch.device:
-        """Where it is."""
-        return self.present.device
+    def drawing(self) -> tuple[Bools, Ints, Floats32, Floats32, Ints, Floats32, Floats32, Ints]:
+        """What `raster` draws pictures from."""
+        assert self.points is not None, "the schema stores no glue points"
+        assert self.glued is not None
+        return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
 
-    @property
-    def host(self) -> Batch:
-        """The batch in main memory. What depends on how much there is of something (which rows, which edges) is computed from
-        it, and the indices are sent: a device would have to be waited for to tell."""
-        return self if self.source is None else self.source
-
-    def send(self, tensor: Tensor) -> Tensor:
-        """A tensor in main memory as one where the batch is."""
-        return tensor if self.source is None else tensor.to(self.device)  # even `to` where it is already takes its time
-
-    @cached_property
-    def arrays(self) -> Arrays:
-        """The batch in main memory as arrays, which share its memory."""
-        values = {each.name: getattr(self.host, each.name) for each in fields(Arrays)}
-        parts: dict[str, Any] = {name: None if value is None else value.numpy() for name, value in values.items()}
-        return Arrays(**parts)
-
-    @property
-    def first(self) -> Ints:
-        """(B + 1,): that of `arrays`, and so `first_pair`."""
-        return self.arrays.first
-
-    @property
-    def first_pair(self) -> Ints:
-        return self.arrays.first_pair
-
-    @cached_property
-    def start(self) -> Tensor:
-        """(B,): `first` without its end, on the device."""
-        return self.send(_tensor(self.first[:-1]))
-
-    @cached_property
-    def count(self) -> Tensor:
-        """(B,): how many objects each scene has."""
-        return self.send(_tensor(np.diff(self.first)))
-
-    @cached_property
-    def scene(self) -> Tensor:
-        """(n,): the scene of each object, all objects one after another."""
-        return self.send(_tensor(np.repeat(np.arange(len(self)), np.diff(self.first))))
-
-    @cached_property
-    def padded(self) -> tuple[Tensor, Tensor]:
-        """(n,) and (p,): the place of each object in (B · R), and of each pair of objects of a scene in (B · R · R)."""
-        present = self.host.present
-        pairs = present[:, :, None] & present[:, None]
-        objects, both = (self.send(each.flatten().nonzero()[:, 0]) for each in (present, pairs))
-        return objects, both
-
-    @cached_property
-    def left(self) -> Tensor:
-        """(B, 3): how many blocks of each kind are available."""
-        return self.send(_tensor(self.arrays.left))
+    def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
+        """What `raster.windows` shows of all objects of the scenes: of each the available blocks, then the others."""
+        return windows(*self.drawing, tight=tight)
 
 
-def _tensor(array: NDArray[Any]) -> Tensor:
-    """The tensor that shares an array's memory."""
-    import torch
+class TensorView:
+    """The arrays of a batch, and all that is computed of them, as tensors on the batch's device; each is made once."""
 
-    return torch.from_numpy(array)
+    def __init__(self, batch: SceneBatch) -> None:
+        self._batch = batch
 
-
-def windows_of(arrays: Arrays, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
-    """What `raster.windows` shows of all objects of some scenes: of each the available blocks, then the others."""
-    assert arrays.points is not None, "the layout stores no glue points"
-    assert arrays.glued is not None
-    objects = arrays.pose, arrays.size, arrays.role, arrays.sticky, arrays.points, arrays.glued
-    return windows(arrays.available, arrays.present.sum(axis=1), *objects, tight)
+    def __getattr__(self, name: str) -> Tensor:
+        tensor = self._batch.send(getattr(self._batch, name))
+        setattr(self, name, tensor)
+        return tensor

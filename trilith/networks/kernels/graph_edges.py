@@ -1,12 +1,12 @@
 """The function of a graph's edges, and their sums into nodes: a few thousand edges at a time on the CPU, tensors elsewhere.
 
 A batch has tens of thousands of edges, whose rows are too many for a processor's caches. So on the CPU edges are taken in
-chunks that fit, and what happens to a row between two matrix products is one compiled loop.
+chunks that fit, and all operations on a row between two matrix products are one compiled loop.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,74 +23,56 @@ CHUNK = 2048
 """Edges at a time: with 64 units their rows, some tensors of them, fit into 2 MB."""
 
 
-def edge_function(
-    given: Tensor,
-    of_edge: Tensor | None,
-    code: Tensor,
-    send: Tensor,
-    receive: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    ends: tuple[Tensor, Tensor],
-) -> tuple[Tensor, Tensor]:
-    """(E, width) and (V, width): edges after two rectified layers, and the sum of those that end at each node.
+class EdgeInputs(NamedTuple):
+    """The inputs of `edge_function` for E edges between V nodes.
 
-    The first layer is a sum of parts: of the edge itself, which is `given` (E, e) times `of_edge` (width, e) or, without that, the row
-    `code` (E,) of `given` (4, width); of its sender, `send` (V, width), and of its receiver, `receive` (V, width), with the bias in one
-    of them. `weight` and `bias` are those of the second layer, `ends` (E,) each the rows of sender and receiver.
+    The first of its two rectified layers is a sum of parts: of the edge itself, of its sender, and of its receiver, with the bias in one
+    of them.
     """
-    form = edges_compiled if given.device.type == "cpu" else edges_plain
-    return form(given, of_edge, code, send, receive, weight, bias, ends)
+
+    given: Tensor
+    """(E, e): edges; without `of_edge`, a table (4, width) of the parts that an edge can have."""
+    of_edge: Tensor | None
+    """(width, e): the weights of the edge's part."""
+    send: Tensor
+    """(V, width): the part of each node as a sender."""
+    receive: Tensor
+    """(V, width): its part as a receiver."""
+    weight: Tensor
+    """(width, width): of the second layer."""
+    bias: Tensor
+    """(width,)"""
+    code: Tensor
+    """(E,): the row of the table for each edge."""
+    sender: Tensor
+    """(E,): the row of its sender."""
+    receiver: Tensor
+    """(E,): the row of its receiver."""
 
 
-def edges_plain(
-    given: Tensor,
-    of_edge: Tensor | None,
-    code: Tensor,
-    send: Tensor,
-    receive: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    ends: tuple[Tensor, Tensor],
-) -> tuple[Tensor, Tensor]:
+def edge_function(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
+    """(E, width) and (V, width): edges after two rectified layers, and the sum of those that end at each node."""
+    return edges_compiled(inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
+
+
+def edges_plain(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """`edge_function` in tensor operations, for any device."""
-    sender, receiver = ends
+    given, of_edge, send, receive, weight, bias, code, sender, receiver = inputs
     own = given.index_select(0, code) if of_edge is None else F.linear(given, of_edge)
     hidden = F.relu(own + send.index_select(0, sender) + receive.index_select(0, receiver))
     edges = F.relu(F.linear(hidden, weight, bias))
     return edges, torch.zeros_like(send).index_add(0, receiver, edges)
 
 
-def edges_compiled(
-    given: Tensor,
-    of_edge: Tensor | None,
-    code: Tensor,
-    send: Tensor,
-    receive: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    ends: tuple[Tensor, Tensor],
-) -> tuple[Tensor, Tensor]:
+def edges_compiled(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """`edge_function` in chunks, for the CPU."""
-    edges, arrived = _Edges.apply(given, of_edge, send, receive, weight, bias, code, *ends, torch.is_grad_enabled())
-    return edges, arrived
+    return _Edges.apply(torch.is_grad_enabled(), *inputs)
 
 
 class _Edges(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        given: Tensor,
-        of_edge: Tensor | None,
-        send: Tensor,
-        receive: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        code: Tensor,
-        sender: Tensor,
-        receiver: Tensor,
-        learning: bool,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, learning: bool, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        given, of_edge, send, receive, weight, bias, code, sender, receiver = EdgeInputs(*inputs)
         given, send, receive = (each.contiguous() for each in (given, send, receive))
         n, width, kept = len(sender), weight.shape[0], learning and any(ctx.needs_input_grad)
         hidden, edges, arrived = send.new_empty(n if kept else CHUNK, width), send.new_empty(n, width), torch.zeros_like(send)
@@ -119,9 +101,11 @@ class _Edges(torch.autograd.Function):
         of_arrived = hidden.new_zeros(ctx.nodes, width) if of_arrived is None else of_arrived.contiguous()
         send_grad, receive_grad = torch.zeros_like(of_arrived), torch.zeros_like(of_arrived)
         # Where only the slope along actions is asked for, weights need none: that is a third of the work.
-        wanted = [None if each is None or not need else torch.zeros_like(each) for each, need in _pairs(ctx, given, of_edge, weight)]
-        given_grad, of_edge_grad, weight_grad = wanted
-        bias_grad = hidden.new_zeros(width) if ctx.needs_input_grad[5] else None
+        need = EdgeInputs(*ctx.needs_input_grad[1:])
+        given_grad = torch.zeros_like(given) if need.given else None
+        of_edge_grad = torch.zeros_like(of_edge) if need.of_edge else None
+        weight_grad = torch.zeros_like(weight) if need.weight else None
+        bias_grad = hidden.new_zeros(width) if need.bias else None
         above_, below_ = hidden.new_empty(CHUNK, width), hidden.new_empty(CHUNK, width)
         for start in range(0, n, CHUNK):
             part = slice(start, start + CHUNK)
@@ -144,13 +128,7 @@ class _Edges(torch.autograd.Function):
                 torch.mm(below, of_edge, out=given_grad[part])
             elif given_grad is not None:
                 _sum_rows(given_grad.numpy(), below.numpy(), code[part].numpy())
-        return given_grad, of_edge_grad, send_grad, receive_grad, weight_grad, bias_grad, None, None, None, None
-
-
-def _pairs(ctx: Any, given: Tensor, of_edge: Tensor | None, weight: Tensor) -> list[tuple[Tensor | None, bool]]:
-    """Inputs whose gradients cost a matrix product, and whether they are wanted."""
-    need = ctx.needs_input_grad
-    return [(given, need[0]), (of_edge, need[1]), (weight, need[4])]
+        return None, given_grad, of_edge_grad, send_grad, receive_grad, weight_grad, bias_grad, None, None, None
 
 
 @compiled

@@ -70,7 +70,7 @@ def mean_rows(x: Array, first: Ints) -> Array:
 
 
 @compiled(reorder=True)
-def attend_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
+def attention_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
     """Fills `out` (n, heads · (d + P)), which is 0, and `shares` (p, heads): how much of each pair is looked at."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
@@ -110,7 +110,7 @@ def attend_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_p
 
 
 @compiled(reorder=True)
-def attend_backward(
+def attention_backward(
     grad: Array,
     qkv: Array,
     pairs: Array,
@@ -122,7 +122,7 @@ def attend_backward(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Adds to the gradients of what `attend_forward` was given, from that of its `out`."""
+    """Adds to the gradients of what `attention_forward` was given, from that of its `out`."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)

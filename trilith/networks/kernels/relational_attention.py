@@ -1,7 +1,7 @@
 """Attention between the objects of each scene, which are packed one after another: compiled loops on the CPU, tensors elsewhere.
 
 With a dozen objects a scene, matrices are so small that a library spends more time around them than in them. The loops below
-also need no memory for how much each pair of objects adds to a score, and nothing is padded. On other devices `attend_plain`
+also need no memory for how much each pair of objects adds to a score, and nothing is padded. On other devices `relational_attention_plain`
 computes the same function.
 """
 
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from trilith.networks.inputs.scene_batch import Batch
-from trilith.networks.kernels.inference import attend_backward, attend_forward
+from trilith.networks.inputs.scene_batch import SceneBatch
+from trilith.networks.kernels.inference import attention_backward, attention_forward
 from trilith.world.scene import Ints
 
 
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """(B + 1,)"""
 
 
-def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
+def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
     """(n, heads · (d + P)): what each object sees of the others of its scene: their values, then how they lie to it.
 
     `qkv` (n, 3, heads, d) are queries, keys and values of all objects, `pairs` (p, P) how each two of a scene lie to each other,
@@ -35,29 +35,28 @@ def attend(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> T
     The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, its pairs likewise by `batch.first_pair`.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
-        return attend_compiled(qkv, pairs, weight, batch)
-    return attend_plain(qkv, pairs, weight, batch)
+        return relational_attention_compiled(qkv, pairs, weight, batch)
+    return relational_attention_plain(qkv, pairs, weight, batch)
 
 
-def attend_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch) -> Tensor:
-    """`attend` in tensor operations, padded, for any device."""
+def relational_attention_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) -> Tensor:
+    """`relational_attention` in tensor operations, padded, for any device."""
     heads, d, wide = *qkv.shape[2:], pairs.shape[1]
     b, r = batch.present.shape
-    rows, places = batch.padded
+    rows, places = batch.tensors.place, batch.tensors.pair_place
     query, key, value = qkv.new_zeros(b * r, 3, heads, d).index_copy(0, rows, qkv).view(b, r, 3, heads, d).unbind(2)
     pairs = pairs.new_zeros(b * r * r, wide).index_copy(0, places, pairs).view(b, r, r, wide)
     scores = torch.einsum("bihd,bjhd->bijh", query, key) * d**-0.5 + pairs @ weight.t()
     least = torch.finfo(scores.dtype).min  # not -inf, which in a scene without objects would leave nothing to share
-    shares = scores.masked_fill(~batch.present[:, None, :, None], least).softmax(dim=2)
+    shares = scores.masked_fill(~batch.tensors.present[:, None, :, None], least).softmax(dim=2)
     seen = torch.einsum("bijh,bjhd->bihd", shares, value).reshape(b * r, heads * d)
     beside = torch.einsum("bijh,bijp->bihp", shares, pairs).reshape(b * r, heads * wide)
     return torch.cat([seen, beside], dim=1).index_select(0, rows)
 
 
-def attend_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
-    """`attend` in compiled loops, for the CPU."""
-    out: Tensor = _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
-    return out
+def relational_attention_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
+    """`relational_attention` in compiled loops, for the CPU."""
+    return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
 
 
 class _Attend(torch.autograd.Function):
@@ -67,7 +66,7 @@ class _Attend(torch.autograd.Function):
         out, shares = qkv.new_zeros(n, heads * (d + pairs.shape[1])), qkv.new_empty(len(pairs), heads)
         given = [each.detach().contiguous() for each in (qkv, pairs, weight)]
         qkv_, pairs_, weight_ = (each.numpy() for each in given)
-        attend_forward(qkv_, pairs_, weight_, first, first_pair, out.numpy(), shares.numpy())
+        attention_forward(qkv_, pairs_, weight_, first, first_pair, out.numpy(), shares.numpy())
         ctx.save_for_backward(*given, shares)
         ctx.first, ctx.first_pair = first, first_pair
         return out
@@ -78,5 +77,5 @@ class _Attend(torch.autograd.Function):
         qkv, pairs, weight, shares = ctx.saved_tensors
         back = torch.zeros_like(qkv), torch.zeros_like(pairs), torch.zeros_like(weight)
         given = grads[0].contiguous().numpy(), qkv.numpy(), pairs.numpy(), weight.numpy(), shares.numpy()
-        attend_backward(*given, *(each.numpy() for each in back), ctx.first, ctx.first_pair)  # type: ignore[call-arg]
+        attention_backward(*given, *(each.numpy() for each in back), ctx.first, ctx.first_pair)  # type: ignore[call-arg]
         return *back, None, None

@@ -1,112 +1,19 @@
-"""Attention over the objects of a scene: the transformer of `objects` and, with other tokens, of the networks from pixels.
+"""The trunk of all networks of ours that learn: relational attention over the objects of a scene.
 
-Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is
-attended to. Identical available blocks are merged into kinds, which enter as how many are left.
+Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is attended to.
 
-This form learns. `inference.attention.ActingKinds` is the same function for agents that only act, without torch: what changes here
-changes there.
+This form learns. `inference.attention` is the same function for agents that only act, without torch: what changes here changes there.
 """
 
 from __future__ import annotations
-
-from abc import abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inference.attention import attention_action
-from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP, clock, describe
-from trilith.networks.inputs.scene_batch import KINDS, Batch, Floats32
-from trilith.networks.kernels.relational_attention import Rows, attend
-from trilith.networks.q.base import QNet, first_slot, receiver_of, split_output
-from trilith.world.scene import SLOTS, Bools
-
-
-class KindQNet(QNet):
-    """Values of placing a kind of block by an object, (B, 3, R, outputs). Knows no edges between objects alone: the mask `none` is not
-    for it."""
-
-    @abstractmethod
-    def encode(self, batch: Batch) -> Tensor:
-        """What values need to know of the scenes, one row an object at least; scenes one after another."""
-
-    @abstractmethod
-    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        """(whole, 3, R, outputs): the values of the first scenes, given what `encode` says of all; 0 where the mask allows nothing."""
-
-    @abstractmethod
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        """(m,): the values of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
-
-    def q(self, batch: Batch) -> Tensor:
-        return self._every(batch, self.encode(batch), len(batch))
-
-    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
-        return self._at(batch, self.encode(batch), actions, scenes)
-
-    def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        references = self.encode(batch)
-        return self._every(batch, references, whole), self._at(batch, references, actions, scenes)
-
-    def mask(self, batch: Batch) -> Tensor:
-        edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
-        if self.mask_rule == "legal":
-            assert batch.legal is not None
-            return (edges & batch.legal).repeat_interleave(2, dim=-1)
-        return edges.expand(-1, -1, -1, self.outputs)
-
-    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
-        kind, ref, output = torch.unravel_index(flat, (KINDS, batch.present.shape[1], self.outputs))
-        return torch.stack([first_slot(batch, kind), receiver_of(ref), *split_output(output)], dim=1)
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        return attention_action(available, sender, receiver, output)
-
-    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
-        pair = self.kind_of_slot[actions[:, 0]] * batch.present.shape[1] + actions[:, 1] - SLOTS
-        return pair * self.outputs + 2 * actions[:, 2] + actions[:, 3]
-
-
-def tokens_of(net: Any, batch: Batch, scenes: Tensor | None = None) -> Tensor:
-    """(n, width): the objects of a batch, scenes one after another, by the layers of a network that has them as `ObjectsNet` does.
-
-    `scenes` (B, width) is added to all objects of a scene.
-    """
-    objects, relations = _described(batch)
-    tokens = net.node(objects)
-    if scenes is not None:
-        tokens = tokens + scenes.index_select(0, batch.scene)
-    pairs = F.relu(net.pair(relations))
-    for layer, weight in zip(net.layers, net.bias.weight.split(net.heads), strict=True):
-        tokens = layer(tokens, pairs, weight, batch)
-    normed: Tensor = net.norm(tokens)
-    return normed
-
-
-def clock_of(batch: Batch) -> Tensor:
-    """(B, 3): what `clock` says of how many steps are left."""
-    assert batch.arrays.steps_left is not None, "the layout does not store how many steps are left"
-    return _sent(batch, clock(batch.arrays.steps_left))
-
-
-def _described(batch: Batch) -> tuple[Tensor, Tensor]:
-    """(n, 19) and (p, 18): what `describe` says of the objects and pairs of a batch.
-
-    Computed once, in main memory: the learning and the target network both ask for it.
-    """
-    if "described" not in batch.memo:
-        nodes, lengths, links = (_sent(batch, each) for each in describe(batch.arrays))
-        near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
-        batch.memo["described"] = nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)
-    described: tuple[Tensor, Tensor] = batch.memo["described"]
-    return described
-
-
-def _sent(batch: Batch, array: Floats32) -> Tensor:
-    """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
-    return batch.send(torch.from_numpy(array).clone())
+from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
+from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
+from trilith.networks.kernels.relational_attention import Rows, relational_attention
 
 
 class AttentionLayer(nn.Module):
@@ -122,8 +29,64 @@ class AttentionLayer(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: Batch | Rows) -> Tensor:
+    def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
         """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
-        tokens = tokens + self.gather(attend(qkv, pairs, weight, batch))
+        tokens = tokens + self.gather(relational_attention(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
+
+
+class AttentionTrunk(nn.Module):
+    """A network with attention layers. A base class, not a part of a network: so the names of parameters are those of shipped weights."""
+
+    def add_layers(self, width: int, layers: int, heads: int, pair: int) -> None:
+        """Adds the attention layers, for tokens of `width` units and pairs of `pair` units."""
+        self.bias = nn.Linear(pair, layers * heads, bias=False)
+        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def add_trunk(self, nodes: int, relations: int, width: int, layers: int, heads: int, pair: int) -> None:
+        """Adds the attention layers, and a linear layer before them for objects of `nodes` columns and pairs of `relations` columns."""
+        self.node = nn.Linear(nodes, width)
+        self.pair = nn.Linear(relations, pair)
+        self.add_layers(width, layers, heads, pair)
+
+    def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
+        """(n, width): objects after all layers, from `tokens` (n, width), and from `pairs` (p, pair) before they are rectified."""
+        pairs = F.relu(pairs)
+        for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
+            tokens = layer(tokens, pairs, weight, batch)
+        return self.norm(tokens)
+
+
+class ObjectTrunk(AttentionTrunk):
+    """The trunk over what `inputs.objects` lists of each object and of each two."""
+
+    def add_object_trunk(self, width: int, layers: int, heads: int, pair: int) -> None:
+        """Adds all layers of the trunk."""
+        self.add_trunk(NODE_FEATURES, PAIR_FEATURES, width, layers, heads, pair)
+
+    def object_tokens(self, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
+        """(n, width): the objects of a batch, scenes one after another. `scenes` (B, width) is added to all objects of a scene."""
+        objects, relations = batch.once("described", lambda: _described(batch))
+        tokens = self.node(objects)
+        if scenes is not None:
+            tokens = tokens + scenes.index_select(0, batch.tensors.scene)
+        return self.attention(tokens, self.pair(relations), batch)
+
+
+def scene_mean(tokens: Tensor, batch: SceneBatch) -> Tensor:
+    """(B, width): the mean of the objects (n, width) of each scene."""
+    return tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
+
+
+def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
+    """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
+    return batch.send(array).clone()
+
+
+def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
+    """(n, 19) and (p, 18): the columns of `inputs.objects` for the objects and pairs of a batch."""
+    nodes, lengths, links = (send_copy(batch, each) for each in describe(batch))
+    near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
+    return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from trilith.networks.actor_critic.cnn import convolution, pool
 from trilith.networks.inference.pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
-from trilith.networks.inputs.scene_batch import Batch, windows_of
+from trilith.networks.inputs.scene_batch import SceneBatch
 from trilith.networks.kernels.image_windows import add_to_map, pool_added
 from trilith.world.observations.image import COORDINATES, PIXELS
 from trilith.world.observations.raster import LEAST
@@ -63,21 +63,18 @@ class Segments(NamedTuple):
     which: Tensor
     """(V,): which window each object has, those of all sizes one after another."""
     moments: Tensor
-    """(V, 13): what `moments` says of each object."""
+    """(V, 13): the moments of each object."""
     relations: Tensor
-    """(p, 16): what `relations` says of each pair of objects of a scene, available blocks aside."""
+    """(p, 16): the relations of each pair of objects of a scene, available blocks aside."""
 
 
-def segments_of(batch: Batch) -> Segments:
-    """The windows of a batch: of each scene the available blocks, then the other objects. Computed once, in main memory."""
-    if "segments" not in batch.memo:
-        batch.memo["segments"] = _segments(batch)
-    found: Segments = batch.memo["segments"]
-    return found
+def segments_of(batch: SceneBatch) -> Segments:
+    """The windows of a batch: of each scene the available blocks, then the other objects."""
+    return batch.once("segments", lambda: _segments(batch))
 
 
-def _segments(batch: Batch) -> Segments:
-    boxes, first, pixels = windows_of(batch.arrays)
+def _segments(batch: SceneBatch) -> Segments:
+    boxes, first, pixels = batch.windows()
     by_size: dict[tuple[int, int], dict[bytes, tuple[int, int, int]]] = {}
     names: list[tuple[tuple[int, int], bytes]] = []
     for v, (top, bottom, left, right) in enumerate(boxes.tolist()):
@@ -90,23 +87,21 @@ def _segments(batch: Batch) -> Segments:
     for size, found in by_size.items():
         place |= {(size, name): len(place) + i for i, name in enumerate(found)}
         start, top_, left_ = (np.array(each) for each in zip(*found.values(), strict=True))
-        colours = torch.from_numpy(pixels[start[:, None] + np.arange(size[0] * size[1])]).view(len(start), *size, _COLOURS)
-        sizes.append(
-            Windows(*(batch.send(each) for each in (colours.permute(0, 3, 1, 2), torch.from_numpy(top_), torch.from_numpy(left_))))
-        )
-    arrays, where = batch.arrays, moments(boxes, first, pixels)
-    objects = np.concatenate([arrays.available, arrays.present], axis=1).nonzero()[1] >= SLOTS
-    between = relations(where[objects], arrays.first, arrays.first_pair)
-    which = torch.tensor([place[name] for name in names])
-    return Segments(sizes, *(batch.send(each) for each in (which, torch.from_numpy(where), torch.from_numpy(between))))
+        colours = pixels[start[:, None] + np.arange(size[0] * size[1])].reshape(len(start), *size, _COLOURS)
+        sizes.append(Windows(batch.send(colours.transpose(0, 3, 1, 2)), batch.send(top_), batch.send(left_)))
+    where = moments(boxes, first, pixels)
+    between = relations(where[batch.nodes.nonzero()[1] >= SLOTS], *batch.pairs)
+    which = np.array([place[name] for name in names])
+    return Segments(sizes, batch.send(which), batch.send(where), batch.send(between))
 
 
-def no_segments(batch: Batch) -> Segments:
+def no_segments(batch: SceneBatch) -> Segments:
     """The same if nothing were seen of any object."""
-    empty = Windows(torch.zeros(1, _COLOURS, LEAST, LEAST), *torch.zeros(2, 1, dtype=torch.int64))
-    count = int(batch.host.available.sum() + batch.host.present.sum())
-    nothing = torch.zeros(count, dtype=torch.int64), torch.zeros(count, MOMENTS), torch.zeros(int(batch.first_pair[-1]), RELATIONS)
-    return Segments([Windows(*(batch.send(each) for each in empty))], *(batch.send(each) for each in nothing))
+    count = int(batch.nodes.sum())
+    shapes = ((1, _COLOURS, LEAST, LEAST), (count, MOMENTS), (int(batch.first_pair[-1]), RELATIONS))
+    colours, where, between = (batch.send(np.zeros(shape, np.float32)) for shape in shapes)
+    corner, which = (batch.send(np.zeros(size, np.int64)) for size in (1, count))
+    return Segments([Windows(colours, corner, corner)], which, where, between)
 
 
 class ObjectCNN(nn.Module):
@@ -120,8 +115,7 @@ class ObjectCNN(nn.Module):
         self.hidden = nn.Linear(side * side * LAYERS[-1], HIDDEN)
         self.out = nn.Linear(HIDDEN, PIXEL_FEATURES)
         empty = torch.cat([torch.zeros(_COLOURS, PIXELS, PIXELS), torch.tensor(COORDINATES).permute(2, 0, 1)])
-        self.register_buffer("empty", empty[None], persistent=False)
-        self.empty: Tensor
+        self.empty = nn.Buffer(empty[None], persistent=False)
         self._known: tuple[list[tuple[int, int]], list[Maps]] | None = None
         self._start()
 
@@ -135,11 +129,11 @@ class ObjectCNN(nn.Module):
         self.hidden.weight.mul_(_FEW)  # of its inputs few see the object
         self.hidden.bias.sub_(self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten()))  # so an empty picture comes out as 0
 
-    def segments(self, batch: Batch) -> Segments:
+    def segments(self, batch: SceneBatch) -> Segments:
         """What is seen of the objects of a batch: of each scene the available blocks, then the others."""
         return no_segments(batch) if self.blank else segments_of(batch)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SceneBatch) -> Tensor:
         """(V, 32): of each scene the available blocks, then the other objects."""
         segments, maps = self.segments(batch), self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
@@ -157,7 +151,7 @@ class ObjectCNN(nn.Module):
 
     def fixed_maps(self) -> list[Maps]:
         """What each layer gives where there is nothing but coordinates."""
-        maps, x = [], self.empty
+        maps, x = list[Maps](), torch.as_tensor(self.empty)
         for layer in self.layers:
             convolved = layer(x)
             x = pool(convolved)

@@ -1,24 +1,27 @@
-"""What every network of Q-values is to an agent: values of all actions, values of given ones, and which may be chosen."""
+"""Networks of Q-values in the form that learns: values of all actions, values of given ones, and which may be chosen."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_weights
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Batch, Floats32, Layout, Records
-from trilith.world.scene import SLOTS, Bools
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Floats32, Records, ReplaySchema, SceneBatch
+from trilith.networks.parameters import load_parameters, parameters_of
+from trilith.networks.q.function import QFunction
+from trilith.world.scene import Bools
+
+DEFAULT = NetConfig()
+"""The sizes of networks, unless given."""
 
 
 class Outcomes(NamedTuple):
-    """What a network says of some actions."""
+    """Predictions of a network for some actions."""
 
     q: Tensor
     """(m,): their values."""
@@ -30,21 +33,13 @@ class Outcomes(NamedTuple):
     """(B,): the values of the scenes themselves, if it has a head for these."""
 
 
-class QNet(nn.Module, ABC):
-    """Q-values of a batch of scenes as one dense tensor (B, S, M, 2 · offsets): senders, receivers, and (offset, sticky)."""
+class QNet(nn.Module, QFunction):
+    """A Q-function that learns: of a batch of scenes one dense tensor (B, S, M, outputs), see `QFunction`."""
 
-    values_states = False
-    """Whether it has a head for the values of states."""
-
-    def __init__(self, layout: Layout, mask: Mask) -> None:
+    def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
         super().__init__()
-        self.layout = layout
-        self.mask_rule: Mask = mask
-        self.outputs = 2 * layout.offsets
-        self.stops = False
-        """Whether its agent ends the episode where all values are below 0."""
-        self.register_buffer("kind_of_slot", torch.from_numpy(KIND_OF_SLOT), persistent=False)
-        self.kind_of_slot: Tensor
+        QFunction.__init__(self, schema, mask)
+        self.kind_of_slot = nn.Buffer(torch.from_numpy(KIND_OF_SLOT), persistent=False)
 
     @property
     def device(self) -> torch.device:
@@ -52,83 +47,60 @@ class QNet(nn.Module, ABC):
         return self.kind_of_slot.device
 
     def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters, by their names."""
-        return {name: value.cpu().numpy().copy() for name, value in self.state_dict().items()}
+        return parameters_of(self)
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
-        check_weights({name: tuple(value.shape) for name, value in self.state_dict().items()}, weights)
-        self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+        load_parameters(self, weights)
 
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """`q` and `mask` of states as arrays, for acting."""
         with torch.no_grad():
-            batch = self.layout.unpack(records, device=self.device)
+            batch = self.schema.unpack(records, device=self.device)
             return self.q(batch).cpu().numpy(), self.mask(batch).cpu().numpy()
 
     def state_values(self, records: Records) -> Floats32:
-        """`v` of states as an array, for acting."""
         with torch.no_grad():
-            return self.v(self.layout.scenes.unpack(records, device=self.device)).cpu().numpy()
+            return self.v(self.schema.scenes.unpack(records, device=self.device)).cpu().numpy()
 
     @abstractmethod
-    def q(self, batch: Batch) -> Tensor:
-        """(B, S, M, 2 · offsets): the value of every action; what stands where `mask` is False means nothing."""
+    def q(self, batch: SceneBatch) -> Tensor:
+        """(B, S, M, outputs): the value of every action; a value where `mask` is False means nothing."""
 
     @abstractmethod
-    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
-        """(m,): the values of actions (m, 4) in scenes (m,) of the batch, without the work for all others; None: one in each."""
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
+        """(m,): the values of actions by their index (m,), in scenes (m,) of the batch, without the work for all others; None: one in
+        each."""
 
-    def q_both(self, batch: Batch, actions: Tensor, whole: int, scenes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`q` of the first `whole` scenes and `q_at`, which some networks have cheaper together."""
-        return self.q(batch[:whole]), self.q_at(batch, actions, scenes)
+    def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
+        """`q_at`, and all else that the network predicts of these actions."""
+        return Outcomes(self.q_at(batch, index, scenes))
 
-    def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
-        """`q_at`, and what else the network says of these actions."""
-        return Outcomes(self.q_at(batch, actions, scenes))
-
-    def v(self, batch: Batch) -> Tensor:
+    def v(self, batch: SceneBatch) -> Tensor:
         """(B,): the values of the scenes themselves, if it `values_states`. These need no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
-    def mask(self, batch: Batch) -> Tensor:
-        """(B, S, M, 2 · offsets) bool: which actions may be chosen."""
+    def mask(self, batch: SceneBatch) -> Tensor:
+        """(B, S, M, outputs) bool: which actions may be chosen."""
 
-    @abstractmethod
-    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
-        """(B, 4): the actions of flat indices (B,) into the values of one scene."""
+    def place(self, index: Tensor, receivers: int) -> Tensor:
+        """(B,): where actions by index (B,) are among the values of their scenes, flattened; there are so many `receivers`."""
+        sender, node, _, _ = self.schema.parts(index)
+        if self.by_kind:
+            sender = self.kind_of_slot[sender]
+        return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
 
-    @abstractmethod
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        """The action of one place in the values of a scene with these slots `available` (7,)."""
+    def best(self, batch: SceneBatch, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The index (B,) of the action of the highest value in each scene, and that value (B,), -inf where there is none to choose.
 
-    @abstractmethod
-    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
-        """(B,): the flat indices of actions (B, 4), so that `actions` gives them back up to blocks of one width."""
-
-    def best(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The action (B, 4) of the highest value in each scene, and that value (B,), -inf where there is none to choose."""
+        The action of each scene whose index is `without` (B,) is left out, if that is given.
+        """
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
-        value, flat = values.flatten(1).max(dim=1)
-        return self.actions(batch, flat), value
-
-
-def split_output(output: Tensor) -> tuple[Tensor, Tensor]:
-    """Offset and sticky of the last axis of a tensor of values."""
-    return output // 2, output % 2
-
-
-def first_slot(batch: Batch, kind: Tensor) -> Tensor:
-    """(B,): the first available slot that holds a block of a kind (B,)."""
-    return (batch.send(OF_KIND)[kind] & batch.available).to(torch.uint8).argmax(dim=1)
-
-
-def receiver_of(reference: Tensor) -> Tensor:
-    """Node number of an object of the scene, from its place in the batch."""
-    return reference + SLOTS
-
-
-OF_KIND = torch.from_numpy(SLOTS_OF_KIND)
-"""(3, 7): which slots hold blocks of each kind. Made by numpy, as all that is made on import: a network may be asked for its shapes alone,
-on a device without memory."""
+        receivers, values = values.shape[2], values.flatten(1)
+        if without is not None:
+            values = values.scatter(1, self.place(without, receivers)[:, None], -torch.inf)
+        value, place = values.max(dim=1)
+        edge, output = place // self.outputs, place % self.outputs
+        sender = edge // receivers
+        if self.by_kind:
+            sender = (batch.send(SLOTS_OF_KIND)[sender] & batch.tensors.available).to(torch.uint8).argmax(dim=1)
+        return self.schema.edge(sender, edge % receivers + self.first_receiver) * self.outputs + output, value

@@ -22,15 +22,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.config import Mask
-from trilith.networks.inputs.scene_batch import Batch, Layout
-from trilith.networks.q.base import QNet, split_output
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch
+from trilith.networks.q.base import DEFAULT, QNet
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity
 from trilith.world.observations.objects import FEATURES
-from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Role
+from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Ints, Role
 
 GLOBAL_FEATURES = 1
 """The paper's global input is one zero."""
+
+
+def edge_codes() -> nn.Buffer:
+    """(4, 2): all inputs that an edge can have, whether its ends touch and are glued: row touching + 2 · glued."""
+    return nn.Buffer(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
 
 
 class MLP(nn.Module):
@@ -77,8 +82,8 @@ class Packed:
     """(E,): row of the node where it ends."""
     code: Tensor
     """(E,): touching + 2 · glued."""
-    where: Tensor
-    """(E,): place of each edge in a padded (B, 7 + R, 7 + R). In main memory, where it is told which edges to decode."""
+    where: Ints
+    """(E,): place of each edge in a padded (B, 7 + R, 7 + R). In main memory, where it is chosen which edges to decode."""
     place: Tensor
     """(B · (7 + R) · (7 + R),): row of the edge at each place; only meaningful where there is one."""
     per_graph: Tensor
@@ -88,22 +93,12 @@ class Packed:
 class GraphNet(QNet):
     """See the module. With absolute actions the values come from the globals instead of the edges."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        mask: Mask = "legal",
-        width: int = 64,
-        recurrent: int = 3,
-        connectivity: Connectivity = "full",
-        features: int = FEATURES,
-    ) -> None:
-        super().__init__(layout, mask)
-        if recurrent < 1:
-            raise ValueError(f"{recurrent} recurrent steps: there must be at least 1")
-        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
-        self.codes: Tensor
-        self.width, self.recurrent, self.connectivity, self.relative = width, recurrent, connectivity, layout.codec.relative
-        self.features = features
+    def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT, features: int = FEATURES) -> None:
+        """`features` are those of a node."""
+        super().__init__(schema, mask)
+        self.codes = edge_codes()
+        self.width, self.recurrent, self.connectivity, self.relative = net.width, net.recurrent, net.connectivity, schema.codec.relative
+        self.features, width = features, net.width
         edge, node, glob = EDGE_FEATURES + 2 * width, features + 2 * width, GLOBAL_FEATURES + 2 * width
         self.encode_edge, self.encode_node, self.encode_global = (MLP(n, width) for n in (EDGE_FEATURES, features, GLOBAL_FEATURES))
         self.core_edge = MLP(edge + 2 * node + glob, width)
@@ -153,19 +148,16 @@ class GraphNet(QNet):
             glob = self.core_global(torch.cat([means, glob_in], dim=1))
             glob_hidden = _gru(self.gru_global, glob, glob_hidden)
 
-            last = n == self.recurrent
-            if last and chosen is None:
-                break
-            code = packed.code if not last or chosen is None else packed.code.index_select(0, chosen)
-            edge = new_edge if not last or chosen is None else new_edge.index_select(0, chosen)
-            if n == 1:
-                edge_hidden = _gru(self.gru_edge, edge, edge_hidden, code)
-            elif last and chosen is not None:
-                edge_hidden = _gru(self.gru_edge, edge, edge_hidden.index_select(0, chosen))
-            else:
-                edge_hidden = _gru(self.gru_edge, edge, edge_hidden)
-            if not last:
+            which = packed.code if n == 1 else None  # in the first step rows of a table
+            if n < self.recurrent:
+                edge, edge_hidden = new_edge, _gru(self.gru_edge, new_edge, edge_hidden, which)
                 node_hidden = _gru(self.gru_node, node, node_hidden)
+            elif chosen is not None:
+                if which is None:
+                    edge_hidden = edge_hidden.index_select(0, chosen)
+                else:
+                    which = which.index_select(0, chosen)
+                edge_hidden = _gru(self.gru_edge, new_edge.index_select(0, chosen), edge_hidden, which)
         return edge_hidden, glob_hidden
 
     def _decode(self, edges: Tensor, globals_: Tensor, graph: Tensor) -> Tensor:
@@ -175,131 +167,99 @@ class GraphNet(QNet):
         whole = F.linear(self.decode_global(globals_), of_global, layer.bias).index_select(0, graph)
         return self.value.out(self.value.hidden.after(torch.addmm(whole, self.decode_edge(edges), of_edge.t())))
 
-    def packed(self, batch: Batch) -> Packed:
+    def packed(self, batch: SceneBatch) -> Packed:
         """The graphs of a batch."""
         return pack(batch, self.connectivity)
 
-    def q(self, batch: Batch) -> Tensor:
+    def q(self, batch: SceneBatch) -> Tensor:
         packed = self.packed(batch)
         b, n = len(batch), SLOTS + batch.present.shape[1]
         if not self.relative:
             return self.value(self.decode_global(self.process(packed, None)[1])).view(b, SLOTS, 1, self.outputs)
         sender, receiver = packed.where // n % n, packed.where % n
-        chosen = torch.arange(len(sender)) if self.mask_rule == "none" else ((sender < SLOTS) & (receiver >= SLOTS)).nonzero()[:, 0]
-        chosen, where = batch.send(chosen), batch.send(packed.where[chosen])
-        edges, globals_ = self.process(packed, chosen)
+        chosen = np.arange(len(sender)) if self.mask_rule == "none" else np.flatnonzero((sender < SLOTS) & (receiver >= SLOTS))
+        where = batch.send(packed.where[chosen])
+        edges, globals_ = self.process(packed, batch.send(chosen))
         values = self._decode(edges, globals_, where // (n * n))
         dense = values.new_zeros(b * n * n, self.outputs).index_copy(0, where, values).view(b, n, n, self.outputs)
         return dense if self.mask_rule == "none" else dense[:, :SLOTS, SLOTS:]
 
-    def q_at(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Tensor:
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
         packed, n = self.packed(batch), SLOTS + batch.present.shape[1]
-        each = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
-        output = (2 * actions[:, 2] + actions[:, 3])[:, None]
+        each = torch.arange(len(batch), device=index.device) if scenes is None else scenes
+        sender, receiver, _, _ = self.schema.parts(index)
+        output = (index % self.outputs)[:, None]
         if not self.relative:
             values = self.value(self.decode_global(self.process(packed, None)[1])).view(len(batch), SLOTS, self.outputs)
-            return values[each, actions[:, 0]].gather(1, output)[:, 0]
-        chosen = packed.place[(each * n + actions[:, 0]) * n + actions[:, 1]]
+            return values[each, sender].gather(1, output)[:, 0]
+        chosen = packed.place[(each * n + sender) * n + receiver]
         edges, globals_ = self.process(packed, chosen)
         return self._decode(edges, globals_, each).gather(1, output)[:, 0]
 
-    def mask(self, batch: Batch) -> Tensor:
+    def mask(self, batch: SceneBatch) -> Tensor:
+        edges = batch.available[:, :, None] & batch.present[:, None]
         if not self.relative:
-            slots = torch.ones_like(batch.available) if self.mask_rule == "none" else batch.available
-            return slots[:, :, None, None].expand(-1, -1, 1, self.outputs)
-        if self.mask_rule == "none":
-            return links(batch, self.connectivity)[..., None].expand(-1, -1, -1, self.outputs)
-        edges = (batch.available[:, :, None] & batch.present[:, None])[..., None]
-        if self.mask_rule == "legal":
-            assert batch.legal is not None
-            return (edges & batch.legal[:, self.kind_of_slot]).repeat_interleave(2, dim=-1)
-        return edges.expand(-1, -1, -1, self.outputs)
-
-    def actions(self, batch: Batch, flat: Tensor) -> Tensor:
-        n = batch.present.shape[1]
-        if not self.relative:
-            slot, none, output = torch.unravel_index(flat, (SLOTS, 1, self.outputs))
-            return torch.stack([slot, none, *split_output(output)], dim=1)
-        if self.mask_rule == "none":
-            sender, receiver, output = torch.unravel_index(flat, (SLOTS + n, SLOTS + n, self.outputs))
-        else:
-            sender, receiver, output = torch.unravel_index(flat, (SLOTS, n, self.outputs))
-            receiver = receiver + SLOTS
-        return torch.stack([sender, receiver, *split_output(output)], dim=1)
-
-    def action(self, available: Bools, sender: int, receiver: int, output: int) -> tuple[int, int, int, int]:
-        past = self.relative and self.mask_rule != "none"  # then receivers are the objects of the scene alone
-        return sender, receiver + SLOTS * past, output // 2, output % 2
-
-    def flat(self, batch: Batch, actions: Tensor) -> Tensor:
-        n, (sender, receiver, offset, sticky) = batch.present.shape[1], actions.unbind(1)
-        if not self.relative:
-            pair = sender
+            edges = (batch.available | (self.mask_rule == "none"))[..., None]
         elif self.mask_rule == "none":
-            pair = sender * (SLOTS + n) + receiver
-        else:
-            pair = sender * n + receiver - SLOTS
-        return pair * self.outputs + 2 * offset + sticky
+            edges = links(batch, self.connectivity)
+        elif self.mask_rule == "legal":
+            assert batch.legal is not None
+            return batch.send((edges[..., None] & batch.legal[:, KIND_OF_SLOT]).repeat(2, axis=-1))
+        return batch.send(edges)[..., None].expand(-1, -1, -1, self.outputs)
 
 
 # ---- graphs from batches
 
 
-def pack(batch: Batch, connectivity: Connectivity) -> Packed:
-    """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene.
-
-    Computed once a batch, in main memory: the learning and the target network both ask for it.
-    """
-    name = f"{connectivity} graph"
-    if name not in batch.memo:
-        batch.memo[name] = _pack(batch, connectivity)
-    packed: Packed = batch.memo[name]
-    return packed
+def pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
+    """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene."""
+    return batch.once(f"{connectivity} graph", lambda: _pack(batch, connectivity))
 
 
-def _pack(given: Batch, connectivity: Connectivity) -> Packed:
-    batch, send = given.host, given.send
-    linked = links(batch, connectivity)
-    present = torch.cat([batch.available, batch.present], dim=1)
+def _pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
+    linked, send = links(batch, connectivity), batch.send
+    present = batch.nodes
     b, n = present.shape
-    row = present.flatten().cumsum(0).view(b, n) - 1
-    scene, sender, receiver = linked.nonzero().unbind(1)
-    code = F.pad(batch.touch + 2 * batch.glue, (SLOTS, 0, SLOTS, 0)).long()[scene, sender, receiver]
+    row = present.cumsum().reshape(b, n) - 1
+    scene, sender, receiver = linked.nonzero()
     where = (scene * n + sender) * n + receiver
+    place = np.zeros(b * n * n, np.int64)
+    place[where] = np.arange(len(where))
     return Packed(
         nodes=send(node_features(batch)[present]),
-        graph=send(torch.arange(b)[:, None].expand(-1, n)[present]),
+        graph=send(present.nonzero()[0]),
         sender=send(row[scene, sender]),
         receiver=send(row[scene, receiver]),
-        code=send(code),
+        code=send(_between_nodes(batch.touch + 2 * batch.glue)[scene, sender, receiver].astype(np.int64)),
         where=where,
-        place=send(torch.zeros(b * n * n, dtype=torch.int64).index_copy_(0, where, torch.arange(len(where)))),
-        per_graph=send(torch.stack([linked.sum(dim=(1, 2)), present.sum(dim=1)], dim=1).float()),
+        place=send(place),
+        per_graph=send(np.stack([linked.sum(axis=(1, 2)), present.sum(axis=1)], axis=1).astype(np.float32)),
     )
 
 
-def node_features(batch: Batch) -> Tensor:
+def node_features(batch: SceneBatch) -> Floats32:
     """(B, 7 + R, 15): the rows of `observations.objects`, the seven slots first, used or not."""
-    x, y, angle = batch.pose.unbind(-1)
-    role = F.one_hot(batch.role, len(Role)).to(x.dtype)
-    rows = torch.stack([x, y, angle.cos(), angle.sin()], dim=-1)
-    rows = torch.cat([rows, batch.size, batch.velocity, batch.sticky[..., None], role], dim=-1)
-    return torch.cat([_SLOT_ROWS.expand(len(batch), -1, -1), rows], dim=1)
+    position, angle, role = batch.pose[..., :2], batch.pose[..., 2:], np.eye(len(Role), dtype=np.float32)[batch.role]
+    columns = [position, np.cos(angle), np.sin(angle), batch.size, batch.velocity, batch.sticky[..., None], role]
+    return np.concatenate([np.broadcast_to(_SLOT_ROWS, (len(batch), *_SLOT_ROWS.shape)), np.concatenate(columns, axis=-1)], axis=1)
 
 
-def links(batch: Batch, connectivity: Connectivity) -> Tensor:
-    """(B, 7 + R, 7 + R) bool: where there is an edge, as `observations.graph` has them."""
-    present = torch.cat([batch.available, batch.present], dim=1)
+def _between_nodes(pairs: Floats32) -> Floats32:
+    """(B, 7 + R, 7 + R): what is known of each two objects (B, R, R), as of each two nodes."""
+    return np.pad(pairs, ((0, 0), (SLOTS, 0), (SLOTS, 0)))
+
+
+def links(batch: SceneBatch, connectivity: Connectivity) -> Bools:
+    """(B, 7 + R, 7 + R): where there is an edge, as `observations.graph` has them."""
+    present = batch.nodes
     both = present[:, :, None] & present[:, None]
     if connectivity == "full":
-        return both & ~torch.eye(present.shape[1], dtype=torch.bool, device=present.device)
-    role = F.pad(batch.role, (SLOTS, 0), value=int(Role.AVAILABLE))
-    available, block = role == Role.AVAILABLE, (role == Role.BLOCK) | (role == Role.FLOOR)
-    available = available & (torch.arange(present.shape[1], device=present.device) < SLOTS)
-    marker = ~available & ~block
-    one_way = (available[:, :, None] & ~available[:, None]) | (marker[:, :, None] & block[:, None])
-    touching = F.pad(batch.touch, (SLOTS, 0, SLOTS, 0)).bool() & block[:, :, None] & block[:, None]
-    return (one_way | one_way.transpose(1, 2) | touching) & both
+        return both & ~np.eye(present.shape[1], dtype=bool)
+    available = np.arange(present.shape[1]) < SLOTS
+    block = np.pad(np.isin(batch.role, (Role.BLOCK, Role.FLOOR)), ((0, 0), (SLOTS, 0)))
+    one_way = (available[:, None] & ~available) | ((~available & ~block)[:, :, None] & block[:, None])
+    touching = (_between_nodes(batch.touch) > 0) & block[:, :, None] & block[:, None]
+    return (one_way | one_way.swapaxes(1, 2) | touching) & both
 
 
 def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
@@ -316,11 +276,6 @@ def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None
     return torch.lerp(candidate, hidden, keep)
 
 
-def _slot_rows() -> Tensor:
-    rows = np.zeros((SLOTS, FEATURES), dtype=np.float32)
-    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 4], rows[:, 5] = SLOT_X, SLOT_Y, 1.0, SLOT_WIDTHS, BLOCK_HEIGHT
-    rows[:, FEATURES - len(Role) + int(Role.AVAILABLE)] = 1.0
-    return torch.from_numpy(rows)
-
-
-_SLOT_ROWS = _slot_rows()
+_SLOT_ROWS = np.zeros((SLOTS, FEATURES), np.float32)
+_SLOT_ROWS[:, 0], _SLOT_ROWS[:, 1], _SLOT_ROWS[:, 2], _SLOT_ROWS[:, 4], _SLOT_ROWS[:, 5] = SLOT_X, SLOT_Y, 1.0, SLOT_WIDTHS, BLOCK_HEIGHT
+_SLOT_ROWS[:, FEATURES - len(Role) + int(Role.AVAILABLE)] = 1.0

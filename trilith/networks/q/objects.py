@@ -1,13 +1,13 @@
 """Q-values of placements, from objects alone: ours, and the network of `objects`.
 
 Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well: it sees all
-objects of its scene by differences of coordinates (`inputs/placements.py`), and what the transformer says of each. Three figures
+objects of its scene by differences of coordinates (`inputs/placements.py`), and each object after the transformer. Three figures
 are learned of it:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
 `reward` is that of the placement alone and `end` whether the episode ends with it, both learned also from placements that were only
-simulated; `later` is what the episode goes on to earn. A fourth figure is of the scene as a whole: V(s), the value of the state, which
+simulated; `later` is the return of the rest of the episode. A fourth figure is of the scene as a whole: V(s), the value of the state, which
 needs no placement and so costs little. It is what values are learned from.
 
 This form learns. `inference.objects.ActingObjects` is the same function for agents that only act, without torch: what changes here
@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_attention
-from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import kind_mask
+from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, SCALE, clock
 from trilith.networks.inputs.placements import (
     COLUMNS,
     FIGURES,
@@ -39,40 +39,24 @@ from trilith.networks.inputs.placements import (
     look_forward,
     look_plain,
 )
-from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Batch, Layout
-from trilith.networks.layers.attention import AttentionLayer, KindQNet, clock_of, tokens_of
-from trilith.networks.q.base import Outcomes
+from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, ReplaySchema, SceneBatch
+from trilith.networks.layers.attention import ObjectTrunk, scene_mean, send_copy
+from trilith.networks.q.base import DEFAULT, Outcomes
+from trilith.networks.q.block_type import BlockTypeQNetwork
 from trilith.world.scene import SLOTS
 
 
-class ObjectsNet(KindQNet):
+class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
     """See the module."""
 
     values_states = True
 
-    def __init__(
-        self,
-        layout: Layout,
-        mask: Mask = "legal",
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        pair: int = 32,
-        decoder: int = 128,
-        message: int = 32,
-        token: int = 64,
-        clock: bool = False,
-    ) -> None:
-        super().__init__(layout, mask)
-        check_attention(layout, mask)
-        check_offsets(layout)
-        self.node = nn.Linear(NODE_FEATURES, width)
-        self.pair = nn.Linear(PAIR_FEATURES, pair)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if clock else None
+    def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask)
+        check_offsets(schema)
+        width, decoder, message, token = net.width, net.decoder, net.message, net.token
+        self.add_object_trunk(width, net.layers, net.heads, net.pair)
+        self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if net.clock else None
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -87,117 +71,112 @@ class ObjectsNet(KindQNet):
         self.out = nn.Linear(token, 2 * FIGURES)
         self.state_hidden = nn.Linear(2 * decoder, token)
         self.state_out = nn.Linear(token, 1)
-        nn.init.zeros_(self.base.bias)
-        nn.init.zeros_(self.out.bias)
-        nn.init.zeros_(self.state_out.bias)
-        self.register_buffer("kind_widths", torch.tensor(KIND_WIDTHS), persistent=False)
-        self.kind_widths: Tensor
+        for layer in (self.base, self.out, self.state_out):
+            nn.init.zeros_(layer.bias)
+        self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
-    def encode(self, batch: Batch) -> Tensor:
+    def encode(self, batch: SceneBatch) -> Tensor:
         """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
-        tokens = tokens_of(self, batch, None if self.clock is None else self.clock(clock_of(batch)))
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        return self.reference(tokens) + self.pooled(pooled).index_select(0, batch.scene)
+        steps_left = None
+        if self.clock is not None:
+            assert batch.steps_left is not None, "the schema does not store how many steps are left"
+            steps_left = self.clock(send_copy(batch, clock(batch.steps_left)))
+        tokens = self.object_tokens(batch, steps_left)
+        return self.reference(tokens) + self.pooled(scene_mean(tokens, batch)).index_select(0, batch.tensors.scene)
 
-    def _states(self, batch: Batch, references: Tensor) -> Tensor:
+    def _states(self, batch: SceneBatch, references: Tensor) -> Tensor:
         """(B,): the value of each scene, given its objects after the transformer."""
-        seen = F.relu(references)
-        sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, batch.scene, seen)
-        most = torch.zeros_like(sums).scatter_reduce(0, batch.scene[:, None].expand_as(seen), seen, "amax")
-        values: Tensor = self.state_out(F.relu(self.state_hidden(torch.cat([sums * SUM_SCALE, most], dim=1))))
-        return values[:, 0]
+        seen, scene = F.relu(references), batch.tensors.scene
+        sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, scene, seen)
+        most = torch.zeros_like(sums).scatter_reduce(0, scene[:, None].expand_as(seen), seen, "amax")
+        return self.state_out(F.relu(self.state_hidden(torch.cat([sums * SUM_SCALE, most], dim=1))))[:, 0]
 
-    def v(self, batch: Batch) -> Tensor:
+    def v(self, batch: SceneBatch) -> Tensor:
         return self._states(batch, self.encode(batch))
 
-    def _edges(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+    def _edges(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
         """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
-        left = batch.left[..., None] / 3
+        left = batch.tensors.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
         kinds = self.kind(torch.cat([which, left, widths], dim=-1))
-        more = (self.kind_widths[kind] - batch.size[scene, ref, 0].clamp(max=MAX_WIDTH)) / SCALE
+        more = (self.kind_widths[kind] - batch.tensors.size[scene, ref, 0].clamp(max=MAX_WIDTH)) / SCALE
         fit = self.fit(torch.stack([more, more.abs()], dim=-1))
-        pairs = references.index_select(0, batch.start[scene] + ref) + kinds[scene, kind] + fit
+        pairs = references.index_select(0, batch.tensors.start[scene] + ref) + kinds[scene, kind] + fit
         return F.relu(self.edge(F.relu(pairs)))
 
-    def _figures(self, batch: Batch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
+    def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
         """(m, 2, 3): `later`, `reward` and `end`, without and with glue, of placements: scene, kind, reference and offset (m,) each, and
         `which` (m,) of the `edges` (k, decoder) each is on."""
         scene, kind, ref, offset = placements
-        placed = locate(batch, self.layout.offsets, self.kind_widths, scene, kind, ref, offset.float())
+        placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
         seen = look(placed, scene, batch, objects, self.seen.weight)
         tokens = F.relu(self.gather(seen) + self.to_token(edges).index_select(0, which))
         figures = self.out(F.relu(self.hidden(tokens))).view(-1, FIGURES, 2)
-        base = self.base(edges).view(-1, 2).index_select(0, which * self.layout.offsets + offset)
+        base = self.base(edges).view(-1, 2).index_select(0, which * self.schema.offsets + offset)
         return torch.cat([figures[:, :1] + base[:, None], figures[:, 1:]], dim=1).transpose(1, 2)
 
-    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        masks = self.mask(batch.host[:whole])[..., ::2]
-        pairs = masks.any(dim=-1).nonzero()
-        which, offset = masks[tuple(pairs.T)].nonzero().unbind(1)
-        pairs, which, offset, place = (batch.send(each) for each in (pairs, which, offset, masks.flatten().nonzero()[:, 0]))
-        edges = self._edges(batch, references, *pairs.unbind(1))
-        figures = self._figures(batch, references, edges, which, (*pairs.index_select(0, which).unbind(1), offset))
-        values = figures.new_zeros(masks.numel(), 2).index_copy(0, place, figures[..., 0] + figures[..., 1])
-        return values.view(*masks.shape[:-1], self.outputs)
+    def q(self, batch: SceneBatch) -> Tensor:
+        references = self.encode(batch)
+        mask = kind_mask(batch, self.mask_rule, self.outputs)[..., ::2]
+        edges_at = np.nonzero(mask.any(axis=-1))
+        which_, offset_ = mask[edges_at].nonzero()
+        scene, kind, ref, which, offset, place = (batch.send(each) for each in (*edges_at, which_, offset_, np.flatnonzero(mask)))
+        edges = self._edges(batch, references, scene, kind, ref)
+        figures = self._figures(batch, references, edges, which, (scene[which], kind[which], ref[which], offset))
+        values = figures.new_zeros(mask.size, 2).index_copy(0, place, figures[..., 0] + figures[..., 1])
+        return values.view(*mask.shape[:-1], self.outputs)
 
-    def _outcomes(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Outcomes:
-        """Of actions (m, 4) in scenes (m,) of the batch; None: one in each."""
-        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
-        slot, receiver, offset, sticky = actions.unbind(1)
-        given = scenes, self.kind_of_slot[slot], receiver - SLOTS
-        every = torch.arange(len(actions), device=batch.device)
+    def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
+        """Of actions by index (m,) in scenes (m,) of the batch; None: one in each."""
+        every = torch.arange(len(index), device=index.device)
+        slot, node, offset, sticky = self.schema.parts(index)
+        given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
         figures = self._figures(batch, references, self._edges(batch, references, *given), every, (*given, offset))
         later, reward, end = figures[every, sticky].unbind(1)
         # The reward has targets of its own, so errors of Q teach what comes later alone.
         return Outcomes(later + reward.detach(), reward, end)
 
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        return self._outcomes(batch, references, actions, scenes).q
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
+        return self._outcomes(batch, self.encode(batch), index, scenes).q
 
-    def outcomes(self, batch: Batch, actions: Tensor, scenes: Tensor | None = None) -> Outcomes:
+    def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
         references = self.encode(batch)
-        return self._outcomes(batch, references, actions, scenes)._replace(state=self._states(batch, references))
+        return self._outcomes(batch, references, index, scenes)._replace(state=self._states(batch, references))
 
 
-def look(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): what `placements.look_forward` says of placements in scenes (m,), from what the objects of the batch say of themselves,
+def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
+    """(m, 2P): the result of `placements.look_forward` for placements in scenes (m,), from the objects' own parts of the messages,
     `objects` (n, P), and `weight` (P, 40)."""
     if objects.device.type == "cpu":
         return look_compiled(placed, scene, batch, objects, weight)
     return look_by_tensors(placed, scene, batch, objects, weight)
 
 
-def look_by_tensors(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
+def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """`look` in tensor operations, for any device."""
-    there = batch.present.new_zeros(batch.present.shape, dtype=torch.long) - 1
-    there.flatten()[batch.padded[0]] = torch.arange(len(objects), device=batch.device)
-    return look_plain(placed, there[scene], _boxes(batch), objects, weight)
+    rows = np.where(batch.present, batch.present.cumsum().reshape(batch.present.shape) - 1, -1)
+    return look_plain(placed, batch.send(rows)[scene], _boxes(batch), objects, weight)
 
 
-def look_compiled(placed: Placements, scene: Tensor, batch: Batch, objects: Tensor, weight: Tensor) -> Tensor:
+def look_compiled(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """`look` in compiled loops, for the CPU, which take the placements of a scene one after another."""
     if (scene[1:] >= scene[:-1]).all():
-        out: Tensor = _Look.apply(objects, weight, placed, scene, batch)
-        return out
+        return _Look.apply(objects, weight, placed, scene, batch)
     order = scene.argsort(stable=True)
-    sorted_: Tensor = _Look.apply(objects, weight, Placements(*(each[order] for each in placed)), scene[order], batch)
-    return sorted_.index_select(0, order.argsort())
+    in_order = _Look.apply(objects, weight, Placements(*(each[order] for each in placed)), scene[order], batch)
+    return in_order.index_select(0, order.argsort())
 
 
-def _boxes(batch: Batch) -> Tensor:
-    """(n, 6): computed once, in main memory: the learning and the target network both ask for it."""
-    if "boxes" not in batch.memo:
-        batch.memo["boxes"] = batch.send(torch.from_numpy(boxes(batch.arrays)))
-    box: Tensor = batch.memo["boxes"]
-    return box
+def _boxes(batch: SceneBatch) -> Tensor:
+    """(n, 6): those of the objects."""
+    return batch.once("boxes", lambda: batch.send(boxes(batch)))
 
 
 class _Look(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, objects: Tensor, weight: Tensor, placed: Placements, scene: Tensor, batch: Batch) -> Tensor:
+    def forward(ctx: Any, objects: Tensor, weight: Tensor, placed: Placements, scene: Tensor, batch: SceneBatch) -> Tensor:
         out = objects.new_empty(len(scene), 2 * len(weight))
         objects, weight = objects.detach().contiguous(), weight.detach().contiguous()
         first = np.searchsorted(scene.numpy(), np.arange(len(batch) + 1))

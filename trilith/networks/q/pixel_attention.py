@@ -1,8 +1,7 @@
 """Q-values by attention over segmented images: ours, with nothing of an object but its pixels.
 
-The attention of `layers/attention.py`, without the geometry: here how two objects lie to each other is made of what is seen of both: the
-features that a small CNN finds, and where its pixels lie (`moments.py`). A kind of block is known by the picture of the first
-that is available.
+The attention of `layers/attention.py`, without the geometry. The inputs of a pair of objects are made of both pictures: the features of
+a small CNN, and where the pixels lie (`inputs/image_moments.py`). A kind of block is known by the picture of the first that is available.
 
 This form learns. `inference.pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
 changes there.
@@ -10,53 +9,41 @@ changes there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.config import Mask
-from trilith.networks.inference.attention import check_attention
+from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import kind_mask
 from trilith.networks.inference.pixels import SEEN
 from trilith.networks.inputs.image_moments import RELATIONS
-from trilith.networks.inputs.scene_batch import KINDS, Batch, Layout
-from trilith.networks.layers.attention import AttentionLayer, KindQNet
+from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, ReplaySchema, SceneBatch
+from trilith.networks.layers.attention import AttentionTrunk, scene_mean
 from trilith.networks.layers.object_cnn import ObjectCNN
-from trilith.networks.q.base import OF_KIND
-from trilith.world.scene import SLOTS
+from trilith.networks.q.base import DEFAULT
+from trilith.networks.q.block_type import BlockTypeQNetwork
+from trilith.networks.q.graph import edge_codes
+from trilith.world.scene import SLOTS, Ints
 
 
-class PixelAttentionNet(KindQNet):
-    """See the module. Beside the pixels it is told which objects are available blocks, and which of the others touch and are glued.
+class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
+    """See the module. Its other inputs are which objects are available blocks, and which of the others touch and are glued.
 
-    Of available blocks that are alike the first is valued: so the choice of actions tells which are. The mask `legal` tells where
+    The list of actions gives away which available blocks are alike, as only the first of them is in it. The mask `legal` gives away where
     blocks fit, and so where solid objects are. Neither enters the values of actions.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        mask: Mask = "legal",
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        pair: int = 32,
-        decoder: int = 128,
-        blank: bool = False,
-    ) -> None:
-        super().__init__(layout, mask)
-        check_attention(layout, mask)
-        self.cnn = ObjectCNN(blank)
+    def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask)
+        width, pair, decoder = net.width, net.pair, net.decoder
+        self.cnn = ObjectCNN(net.blank)
         self.node = nn.Linear(SEEN, width)
         self.looks = nn.Linear(SEEN, pair)
         self.looked_at = nn.Linear(SEEN, pair, bias=False)
         self.relation = nn.Linear(RELATIONS, pair, bias=False)
         self.link = nn.Linear(2, pair, bias=False)
-        self.bias = nn.Linear(pair, layers * heads, bias=False)
-        self.heads = heads
-        self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
+        self.add_layers(width, net.layers, net.heads, pair)
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.block = nn.Linear(SEEN, decoder, bias=False)
@@ -64,86 +51,55 @@ class PixelAttentionNet(KindQNet):
         self.hidden = nn.Linear(decoder, decoder)
         self.out = nn.Linear(decoder, self.outputs)
         nn.init.zeros_(self.out.bias)
-        self.register_buffer("codes", torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
-        self.codes: Tensor
+        self.codes = edge_codes()
 
-    def encode(self, batch: Batch) -> Tensor:
+    def encode(self, batch: SceneBatch) -> Tensor:
         """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
-        rows, seen = rows_of(batch), self.cnn.segments(batch)
+        blocks, scene, kinds, others, code = batch.once("rows", lambda: tuple(map(batch.send, _rows(batch))))
+        one, other = batch.once("pairs", lambda: tuple(map(batch.send, batch.pairs)))
+        seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
-        objects, supply = features.index_select(0, rows.objects), features.index_select(0, rows.supply)
-        tokens = self.node(objects)
-        pairs = self.looks(objects).index_select(0, rows.one) + self.looked_at(objects).index_select(0, rows.other)
-        pairs = pairs + self.relation(seen.relations)
-        pairs = F.relu(pairs + self.link(self.codes).index_select(0, rows.code))
-        for layer, weight in zip(self.layers, self.bias.weight.split(self.heads), strict=True):
-            tokens = layer(tokens, pairs, weight, batch)
-        tokens = self.norm(tokens)
-        pooled = tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.scene, tokens) / batch.count[:, None]
-        left = supply.new_zeros(len(batch), SEEN).index_add(0, rows.scene, supply) / SLOTS
-        whole = self.pooled(pooled) + self.supply(left)
-        references = self.reference(tokens) + whole.index_select(0, batch.scene)
-        return torch.cat([references, self.block(features.index_select(0, rows.kinds))])
+        objects, supply = features.index_select(0, others), features.index_select(0, blocks)
+        pairs = self.looks(objects).index_select(0, one) + self.looked_at(objects).index_select(0, other)
+        pairs = pairs + self.relation(seen.relations) + self.link(self.codes).index_select(0, code)
+        tokens = self.attention(self.node(objects), pairs, batch)
+        left = supply.new_zeros(len(batch), SEEN).index_add(0, scene, supply) / SLOTS
+        whole = self.pooled(scene_mean(tokens, batch)) + self.supply(left)
+        references = self.reference(tokens) + whole.index_select(0, batch.tensors.scene)
+        return torch.cat([references, self.block(features.index_select(0, kinds))])
 
-    def _every(self, batch: Batch, references: Tensor, whole: int) -> Tensor:
-        choices = self.mask(batch.host[:whole]).any(dim=-1)  # decoded only where there is something to choose
-        values = self._decode(batch, references, *batch.send(choices.nonzero()).unbind(1))
-        place = batch.send(choices.flatten().nonzero()[:, 0])
-        return values.new_zeros(choices.numel(), self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
+    def q(self, batch: SceneBatch) -> Tensor:
+        choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # decoded only where there is something to choose
+        values = self._decode(batch, *map(batch.send, np.nonzero(choices)))
+        place = batch.send(np.flatnonzero(choices))
+        return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
 
-    def _at(self, batch: Batch, references: Tensor, actions: Tensor, scenes: Tensor | None) -> Tensor:
-        kind, ref = self.kind_of_slot[actions[:, 0]], actions[:, 1] - SLOTS
-        scenes = torch.arange(len(batch), device=batch.device) if scenes is None else scenes
-        values = self._decode(batch, references, scenes, kind, ref)
-        return values.gather(1, (2 * actions[:, 2] + actions[:, 3])[:, None])[:, 0]
+    def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
+        slot, node, _, _ = self.schema.parts(index)
+        scenes = torch.arange(len(batch), device=index.device) if scenes is None else scenes
+        values = self._decode(batch, scenes, self.kind_of_slot[slot], node - SLOTS)
+        return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
-    def _decode(self, batch: Batch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,), given what `encode` says of all."""
+    def _decode(self, batch: SceneBatch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
+        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,)."""
+        references = self.encode(batch)
         first = len(references) - KINDS * len(batch)
-        pairs = references.index_select(0, batch.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
-        values: Tensor = self.out(F.relu(self.hidden(F.relu(pairs))))
-        return values
+        pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
+        return self.out(F.relu(self.hidden(F.relu(pairs))))
 
 
-class Rows(NamedTuple):
-    """Which of a batch's features are whose: of each scene come those of the available blocks, then those of the other objects."""
+def _rows(batch: SceneBatch) -> tuple[Ints, ...]:
+    """Which of a batch's features are whose: of each scene come those of the available blocks, then those of the other objects.
 
-    supply: Tensor
-    """(m,): rows of the available blocks."""
-    scene: Tensor
-    """(m,): the scene of each of them."""
-    kinds: Tensor
-    """(3 · B,): row of the first available block of each kind; of anything where there is none."""
-    objects: Tensor
-    """(n,): rows of the other objects."""
-    one: Tensor
-    """(p,): of each pair of objects of a scene, the place in `objects` of the one that looks."""
-    other: Tensor
-    """(p,): and of the one that is looked at."""
-    code: Tensor
-    """(p,): touching + 2 · glued."""
-
-
-def rows_of(batch: Batch) -> Rows:
-    """The rows of a batch. Computed once, in main memory: the learning and the target network both ask for them."""
-    if "rows" not in batch.memo:
-        batch.memo["rows"] = Rows(*(batch.send(each) for each in _rows(batch.host)))
-    found: Rows = batch.memo["rows"]
-    return found
-
-
-def _rows(batch: Batch) -> Rows:
-    nodes = torch.cat([batch.available, batch.present], dim=1)
-    row = (nodes.flatten().cumsum(0) - 1).view(nodes.shape).clamp(min=0)
-    place = (batch.present.flatten().cumsum(0) - 1).view(batch.present.shape)
-    first = (batch.available[:, None] & OF_KIND).to(torch.uint8).argmax(dim=2)  # (B, 3): slots
-    scene, one, other = (batch.present[:, :, None] & batch.present[:, None]).nonzero().unbind(1)
-    return Rows(
-        supply=row[:, :SLOTS][batch.available],
-        scene=batch.available.nonzero()[:, 0],
-        kinds=row.gather(1, first).flatten(),
-        objects=row[:, SLOTS:][batch.present],
-        one=place[scene, one],
-        other=place[scene, other],
-        code=(batch.touch + 2 * batch.glue)[scene, one, other].long(),
+    (m,): rows of the available blocks; (m,): the scene of each of them; (3 · B,): row of the first available block of each kind, of
+    anything where there is none; (n,): rows of the other objects; (p,): touching + 2 · glued, of each pair of objects of a scene.
+    """
+    row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
+    first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots
+    return (
+        row[:, :SLOTS][batch.available],
+        batch.available.nonzero()[0],
+        np.take_along_axis(row, first, axis=1).ravel(),
+        row[:, SLOTS:][batch.present],
+        (batch.touch + 2 * batch.glue).ravel()[batch.pair_place].astype(np.int64),
     )

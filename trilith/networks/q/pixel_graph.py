@@ -4,36 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trilith.networks.config import Mask
+from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.pixels import PIXEL_FEATURES
-from trilith.networks.inputs.scene_batch import Batch, Layout
+from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
 from trilith.networks.layers.object_cnn import ObjectCNN
+from trilith.networks.q.base import DEFAULT
 from trilith.networks.q.graph import GraphNet, Packed
-from trilith.world.observations.graph import Connectivity
 
 
 class PixelGraphNet(GraphNet):
     """The graph network with 32 features a node, which a small CNN makes of each object's segmented image.
 
-    Beside the pixels it is told how many objects there are, as nodes, and which of them touch and are glued, on the edges. The mask
-    `edges` tells which nodes are available blocks. The mask `legal` tells more: where blocks fit, and so where solid objects are.
+    Its other inputs are the number of objects, as nodes, and which of them touch and are glued, on the edges. The mask `edges` gives away
+    which nodes are available blocks. The mask `legal` gives away more: where blocks fit, and so where solid objects are.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        mask: Mask = "none",
-        width: int = 64,
-        recurrent: int = 3,
-        connectivity: Connectivity = "full",
-        blank: bool = False,
-    ) -> None:
-        super().__init__(layout, mask, width, recurrent, connectivity, PIXEL_FEATURES)
-        if connectivity != "full":
+    def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask, net, PIXEL_FEATURES)
+        if net.connectivity != "full":
             raise ValueError(
                 "the sparse graph is made from what objects are, which the network pixels does not see: choose connectivity full"
             )
-        self.cnn = ObjectCNN(blank)
+        self.cnn = ObjectCNN(net.blank)
 
-    def packed(self, batch: Batch) -> Packed:
+    def packed(self, batch: SceneBatch) -> Packed:
         return replace(super().packed(batch), nodes=self.cnn(batch))

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inputs.scene_batch import Layout
+from trilith.networks.inputs.scene_batch import ReplaySchema
 from trilith.networks.q.base import QNet
 from trilith.networks.q.graph import GraphNet
 from trilith.networks.q.objects import ObjectsNet
 from trilith.networks.q.pixel_attention import PixelAttentionNet
 from trilith.networks.q.pixel_graph import PixelGraphNet
 
-NETWORKS: dict[str, Callable[[Layout, Mask, NetConfig], QNet]] = {
-    "objects": lambda layout, mask, net: ObjectsNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.message, net.token, net.clock
-    ),
-    "graph": lambda layout, mask, net: GraphNet(layout, mask, net.width, net.recurrent, net.connectivity),
-    "pixels": lambda layout, mask, net: PixelGraphNet(layout, mask, net.width, net.recurrent, net.connectivity, net.blank),
-    "pixel-attention": lambda layout, mask, net: PixelAttentionNet(
-        layout, mask, net.width, net.layers, net.heads, net.pair, net.decoder, net.blank
-    ),
+NETWORKS: dict[str, Callable[[ReplaySchema, Mask, NetConfig], QNet]] = {
+    "objects": ObjectsNet,
+    "graph": GraphNet,
+    "pixels": PixelGraphNet,
+    "pixel-attention": PixelAttentionNet,
 }
 
 
-def make_qnet(config: NetConfig, layout: Layout, mask: Mask) -> QNet:
+def make_qnet(config: NetConfig, schema: ReplaySchema, mask: Mask) -> QNet:
     """The network of a config, with fresh weights from torch's generator. Raises ValueError naming those there are."""
     if config.network not in NETWORKS:
         raise ValueError(f"there is no network {config.network!r}: choose {', '.join(NETWORKS)}")
-    return NETWORKS[config.network](layout, mask, config)
+    return NETWORKS[config.network](schema, mask, config)

@@ -1,0 +1,40 @@
+"""Parameters of networks as arrays by their names, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
+    """Raises ValueError in one line if weights have not these names and shapes."""
+    for name in sorted(shapes.keys() | weights.keys()):
+        if name not in shapes or name not in weights:
+            raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
+        given, wanted = weights[name], shapes[name]
+        if given.shape != wanted or given.dtype != np.float32:
+            raise ValueError(f"{name} has shape {given.shape} and type {given.dtype}, this network has {wanted} and float32")
+
+
+def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The shapes of a network's parameters by their names."""
+    return {name: tuple(value.shape) for name, value in module.state_dict().items()}
+
+
+def parameters_of(module: nn.Module) -> dict[str, NDArray[Any]]:
+    """A copy of a network's parameters by their names."""
+    return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
+
+
+def load_parameters(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Gives a network parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+    import torch
+
+    check_weights(shapes_of(module), weights)
+    module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})

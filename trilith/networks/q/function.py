@@ -1,0 +1,72 @@
+"""The interface between networks of Q-values, in the form that learns and in the form that acts, and agents.
+
+Imports no learning framework.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from trilith.networks.config import Mask
+from trilith.networks.inputs.scene_batch import SLOTS_OF_KIND, Floats32, Records, ReplaySchema, slots_of
+from trilith.world.scene import SLOTS, Bools, Ints
+
+
+class Listed(NamedTuple):
+    """The actions of a state that may be chosen."""
+
+    indices: Ints
+    """(A,): ascending."""
+    values: NDArray[Any]
+    """(A,)"""
+
+
+class QFunction(ABC):
+    """Q-values of every action of a state: an array (S, M, outputs) of senders, receivers, and offset with sticky.
+
+    Senders are kinds of blocks if the network values `by_kind`, else slots or, with the mask `none`, all nodes. Receivers are the objects
+    of the scene or, with the mask `none`, all nodes. Absolute actions have one receiver.
+    """
+
+    values_states = False
+    """Whether it has a head for the values of states."""
+    by_kind = False
+    """Whether blocks of one width have one value; the first that is available stands for all."""
+
+    def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
+        self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
+        """How the states are stored that it sees; actions of an edge; whether its agent ends the episode where all values are below 0."""
+        self.mask_rule: Mask = mask
+        self.first_receiver = SLOTS if schema.codec.relative and mask != "none" else 0
+        """Which node the first receiver is."""
+
+    @abstractmethod
+    def values(self, records: Records) -> tuple[Floats32, Bools]:
+        """(B, S, M, outputs), twice: the values of all actions, and which of them may be chosen."""
+
+    def state_values(self, records: Records) -> Floats32:
+        """(B,): the values of states, if it `values_states`; their records, of `schema.scenes`, need no mask of legal actions."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def weights(self) -> dict[str, Floats32]:
+        """A copy of the parameters, by their names."""
+
+    @abstractmethod
+    def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+
+    def listed(self, records: Records) -> list[Listed]:
+        """The actions of each state that may be chosen, and their values."""
+        found = []
+        for values, mask, available in zip(*self.values(records), slots_of(records), strict=True):
+            sender, receiver, output = mask.nonzero()
+            if self.by_kind:
+                sender = (available & SLOTS_OF_KIND).argmax(axis=1)[sender]
+            index = self.schema.edge(sender, receiver + self.first_receiver) * self.outputs + output
+            found.append(Listed(index, values[mask]))
+        return found
