@@ -19,7 +19,8 @@ class NetConfig:
 
     network: str = "objects"
     """objects (placements that see all objects, ours), graph (the paper's graph network), or, with a segmented image for each object and
-    nothing else of it, pixel-attention (ours) or pixels (the paper's)."""
+    nothing else of it, pixel-attention (ours) or pixels (the paper's); or a class of your own in a module of this folder, as
+    my_module:MyNetwork."""
     width: int = 64
     """Units of every hidden layer; of an object's token where there is attention."""
     layers: int = 3

@@ -1,4 +1,4 @@
-"""Networks of Q-values by their names: a new one is a file in this room and a line here."""
+"""Networks of Q-values by name: a new one is a file in this room and a line here, or a class of your own as my_module:MyNetwork."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from trilith.networks.q.graph import GraphNet
 from trilith.networks.q.objects import ObjectsNet
 from trilith.networks.q.pixel_attention import PixelAttentionNet
 from trilith.networks.q.pixel_graph import PixelGraphNet
+from trilith.utils.modules import imported, names_a_class
 
-NETWORKS: dict[str, Callable[[ReplaySchema, Mask, NetConfig], QNet]] = {
+NETWORKS: dict[str, type[QNet]] = {
     "objects": ObjectsNet,
     "graph": GraphNet,
     "pixels": PixelGraphNet,
@@ -21,7 +22,12 @@ NETWORKS: dict[str, Callable[[ReplaySchema, Mask, NetConfig], QNet]] = {
 
 
 def make_qnet(config: NetConfig, schema: ReplaySchema, mask: Mask) -> QNet:
-    """The network of a config, with fresh weights from torch's generator. Raises ValueError naming those there are."""
-    if config.network not in NETWORKS:
-        raise ValueError(f"there is no network {config.network!r}: choose {', '.join(NETWORKS)}")
-    return NETWORKS[config.network](schema, mask, config)
+    """The network of a config, with fresh weights from torch's generator. Raises ValueError naming the networks there are."""
+    name = config.network
+    if name not in NETWORKS and not names_a_class(name):
+        raise ValueError(f"there is no network {name!r}: choose {', '.join(NETWORKS)}, or name a class as my_module:MyNetwork")
+    kind = NETWORKS[name] if name in NETWORKS else imported(name, "network")
+    if not (isinstance(kind, type) and issubclass(kind, QNet)):
+        raise ValueError(f"{name} is not a network of Q-values: derive it from trilith.networks.q.base.QNet")
+    make: Callable[[ReplaySchema, Mask, NetConfig], QNet] = kind
+    return make(schema, mask, config)
