@@ -25,7 +25,7 @@ from trilith.world.geometry.rectangles import TOUCH, gap
 from trilith.world.scene import Role, Scene
 from trilith.world.tasks import TASKS
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 SCENES = 300
 """Hardest test scenes that an agent is looked at in."""
 KINDS = 3
@@ -103,7 +103,7 @@ def draw_failures(name: str, task: str, kinds: dict[str, list[tuple[int, State]]
     """The first scene of each of the most frequent kinds, as it ended."""
     shown = [(each, *found[0]) for each, found in list(kinds.items())[:KINDS]]
     captions = [f"{each}: scene {k}, {end.total:.2f} of {end.rules.best(end.scene):.2f}" for each, k, end in shown]
-    out = HERE / "images" / f"failures_{name}_{task}.png"
+    out = DOCS / "images" / f"failures_{name}_{task}.png"
     save_png(contact_sheet([without_sky(picture(end.scene, 480)) for _, _, end in shown], captions, len(shown)), out)
     return out
 
@@ -127,7 +127,7 @@ def draw_curves(name: str, cards: dict[str, Card]) -> Path:
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("hardest validation scenes")
     axes[0, 0].legend(fontsize="small", loc="lower right")
-    out = HERE / "images" / f"learning_{name}.png"
+    out = DOCS / "images" / f"learning_{name}.png"
     with atomic_write(out) as aside:
         figure.savefig(aside, dpi=110)
     plt.close(figure)
@@ -146,7 +146,11 @@ def cost(card: Card) -> str:
     minutes = f"{spent['minutes']:.0f} minutes by the clock"
     if "core_minutes" in spent:
         minutes = f"**{spent['core_minutes']:.0f} core-minutes** ({minutes})"
-    text = f"{minutes}, {processes}; the weights are those of {unit(card)} {spent['kept']:.0f}, the best on validation scenes. One seed."
+    text = f"{minutes}, {processes}. "
+    if "seeds" in card:
+        text += f"Final weights; seed {card['seed']}, the median of {len(card['seeds'])} by the reward on the hardest level."
+    else:
+        text += f"The weights are those of {unit(card)} {spent['kept']:.0f}, the best on validation scenes. One seed."
     if "simulated" in spent:
         made, beside, corrections = (spent["simulated"][name] for name in ("made", "counterfactual", "corrections"))
         text += f" Steps of the simulator: {made + beside + corrections:,}, of which {made:,} were made, {beside:,} simulated beside them, "
@@ -172,6 +176,18 @@ def rows(name: str, task: str, card: Card) -> list[str]:
     return lines
 
 
+def seed_rows(card: Card) -> list[str]:
+    """The seeds of a card as a table; nothing if there is but one."""
+    if "seeds" not in card:
+        return []
+    columns = [f"{each['level']}, {each['budget'] or 'no'} simulations" for each in card["seeds"][0]["test"]]
+    lines = [f"| seed | core-minutes | {' | '.join(columns)} |", f"|--:|--:|{'--:|' * len(columns)}"]
+    for each in sorted(card["seeds"], key=lambda seed: seed["seed"]):
+        figures = " | ".join(f"{test['reward']:.2f} ± {test['interval']:.2f}" for test in each["test"])
+        lines.append(f"| {each['seed']} | {each['cost']['core_minutes']:.0f} | {figures} |")
+    return [*lines, ""]
+
+
 def section(name: str, task: str, card: Card, agent: Any) -> str:
     """A card as text."""
     kinds, lost = failures(agent, task)
@@ -187,6 +203,7 @@ def section(name: str, task: str, card: Card, agent: Any) -> str:
             "",
             *rows(name, task, card),
             "",
+            *seed_rows(card),
             f"Not completed: {lost} of the first {SCENES} hardest test scenes: {counted}.",
             "",
             f"![The first scene of each of the most frequent kinds](images/{image.name})",
@@ -203,7 +220,7 @@ def main(name: Positional[str] = "objects") -> None:
     cards = {task: cards[task] for task in TASKS if task in cards}
     agent = load(name)
     curves = f"![Learning curves](images/{draw_curves(name, cards).name})"
-    intro, out = (INTRO, HERE / "agents.md") if name == "objects" else (f"# The agent {name}", HERE / f"agents_{name}.md")
+    intro, out = (INTRO, DOCS / "agents.md") if name == "objects" else (f"# The agent {name}", DOCS / f"agents_{name}.md")
     text = "\n\n".join([intro, curves, *(section(name, task, card, agent).rstrip() for task, card in cards.items())])
     with atomic_write(out) as aside:
         aside.write_text(text + "\n", encoding="utf-8")

@@ -91,7 +91,8 @@ def training(run: Path) -> dict[str, Any]:
     if config["steps"] is not None and about["learner_steps"] != config["steps"]:
         raise SystemExit(f"{run} has {about['learner_steps']} of {config['steps']} updates: finish it first")
     last = log[-1]
-    cost = {"minutes": round(last["minutes"], 1), "core_minutes": round(last["core_minutes"], 1), "processes": 1 + config["actors"]}
+    minutes, core_minutes = round(last["minutes"], 1), round(last["core_minutes"], 1)
+    cost = {"minutes": minutes, "core_minutes": core_minutes, "kept": core_minutes, "processes": 1 + config["actors"]}
     return {
         "seed": config["seed"],
         "command": f"trilith train --recipe {config['recipe']} --task {config['task']} --seed {config['seed']} --actors {config['actors']}",

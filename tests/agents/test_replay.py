@@ -142,7 +142,7 @@ def test_where_nothing_was_simulated_beside_there_is_nothing_to_find() -> None:
     plain = Replay(np.dtype([each for each in DTYPE.descr if each[0] in ("state", "action", "earned", "ended")]), 0)
     whole = episode(3, 5)
     plain.add(whole._replace(steps=whole.steps[["state", "action", "earned", "ended", "reward"]]))
-    assert Sample.of(*plain.windows(np.random.default_rng(0), 4, 2), 0.5).beside is None
+    assert not len(Sample.of(*plain.windows(np.random.default_rng(0), 4, 2), 0.5).beside.scenes)
 
 
 def test_it_is_capped_in_bytes() -> None:

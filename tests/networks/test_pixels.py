@@ -130,7 +130,7 @@ def noisy(batch: SceneBatch) -> SceneBatch:
 @pytest.mark.parametrize(("kind", "mask"), MASKS)
 def test_nothing_but_pixels_links_and_mask_reaches_the_values(kind: Net, mask: Mask) -> None:
     schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), mask == "legal", pictures=True)
-    net = kind(schema, mask, 16)
+    net = kind(schema, mask, NetConfig(width=16))
     batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     other = noisy(batch)
     assert torch.equal(net.q(other), net.q(batch))
@@ -143,7 +143,7 @@ def test_nothing_but_pixels_links_and_mask_reaches_the_values(kind: Net, mask: M
 def test_what_may_be_chosen_is_no_part_of_the_values(kind: Net) -> None:
     """Where all may be chosen, what the mask of legal actions allows is worth the same."""
     schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
-    net = kind(schema, "legal", 16)
+    net = kind(schema, "legal", NetConfig(width=16))
     batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     assert batch.legal is not None
     other = replace(batch, legal=np.ones_like(batch.legal))
@@ -155,7 +155,7 @@ def test_what_may_be_chosen_is_no_part_of_the_values(kind: Net) -> None:
 @pytest.mark.parametrize("kind", BOTH)
 def test_pictures_touching_and_glue_reach_the_values(kind: Net) -> None:
     schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False, pictures=True)
-    net, blank = kind(schema, "edges", 16), kind(schema, "edges", 16, blank=True)
+    net, blank = kind(schema, "edges", NetConfig(width=16)), kind(schema, "edges", NetConfig(width=16, blank=True))
     blank.load_state_dict(net.state_dict())
     batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     mask = net.mask(batch)
@@ -168,7 +168,7 @@ def test_pictures_touching_and_glue_reach_the_values(kind: Net) -> None:
 def test_blank_pictures_show_nothing(kind: Net) -> None:
     """Every object and every block has the same values, if none touch: those of scenes with as many objects elsewhere."""
     schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
-    net = kind(schema, "edges", 16, blank=True)
+    net = kind(schema, "edges", NetConfig(width=16, blank=True))
     one = fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
     two = fresh_scene([], [(-5, 3.0, 0.7, 0.7), (5, 1.0, 1.4, 0.7)])
     batch = schema.unpack(observe(schema, as_states([one, two])))
@@ -181,7 +181,7 @@ def test_blank_pictures_show_nothing(kind: Net) -> None:
 def test_gradients_reach_the_pixels_weights(form: str) -> None:
     codec = DiscreteAbsolute(4, 8) if form == "absolute graph" else DiscreteRelative()
     schema = ReplaySchema.of(get_task("covering_hard"), codec, False, pictures=True)
-    net = (PixelAttentionNet if form == "attention" else PixelGraphNet)(schema, "edges", 16)
+    net = (PixelAttentionNet if form == "attention" else PixelGraphNet)(schema, "edges", NetConfig(width=16))
     batch = schema.unpack(observe(schema, states("covering_hard", 4)))
     net.q(batch).square().sum().backward()
     assert all(each.grad is not None and each.grad.abs().max() > 0 for each in net.cnn.parameters())
@@ -191,7 +191,7 @@ def test_gradients_reach_the_pixels_weights(form: str) -> None:
 def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None:
     """Rows in another order have the same values in that order; a target that is drawn as an obstacle has others."""
     schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False, pictures=True)
-    net, scene = kind(schema, "edges", 16), fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
+    net, scene = kind(schema, "edges", NetConfig(width=16)), fresh_scene([(-3, 0.35, 2.1, 0.7)], [(3, 1.05, 2.1, 0.35)])
     order = [*range(SLOTS + 1), SLOTS + 2, SLOTS + 1]
     columns = (each[order] for each in (scene.pose, scene.size, scene.velocity, scene.role, scene.sticky))
     shuffled = Scene(*columns, scene.contact, scene.glue, scene.glue_frame)
@@ -206,7 +206,7 @@ def test_the_order_of_segments_does_not_matter_and_colours_do(kind: Net) -> None
 @pytest.mark.parametrize("kind", BOTH)
 def test_values_of_given_actions_are_those_of_all(kind: Net) -> None:
     schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True, pictures=True)
-    net = kind(schema, "legal", 16)
+    net = kind(schema, "legal", NetConfig(width=16))
     batch = schema.unpack(observe(schema, states("covering_hard", 6)))
     actions, values = net.best(batch)
     torch.testing.assert_close(net.q_at(batch, actions), values)

@@ -13,16 +13,16 @@ import trilith.search.simulator as simulator_module
 import trilith.training.actor as actor_module
 from trilith.agents.base import Decision
 from trilith.agents.dqn.config import DQNConfig
-from trilith.agents.dqn.policy import HIGHEST, DQNPolicy, Exploration, allowed_values, observe
+from trilith.agents.dqn.policy import HIGHEST, DQNPolicy, Exploration, observe
 from trilith.evaluation.rollout import play, trajectories
 from trilith.networks.config import NetConfig
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT
+from trilith.networks.q.function import Listed
 from trilith.planners import Planner
 from trilith.search.config import SearchConfig
 from trilith.training.actor import CorrectRequest, Result, Simulated, ValidateRequest, collect, collect_timed, valid_states
 from trilith.training.config import recipe_config
 from trilith.world.episode import State, Step, start, step
-from trilith.world.scene import SLOTS, Placement, Role
+from trilith.world.scene import Placement, Role
 from trilith.world.tasks import get_task
 from trilith.world.trajectory import Trajectory
 
@@ -55,14 +55,12 @@ def test_exploring_grows_as_an_episode_nears_its_end(monkeypatch: pytest.MonkeyP
     """At step n an action is random with probability ε / max(L - n, 1)."""
     rng = np.random.default_rng(0)
     states = [start("covering_hard", 1, rng) for _ in range(300)]
-    explored: list[float] = []
-    monkeypatch.setattr(
-        "trilith.agents.dqn.policy._choose", lambda net, records, values, random, rngs: explored.append(random.mean()) or [None] * 300
-    )
+    explored: list[bool] = []
+    monkeypatch.setattr("trilith.agents.dqn.policy.choose", lambda listed, random, rng: explored.append(random))
     for n in range(4):
         rngs = [np.random.default_rng((n, k)) for k in range(300)]
         policy().act([replace(state, steps=n) for state in states], rngs, Exploration(0.6, (3.0, 3.0)))
-    assert explored == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
+    assert np.array(explored).reshape(4, 300).mean(axis=1) == pytest.approx([0.2, 0.3, 0.6, 0.6], abs=0.08)
 
 
 def test_what_happens_in_an_episode_does_not_depend_on_those_beside_it() -> None:
@@ -358,32 +356,26 @@ def test_an_actor_makes_what_its_policy_foresees(lookahead: float) -> None:
 def test_half_of_the_others_are_of_the_highest_values_and_all_are_in_order() -> None:
     acting, rng = fresh(WIDE), np.random.default_rng(0)
     states = [start("covering_hard", 1, rng) for _ in range(12)]
-    values = allowed_values(acting.net, observe(acting.schema, states))
+    listed = acting.net.listed(observe(acting.schema, states))
     decisions = acting.act(states, [np.random.default_rng(k) for k in range(12)], NO_EXPLORING)
     drawn = Counter[bool]()
-    for state, every, decision in zip(states, values, decisions, strict=True):
+    for state, (indices, values), decision in zip(states, listed, decisions, strict=True):
         assert decision.step is not None
         beside = decision.step["beside"][: len(decision.beside)].tolist()
         assert [acting.schema.decode(state.scene, action) for action in beside] == list(decision.beside)
-        found = [float(every[KIND_OF_SLOT[slot], receiver - SLOTS, 2 * offset + sticky]) for slot, receiver, offset, sticky in beside]
-        assert np.isfinite(found).all(), "the mask allows them"
+        by_index = dict(zip(indices.tolist(), values.tolist(), strict=True))
+        found = [by_index[index] for index in acting.schema.index(np.array(beside)).tolist()]  # the mask allows them, or they are not there
         assert found == sorted(found, reverse=True)
-        least = np.sort(every[np.isfinite(every)])[-HIGHEST]
+        least = np.sort(values)[-HIGHEST]
         assert sum(value >= least for value in found) >= 3, "four, or three and the one that was chosen"
         drawn.update(value >= least for value in found)
     assert drawn[False] > 24, "the others are any"
 
 
 def test_where_there_are_fewer_actions_than_asked_for_the_rest_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def three(net: Any, records: Any) -> Any:
-        values = allowed_values(net, records)
-        every = values.reshape(len(values), -1)
-        for row in every:
-            row[np.flatnonzero(np.isfinite(row))[3:]] = -np.inf
-        return every.reshape(values.shape)
-
-    monkeypatch.setattr("trilith.agents.dqn.policy.allowed_values", three)
     acting, state = fresh(WIDE), start("covering_hard", 1, np.random.default_rng(0))
+    listed = acting.net.listed
+    monkeypatch.setattr(acting.net, "listed", lambda records: [Listed(*(part[:3] for part in each)) for each in listed(records)])
     [decision] = acting.act([state], [np.random.default_rng(0)], NO_EXPLORING)
     assert len(decision.beside) == 2  # of three the one that was chosen
     [each] = foresee(acting, [state], [decision], NO_EXPLORING)

@@ -61,6 +61,17 @@ class Tested(TypedDict):
     """How many episodes ended for which reason."""
 
 
+class Seed(TypedDict):
+    """The training of one seed, and figures of its final weights on test scenes."""
+
+    seed: int
+    command: str
+    learner_steps: int
+    cost: Cost
+    curve: list[tuple[float, float]]
+    test: list[Tested]
+
+
 class Card(TypedDict):
     """The fields of a card. Shipped weights also have cost and figures."""
 
@@ -80,12 +91,15 @@ class Card(TypedDict):
     learning: NotRequired[dict[str, Any]]
     """The other fields: how it was trained."""
     recipe: NotRequired[str]
+    seed: NotRequired[int]
     command: NotRequired[str]
     commit: NotRequired[str]
     cost: NotRequired[Cost]
     curve: NotRequired[list[tuple[float, float]]]
     """Core-minutes of training (minutes, of weights without `core_minutes`), and the mean reward on the hardest validation scenes then."""
     test: NotRequired[list[Tested]]
+    seeds: NotRequired[list[Seed]]
+    """All seeds that were trained with the recipe, if there are several: the weights are those of the median one."""
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:

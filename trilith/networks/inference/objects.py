@@ -23,8 +23,8 @@ class ActingObjects(ActingKinds):
     values_states = True
 
     def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
-        check_offsets(schema)
         super().__init__(schema, mask, net, stops)
+        check_offsets(schema)
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
