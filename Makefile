@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,$(shell python$(version) -c 'print("python$(version)")' 2>/dev/null))
 
-.PHONY: demo test test-all soak lock licences audit wheel pictures clean
+.PHONY: demo test quick test-all soak lock licences audit wheel pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/trilith demo --out demo
@@ -15,6 +15,11 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# Linter and all tests but those marked slow: under two minutes.
+quick: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/pytest -m "not slow"
 
 # The tests on every Python found here of those that are supported; each has an environment of its own.
 test-all:

@@ -28,6 +28,8 @@ from trilith.world.episode import State, start
 from trilith.world.scene import BLOCK_HEIGHT, Placement, Role, Scene
 from trilith.world.tasks import registry
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SPEC = "own_task:Tower"
 

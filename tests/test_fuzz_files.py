@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SPEC = spec_from_file_location("fuzz_files", Path(__file__).parents[1] / "benchmarks" / "fuzz_files.py")
 assert SPEC is not None
 assert SPEC.loader is not None

@@ -24,6 +24,8 @@ from trilith.networks.layers import attention
 from trilith.networks.q import objects
 from trilith.networks.q.objects import look_by_tensors
 
+pytestmark = pytest.mark.slow
+
 NET = NetConfig(width=16, layers=2, heads=2, pair=8, decoder=16, message=8, token=16, recurrent=2)
 SMALL = replace(OBJECTS, net=NET, batch=12, replay_mb=1.0, counterfactual_actions=3)
 GRAPH = replace(SMALL, net=replace(NET, network="graph"))

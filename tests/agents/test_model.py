@@ -28,6 +28,8 @@ from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, place
 from trilith.world.trajectory import Trajectory, read_episodes
 
+pytestmark = pytest.mark.slow
+
 TINY = DynamicsConfig(width=16, layers=1, heads=2, pair=8)
 
 

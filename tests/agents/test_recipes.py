@@ -15,6 +15,8 @@ from trilith.training.actor import PlayRequest, collect
 from trilith.training.config import TrainConfig, recipe_config
 from trilith.utils.config import to_json
 
+pytestmark = pytest.mark.slow
+
 FROZEN = Path(__file__).parent / "recipes.json"
 """Every recipe by its exact name, as JSON: options of the agent, of the run, and by task."""
 

@@ -14,6 +14,8 @@ from trilith.world.episode import State
 from trilith.world.scene import Placement, Role, Scene, fresh_scene, place
 from trilith.world.tasks import TASKS
 
+pytestmark = pytest.mark.slow
+
 CODEC = DiscreteRelative()
 NO_RNG: list[np.random.Generator] = []
 

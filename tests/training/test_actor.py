@@ -26,6 +26,8 @@ from trilith.world.scene import Placement, Role
 from trilith.world.tasks import get_task
 from trilith.world.trajectory import Trajectory
 
+pytestmark = pytest.mark.slow
+
 HARDEST = (0.0, 1.0)
 
 

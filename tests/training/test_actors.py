@@ -14,6 +14,8 @@ from trilith.training.actor import collect
 from trilith.training.actors import PolicySpec, actor_processes
 from trilith.utils.distributed.pool import MAX_DEATHS, QUEUE
 
+pytestmark = pytest.mark.slow
+
 SPEC = PolicySpec("dqn", AGENT, "covering_hard")
 
 

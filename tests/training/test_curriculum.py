@@ -23,6 +23,8 @@ from trilith.utils.files import write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 
+pytestmark = pytest.mark.slow
+
 BY_PERFORMANCE = CurriculumConfig(kind="performance", hardest_share=0.0)
 
 

@@ -14,6 +14,8 @@ from trilith.cli.main import main
 from trilith.data.recording import Recorder, record
 from trilith.training.dynamics import train_model
 
+pytestmark = pytest.mark.slow
+
 MODEL = ModelConfig(DynamicsConfig(width=8, layers=1, heads=1, pair=4), unroll=2, batch=8, steps=200)
 SIZE = ["--model.net.width=8", "--model.net.layers=1", "--model.net.heads=1", "--model.net.pair=4", "--model.batch=8", "--model.unroll=2"]
 

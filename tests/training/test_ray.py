@@ -33,6 +33,8 @@ from trilith.utils.distributed import ray_cluster as support
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import RayPool
 
+pytestmark = pytest.mark.slow
+
 REQUIRED = os.environ.get("TRILITH_REQUIRE_RAY") == "1"
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 

@@ -17,6 +17,8 @@ from trilith.training import checkpoint
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.run import resume, train
 
+pytestmark = pytest.mark.slow
+
 AGENT = RS0Config(
     net=EncoderConfig(encoder="mlp", width=16, layers=2, features=16),
     batch=4,

@@ -34,6 +34,8 @@ from trilith.training.run import Run, resume, train
 from trilith.utils.config import to_json
 from trilith.utils.files import folder_lock, write_json
 
+pytestmark = pytest.mark.slow
+
 SEARCHING = replace(AGENT, search=SearchConfig(3))
 
 

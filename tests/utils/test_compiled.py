@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from shell import ENVIRONMENT
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import sys

@@ -29,6 +29,8 @@ from trilith.web.access import COOKIE, AccessControl, is_loopback
 from trilith.web.pool import Pool
 from trilith.world.episode import Recording, start
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-that-nobody-guesses"
 
 

@@ -11,6 +11,8 @@ from visitor import Visitor, visit
 from trilith.world.episode import start
 from trilith.world.scene import Role
 
+pytestmark = pytest.mark.slow
+
 TOWER = "task=silhouette&level=1&seed=2"
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "device_scale_factor": 2}
 

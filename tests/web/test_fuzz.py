@@ -20,6 +20,8 @@ from trilith.web.server import create_app
 from trilith.world.episode import Recording, start, step
 from trilith.world.scene import Placement
 
+pytestmark = pytest.mark.slow
+
 BATCH = 10
 EXAMPLES = 560
 """So many requests at a time, and so many times, in each of two tests; that they send 10,000 bad requests is asserted."""

@@ -16,6 +16,8 @@ from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.scene import Placement, Role
 
+pytestmark = pytest.mark.slow
+
 TOWER = "task=silhouette&level=1&seed=2"
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "device_scale_factor": 2}
 

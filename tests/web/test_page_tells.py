@@ -15,6 +15,8 @@ from trilith.cli.main import COMMANDS
 from trilith.world.episode import start
 from trilith.world.scene import Role
 
+pytestmark = pytest.mark.slow
+
 STATIC = Path(__file__).parents[2] / "trilith" / "web" / "static"
 TOWER = "task=silhouette&level=1&seed=2"
 

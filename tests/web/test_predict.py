@@ -25,6 +25,8 @@ from trilith.world.episode import State, start, step
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, Role
 
+pytestmark = pytest.mark.slow
+
 SHELTER = "task=covering_hard&level=1&seed=5"
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 
