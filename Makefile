@@ -50,7 +50,7 @@ wheel: $(VENV)/.created
 # All at once, disturbed by a gremlin for so many minutes; as root it also fills a small disk.
 MINUTES ?= 10
 soak: $(VENV)/.test
-	$(BIN)/python benchmarks/soak --minutes $(MINUTES)
+	$(BIN)/python robustness/soak --minutes $(MINUTES)
 
 # The pictures of the README.
 pictures: $(VENV)/.demo

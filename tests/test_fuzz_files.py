@@ -1,4 +1,4 @@
-"""Files that cannot be are refused in one line: the small form of `benchmarks/fuzz_files.py`."""
+"""Files that cannot be are refused in one line: the small form of `robustness/fuzz_files.py`."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-SPEC = spec_from_file_location("fuzz_files", Path(__file__).parents[1] / "benchmarks" / "fuzz_files.py")
+SPEC = spec_from_file_location("fuzz_files", Path(__file__).parents[1] / "robustness" / "fuzz_files.py")
 assert SPEC is not None
 assert SPEC.loader is not None
 fuzz_files = sys.modules["fuzz_files"] = module_from_spec(SPEC)

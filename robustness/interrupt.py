@@ -1,6 +1,6 @@
 """Ctrl-C at random moments of a training and of an evaluation: each ends in time, with what it did saved, and leaves nothing behind.
 
-python benchmarks/interrupt.py [--moments 20] [--seed 0]
+python robustness/interrupt.py [--moments 20] [--seed 0]
 
 The same command is given again after each Ctrl-C, so that it falls into starts, resumes and work under way alike. It is well if the
 command ends within 10 s with exit code 130 and no traceback, no process of it is left, nor a temporary file, and what was saved can

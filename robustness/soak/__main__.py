@@ -1,6 +1,6 @@
 """A training with two actors, an evaluation and the page under 20 visitors, all at once, while a gremlin disturbs them.
 
-python benchmarks/soak [--minutes 10] [--seed 0] [--out FOLDER]
+python robustness/soak [--minutes 10] [--seed 0] [--out FOLDER]
 
 The gremlin, whose log is kept, kills, stops and continues processes, presses Ctrl-C, fills and frees a small disk (a tmpfs, where
 one may be mounted), flips bits in files that are then resumed from, and cuts connections. A fault is survived if the service does

@@ -1,6 +1,6 @@
 """Files that cannot be: every kind that is read is mutated, and what reads it either takes it or refuses it in one line.
 
-python benchmarks/fuzz_files.py [--share 1.0] [--seed 0]
+python robustness/fuzz_files.py [--share 1.0] [--seed 0]
 
 A failure is any error but a ValueError or OSError (which the command line tells in one line, exit code 2), a message of more than one
 line, or, where a file has a checksum, a mutation that is taken for the real thing. Prints a table; ends with an error if there
