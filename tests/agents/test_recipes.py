@@ -37,7 +37,7 @@ def test_a_recipe_that_changes_is_a_new_version() -> None:
 @pytest.fixture
 def two_versions(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
     dqn = ALGORITHMS["dqn"]
-    [old] = [recipe for recipe in dqn.recipes if recipe.name == "objects"]
+    old = get_recipe("objects")[1]
     new: Recipe = replace(old, version=3, config=replace(old.config, batch=65))
     both = replace(dqn, recipes=(new, *dqn.recipes))
     monkeypatch.setattr(module, "ALGORITHMS", {**ALGORITHMS, "dqn": both})

@@ -16,6 +16,15 @@ from trilith.search.config import SearchConfig
 OBJECTS = DQNConfig(net=NetConfig(clock=True))
 """Ours: learns from objects and its own play alone, see docs/learning.md."""
 
+OBJECTS_V1 = replace(OBJECTS, updates_per_step=0.1, counterfactual_targets=OBJECTS.counterfactual_actions)
+"""Twice the steps for an update, and a target for every counterfactual action. The agents that ship learned so."""
+
+_OBJECTS_V1_TASKS: dict[str, dict[str, Any]] = {
+    "silhouette": {"agent": {"discount": 0.97, "decay_steps": 36_000}},
+    "connecting": {"agent": {"decay_steps": 24_000}},
+    "covering": {"agent": {"decay_steps": 16_000}},
+    "covering_hard": {"agent": {"discount": 0.97, "decay_steps": 40_000}},
+}
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
     # Half an hour to an hour of one core. Where episodes are short the discount factor can be higher: glue pays long after its price.
     "silhouette": {"steps": 28_000, "agent": {"discount": 0.97, "decay_steps": 28_000}},
@@ -92,6 +101,13 @@ ALGORITHM = Algorithm(
             run={"checkpoint_seconds": 180.0, "evaluate_every": 2000, "evaluate_scenes": 200},  # the replay is large
             tasks=_OBJECTS_TASKS,
             version=2,
+        ),
+        Recipe(
+            "objects",
+            OBJECTS_V1,
+            "the version before, of which the agents that ship are",
+            run={"checkpoint_seconds": 180.0},
+            tasks=_OBJECTS_V1_TASKS,
         ),
         Recipe("gn-dqn", GN_DQN, "GN-DQN of the paper: its graph network and its hyper-parameters where they are printed", _PAPER_RUN),
         Recipe("gn-dqn-mcts", GN_DQN_MCTS, "GN-DQN-MCTS of the paper: as gn-dqn, actors search with ten simulations", _PAPER_RUN),
