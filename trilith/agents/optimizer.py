@@ -87,7 +87,7 @@ def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDAr
 
 
 def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
-    """Figures as numbers, in one copy: a device is waited for here, and nowhere else in a learner step."""
+    """Tensors as Python numbers, with one copy from the device. Only here does a learner step wait for the device."""
     return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 

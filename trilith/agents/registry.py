@@ -81,7 +81,7 @@ def trained_for(name: str, task: str) -> bool:
 
 
 def check_builds(name: str, task: str) -> None:
-    """Raises ValueError, naming what there is, if the agent of a name cannot build in a task."""
+    """Raises ValueError in one line if the agent of a name cannot build in a task."""
     if name in ("planner", "scripted"):
         from trilith.planners.registry import plan_for, script_for
 

@@ -1,4 +1,4 @@
-"""A memory of whole episodes, one record a step, the oldest forgotten first."""
+"""A memory of whole episodes, one record a step, the oldest forgotten first. Steps are drawn uniformly: there are no priorities."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ class Replay:
         self.added += steps
 
     def windows(self, rng: np.random.Generator, size: int, length: int) -> tuple[NDArray[Any], Ints]:
-        """(size, length) steps in a row, beginnings all alike likely, with replacement; and (size,) how many of each row are real.
+        """`size` windows of `length` consecutive steps, (size, length), and how many steps of each window are real, (size,).
 
-        A window that reaches past the end of its episode repeats the first step there.
+        Every stored step is equally likely to begin a window, and may be drawn again. Places after the end of the episode are filled
+        with the first step of the window.
         """
         first = rng.integers(len(self), size=size)
         count = np.minimum(self.ring["left"][first].astype(np.int64), length)

@@ -2,7 +2,8 @@
 
 What is recorded depends on the agents, the scenes and the seed alone: every episode has a random generator of its own, and a file
 holds a fixed number of them, so the number of worker processes changes nothing. A file appears whole or not at all; a recording
-that was stopped, even killed, resumes with the missing files.
+that was stopped, even killed, resumes with the missing files. The arrays of an episode are described in `world/trajectory.py`; a single
+episode as JSON, for films and the page, is `world.episode.Recording`.
 """
 
 from __future__ import annotations

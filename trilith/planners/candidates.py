@@ -1,7 +1,8 @@
 """What can be placed in a scene: every legal discrete relative action, and where its block would come to rest if nothing moved.
 
 The forecast is plain geometry: the block falls straight down from where it is put until it meets something. Scripts
-choose by it alone, planners use it to decide which placements are worth simulating.
+choose by it alone, planners use it to decide which placements are worth simulating. How a task's planner proposes, orders and prunes
+placements is in the file named for the task.
 """
 
 from __future__ import annotations

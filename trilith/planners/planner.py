@@ -1,4 +1,4 @@
-"""The agent `planner`: a search with the simulator, one kind per task, nothing learned."""
+"""The agent `planner`: a search with the simulator, nothing learned. It follows the plans that the file named for each task makes."""
 
 from __future__ import annotations
 

@@ -125,6 +125,7 @@ def _hope(state: State) -> float:
 
 
 def _key(scene: Scene) -> bytes:
-    """States that fill the same targets with the same glue count as one, in whatever order they were filled."""
+    """A key that is equal for two states if the same targets are filled and the same blocks are sticky. The order of building does not
+    matter."""
     blocks = scene.rows(Role.BLOCK)
     return rounded_key(scene.pose[blocks, :2] * 10, scene.sticky[blocks])

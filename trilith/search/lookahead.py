@@ -18,7 +18,7 @@ FAR_LESS = 0.5
 
 @dataclass(frozen=True)
 class Lookahead(SearchAlgorithm):
-    """Simulates the best action, and the next best as long as they end the episode by mistake."""
+    """Simulates the best action. If it ends the episode by mistake (see `FAR_LESS`), it simulates the next best one, and so on."""
 
     def search(
         self,

@@ -1,4 +1,7 @@
-"""The transition model by default: the rules of the world themselves."""
+"""The default transition model: the rules of the world themselves.
+
+The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the model that `--world` names.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Node(Generic[S]):
         return max(self.children, key=lambda action: (self.counts[action], self.values[action]))
 
     def likely_child(self, action: int) -> Self | None:
-        """The node after a simulated action; None if the episode ended there, or more likely did than not."""
+        """The node after a simulated action; None if the episode ended there, or ended with a probability above 0.5."""
         child = self.children[action]
         return child if child is not None and child.continue_probability >= 0.5 else None
 

@@ -1,7 +1,7 @@
 """A run on disk: one file that holds everything, written whole, and read back or refused in one line.
 
 The file is in safetensors format: arrays by name, and one text, JSON with all that is not an array. Nothing in it can
-run code. The checkpoint before the last is kept beside it.
+run code. The checkpoint before the last is kept beside it. `training/run.py` decides when to write one and how to resume.
 """
 
 from __future__ import annotations

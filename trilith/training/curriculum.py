@@ -96,7 +96,7 @@ class Curriculum(ABC):
         return tuple(float(w) for w in weights / weights.sum())
 
     def due(self, actor_steps: int, episodes: int) -> bool:
-        """Whether the evaluator should play so many episodes now, after so many steps of the actors."""
+        """Whether the evaluator should play `episodes` episodes now, when the actors have made `actor_steps` steps."""
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:

@@ -69,7 +69,7 @@ class PlansAhead(Protocol):
 def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoughts:
     """The agent's own ideas if it has any, or its plan, otherwise its choice and a look-ahead of one placement.
 
-    Placements are shown where the block would be: clipped, and of two that are the same then only the better.
+    Each placement is first clipped to where the block would really be. Of two that are then the same, only the better one is shown.
     """
     if isinstance(agent, Thinker):
         found = [Idea(*each) for each in agent.ideas(state, rng, k * IDEAS_ASKED)]

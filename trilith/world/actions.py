@@ -1,8 +1,8 @@
 """The five action spaces of the paper, each a codec between its actions and placements.
 
 The rules of an episode see nothing but the placement; `INVALID_EDGE` stands for an edge that does not lead from an available
-block to an object of the scene. All that depends on an action space is in its codec: a sixth one is a class here
-and a line in `CODECS`.
+block to an object of the scene. All that depends on an action space is in its codec: a sixth one is a class here,
+a name in `_ALL`, and a description for cards in `agents/schema.py`.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ class ContinuousRelative(Continuous):
 
 
 class Discrete(Codec):
-    """Actions of indices: a block, for `relative` ones also the row of an object, then `tail`, then sticky or not."""
+    """An action is a row of indices, in this order: the block; the row of an object, if the codec is `relative`; where the block goes
+    (`tail`); sticky, 0 or 1."""
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
     relative: ClassVar[bool]

@@ -117,7 +117,7 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
 def engine_world() -> pyb2d3.WorldView:
     """A world of the engine without anything in it, to be destroyed by whoever asks for it.
 
-    It is not a pyb2d3.World: where Ctrl-C comes while one of those is made, what there is of it complains when it is deleted.
+    If Ctrl-C interrupts the making of a pyb2d3.World, the half-made object prints an error when Python deletes it.
     """
     return pyb2d3.WorldView(pyb2d3.create_world_id(pyb2d3.world_def(gravity=(0.0, GRAVITY))))
 

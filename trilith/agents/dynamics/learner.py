@@ -139,7 +139,7 @@ class ModelLearner:
         self.steps = 0
 
     def step(self, table: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step; returns mean losses of a scene: the parts for its first step, and their sum over all steps."""
+        """One learner step. Returns mean losses per scene: each part at the first predicted step, and `loss`, their sum over all steps."""
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)

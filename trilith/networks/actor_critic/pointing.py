@@ -139,7 +139,8 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """Values of actions: a weighted mean over the objects, each given how far from it the action points; the nearest has most weight."""
+    """Values of actions. Each object gets features of the action and of its distance to the point of the action; the value is computed from
+    their weighted mean. The weights are learned; before learning the nearest object has the most."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()

@@ -25,10 +25,10 @@ def longest(task: Task) -> int:
 
 
 def rows(batch: SceneBatch, length: int) -> Tensor:
-    """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding, which is 0 but for its last number, 1.
+    """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding: rows of 0 whose last number is 1.
 
-    Of a scene with more objects, as there are in generalisation levels, the available blocks and the floor stay, and of the rest
-    those that appeared last: what is left out are the first targets, then the first obstacles, then the first blocks.
+    If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the
+    earliest obstacles, then the earliest blocks. Available blocks and the floor always stay.
     """
     return batch.once(f"{length} rows", lambda: batch.send(_rows(batch, length)))
 

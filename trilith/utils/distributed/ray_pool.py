@@ -140,9 +140,9 @@ def prepare(make: bytes) -> tuple[Any, Failure | None]:
 
 
 def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
-    """Does a job: its result, its failure, and the last lines of what it printed.
+    """Does a job, and returns its result, its failure and the last lines it printed, pickled.
 
-    As bytes, which the receiver copies: arrays would be views that hold their piece of the object store.
+    Bytes, because the receiver copies them. Arrays would be views into Ray's object store, and would keep that memory in use.
     """
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):

@@ -11,7 +11,8 @@ from trilith.world.tasks.silhouette import Silhouette
 from trilith.world.tasks.task import Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Silhouette(), Connecting(), Covering(), CoveringHard())}
-"""The four tasks of the paper by their names."""
+"""The four tasks of the paper by their names. Their Gymnasium ids are in `trilith/__init__.py`, checksums of their test scenes in
+`evaluation/scenes.json`, which `trilith scenes --freeze` writes."""
 _OWN: dict[str, Task] = {}
 """A user's tasks that this process knows, by the name they were registered or asked for with."""
 
