@@ -1,6 +1,8 @@
 """What a network sees of an object, of two objects, and of the steps left: the inputs of relational attention.
 
-A changed column refuses weights that were trained before: `agents/schema.py` compares the lists. Every column is about 1. Lengths are in metres, x and y are those of the centre.
+A changed column refuses weights that were trained before: `agents/schema.py` compares the lists.
+
+Every column is about 1. Lengths are in metres, x and y are those of the centre.
 
 | object, 19 columns | value |
 |---|---|
