@@ -33,8 +33,8 @@ Wrapper = Literal["discrete_relative", "continuous_absolute"]
 class DmConstruction(dm_env.Environment):  # type: ignore[misc]
     """A construction task, seen and acted on in one of two ways.
 
-    `discrete_relative`: a graph of all objects. An action has three numbers: `Index`, which edge of the graph; `x_action`, which offset; and `sticky`. The edge must join an
-    available block and an object, in either direction. Any other edge ends the episode.
+    `discrete_relative`: a graph of all objects. An action has three numbers: `Index`, which edge of the graph; `x_action`, which offset;
+    and `sticky`. The edge must join an available block and an object, in either direction. Any other edge ends the episode.
     `continuous_absolute`: an image; `Selector`, `Horizontal`, `Vertical` and `Sticky` from -1 to 1.
     """
 
