@@ -55,7 +55,7 @@ def test_a_name_is_its_newest_version_and_an_exact_one_stays() -> None:
 
 def test_a_recipe_and_a_task_are_the_whole_command() -> None:
     config = recipe_config("objects", "silhouette")
-    assert config.steps == config.agent.decay_steps == 28_000
+    assert config.steps == config.agent.decay_steps == 36_000
     assert config.agent.discount == 0.97 != get_recipe("objects")[1].config.discount
 
 

@@ -107,7 +107,7 @@ def test_a_recipe_has_other_defaults_in_some_tasks_and_options_win(monkeypatch):
             assert (config.task, config.recipe, config.agent) == (task, "objects-v2", expected.agent)
     easy, hard = (trains(monkeypatch, "--recipe", "objects", "--task", task).agent for task in ("connecting", "silhouette"))
     assert (easy.discount, hard.discount) == (0.9, 0.97)
-    assert (easy.decay_steps, hard.decay_steps) == (12_000, 28_000)
+    assert (easy.decay_steps, hard.decay_steps) == (20_000, 36_000)
     for options in (["--task", "silhouette", "--agent.discount", "0.5"], ["--agent.discount=0.5", "--task=silhouette"]):
         config = trains(monkeypatch, "--recipe", "objects", *options)
         assert config.agent == replace(hard, discount=0.5), "the others are those of the task"

@@ -26,11 +26,11 @@ _OBJECTS_V1_TASKS: dict[str, dict[str, Any]] = {
     "covering_hard": {"agent": {"discount": 0.97, "decay_steps": 40_000}},
 }
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
-    # Half an hour to an hour of one core. Where episodes are short the discount factor can be higher: glue pays long after its price.
-    "silhouette": {"steps": 28_000, "agent": {"discount": 0.97, "decay_steps": 28_000}},
-    "connecting": {"steps": 12_000, "agent": {"decay_steps": 12_000}},
-    "covering": {"steps": 20_000, "agent": {"decay_steps": 20_000}},
-    "covering_hard": {"steps": 20_000, "agent": {"discount": 0.97, "decay_steps": 20_000}},
+    # Forty to sixty minutes of one core. Where episodes are short the discount factor can be higher: glue pays long after its price.
+    "silhouette": {"steps": 36_000, "agent": {"discount": 0.97, "decay_steps": 36_000}},
+    "connecting": {"steps": 20_000, "agent": {"decay_steps": 20_000}},
+    "covering": {"steps": 18_000, "agent": {"decay_steps": 18_000}},
+    "covering_hard": {"steps": 40_000, "agent": {"discount": 0.97, "decay_steps": 40_000}},
 }
 """What tasks need differently."""
 
