@@ -1,1 +1,1 @@
-"""Adapters of the world to other people's interfaces."""
+"""Adapters of the world to the interfaces of other libraries."""

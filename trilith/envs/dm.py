@@ -6,8 +6,8 @@
     step = env.reset()
     step = env.step({"Index": 8, "x_action": 7, "sticky": 0})
 
-What differs from theirs: the engine and so the rewards; graphs are padded, so that every array has the shape that its spec says;
-nodes have the 15 features of `trilith.world.observations.objects`, edges the two of `trilith.world.observations.graph`.
+Differences from the authors' package: the engine differs, so the rewards differ; graphs are padded, so every array has the shape of its
+spec; nodes have the 15 features of `trilith.world.observations.objects`, edges the two of `trilith.world.observations.graph`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Wrapper = Literal["discrete_relative", "continuous_absolute"]
 class DmConstruction(dm_env.Environment):  # type: ignore[misc]
     """A construction task, seen and acted on in one of two ways.
 
-    `discrete_relative`: a graph of all objects. An action has three numbers: `Index`, which edge of the graph; `x_action`, which offset;
-    and `sticky`. The edge must join an available block and an object, in either direction. Any other edge ends the episode.
-    `continuous_absolute`: an image; `Selector`, `Horizontal`, `Vertical` and `Sticky` from -1 to 1.
+    `discrete_relative`: the observation is a graph of all objects. An action has three numbers: `Index` (an edge of the graph), `x_action`
+    (an offset) and `sticky`. The edge must join an available block and an object, in either direction. Any other edge ends the episode.
+    `continuous_absolute`: the observation is an image. An action has `Selector`, `Horizontal`, `Vertical` and `Sticky`, each from -1 to 1.
     """
 
     def __init__(self, task: str, wrapper_type: Wrapper = "discrete_relative", level: Level = "all", seed: int | None = None) -> None:
@@ -49,13 +49,13 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         self._nodes, self._edges = n, n * (n - 1)
 
     def reset(self) -> dm_env.TimeStep:
-        """The first step of an episode. The seed is for the first of them."""
+        """Returns the first step of an episode. The seed applies to the first episode only."""
         observation, _ = self.env.reset(seed=self._seed)
         self._seed, self._over = None, False
         return dm_env.restart(self._observation(observation))
 
     def step(self, action: dict[str, Any]) -> dm_env.TimeStep:
-        """Places a block. After the end of an episode, the first step of the next."""
+        """Places a block. After the end of an episode, starts the next episode and returns its first step."""
         if self._over:
             return self.reset()
         observation, reward, self._over, _, _ = self.env.step(self._action(action))
@@ -63,7 +63,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return dm_env.termination(reward, seen) if self._over else dm_env.transition(reward, seen)
 
     def action_spec(self) -> dict[str, specs.Array]:
-        """Scalars by their names."""
+        """Scalars by name."""
         if self.wrapper_type == "continuous_absolute":
             names = ("Selector", "Horizontal", "Vertical", "Sticky")
             return {name: specs.BoundedArray((), np.float32, -1, 1, name) for name in names}
@@ -71,7 +71,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return {name: specs.BoundedArray((), np.int32, 0, last, name) for name, last in most.items()}
 
     def observation_spec(self) -> Any:
-        """A graph as a dictionary of arrays, of which the first `n_node` and `n_edge` rows are real; or an image."""
+        """An image, or a graph as a dictionary of arrays. Only the first `n_node` and `n_edge` rows of the graph are real."""
         if self.wrapper_type == "continuous_absolute":
             return specs.BoundedArray((PIXELS, PIXELS, 3), np.uint8, 0, 255, "RGB")
         shapes = {"nodes": (self._nodes, FEATURES), "edges": (self._edges, EDGE_FEATURES), "globals": (1, 1)}
@@ -98,14 +98,14 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return padded
 
     def _action(self, action: dict[str, Any]) -> NDArray[Any]:
-        """The action as the environment takes it."""
+        """The action in the format of the Gymnasium environment."""
         given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
         if self.wrapper_type == "continuous_absolute":
             return np.array([given[name] for name in ("Selector", "Horizontal", "Vertical", "Sticky")])
         scene = self.env.state.scene
         _, _, senders, receivers = graph(scene, "full")
         if given["Index"] >= len(senders):
-            block = reference = 0  # an edge from a block to itself, which is none
+            block = reference = 0  # an edge from a block to itself, which is invalid
         else:
             block, reference = int(senders[given["Index"]]), int(receivers[given["Index"]])
             if scene.role[reference] == Role.AVAILABLE and scene.role[block] != Role.AVAILABLE:

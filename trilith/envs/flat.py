@@ -1,4 +1,4 @@
-"""Discrete actions as one whole number, for libraries that know no other: with the exact mask of all combinations."""
+"""Discrete actions as one integer, for libraries that support nothing else, with the exact mask of all combinations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trilith.world.scene import SLOTS
 
 
 class FlatActions(gymnasium.ActionWrapper[Any, Any, Any]):
-    """An environment whose action is one number: block, reference, offset and sticky counted through, the last fastest.
+    """An environment whose action is one integer: the flat index of (block, reference, offset, sticky), the last part fastest.
 
-    The block is its slot, 0 to 6, since no other row is ever a block to place. `action_masks` says which numbers are legal.
+    The block is its slot, 0 to 6, because only these rows are ever available blocks. `action_masks` says which integers are legal.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -26,13 +26,13 @@ class FlatActions(gymnasium.ActionWrapper[Any, Any, Any]):
             raise ValueError(f"actions of {env} cannot be counted through: it takes a trilith environment with discrete actions")
         self.inner = inner
         self.sizes = (SLOTS, *(int(size) for size in inner.action_space.nvec[1:]))
-        """Of the parts of an action."""
+        """Number of values of each part of an action."""
         self.action_space = spaces.Discrete(int(np.prod(self.sizes)))
 
     def action(self, action: Any) -> NDArray[np.int64]:
-        """The parts of a number."""
+        """The parts of an action, from its integer."""
         return np.array(np.unravel_index(int(action), self.sizes))
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """(actions,): which are legal; all where none is."""
+        """(actions,): which actions are legal. All True if no action is legal."""
         return self.inner.legal_actions()[:SLOTS].reshape(-1)

@@ -24,17 +24,17 @@ from trilith.world.tasks import Level, Task, get_task
 FURTHEST, FASTEST = 1e6, 1e4
 """Bounds of positions (m) and velocities (m/s, rad/s) in the spaces.
 
-Far more than is needed: the engine caps speed at 400 m/s, and what falls off the floor comes to rest on the ground below.
+Far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
 """
 
 
 class ConstructionEnv(gymnasium.Env[Any, Any]):
     """One of the four construction tasks of "Structured agents for physical construction", or one of your own.
 
-    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`; a task of
-    your own as `trilith/<Title>-v0` after `trilith.register`, or without it as `trilith/Construction-v0`, `task="my_module:MyTask"`.
-    The tasks themselves are described in `trilith.world.tasks`. Below, N is the number of objects now in the scene, N_max the
-    most there can be at the environment's level, `env.unwrapped.max_objects`.
+    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`. A task of
+    your own is `trilith/<Title>-v0` after `trilith.register`, or without it `trilith/Construction-v0` with `task="my_module:MyTask"`.
+    `trilith.world.tasks` describes the tasks. Below, N is the number of objects now in the scene. N_max is the largest number of
+    objects at the environment's level, `env.unwrapped.max_objects`.
 
     ## Action
     Place a block, named in one of five ways (`trilith.world.actions` has the exact meaning):
@@ -47,13 +47,13 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     | `discrete_relative`    | `MultiDiscrete([N_max, N_max, offsets, 2])`          | c, r, offset, sticky            |
     | `discrete_relative_xy` | `MultiDiscrete([N_max, N_max, offsets, offsets, 2])` | c, r, x and y offset, sticky    |
 
-    c is the row of an available block, r that of the scene object it is placed relative to. A row beyond the scene or of
-    the wrong kind is an invalid edge, which ends the episode; most of the space is, so sample from `info["legal"]`. A
-    continuous number beyond ±1 is clipped. What is no action at all (NaN, a fraction where an index belongs, an offset
-    out of range, the wrong length) raises ValueError.
+    c is the row of an available block. r is the row of the scene object that the block is placed relative to. A row beyond the
+    scene or of the wrong kind is an invalid edge, which ends the episode. Most of the space is invalid, so sample from
+    `info["legal"]`. A continuous number beyond ±1 is clipped. Anything that is no action at all (NaN, a fraction where an index
+    belongs, an offset out of range, the wrong length) raises ValueError.
 
     ## Observation
-    What `trilith.world.observations` makes of the scene, float32, masks int8; rows beyond the scene are 0 and so are their masks:
+    An observation of `trilith.world.observations`, float32, with int8 masks. Rows beyond the scene are 0 and so are their masks:
 
     | `observation`  | space                                                                                            |
     |----------------|--------------------------------------------------------------------------------------------------|
@@ -67,34 +67,34 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     The two numbers of an edge or a contact are touching and glued; the axes of a padded edge are sender and receiver.
 
     ## Reward
-    The change of the task's score less what glue costs; 0 for a placement that is not possible or touches an obstacle.
+    The change of the task's score minus the cost of glue; 0 for a placement that is not possible or touches an obstacle.
 
     ## End
-    Always `terminated`, never `truncated`: the step limit is a rule of the task and not of this class, and the blocks placed
-    so far can be seen, so an agent that learns should expect no reward after it. After the end, `step` raises ValueError
-    until the next `reset`.
+    Always `terminated`, never `truncated`. The step limit is a rule of the task, not of this class, and the agent can see the
+    blocks placed so far. So a learning agent should expect no reward after the step limit. After the end, `step` raises
+    ValueError until the next `reset`.
 
     ## Levels
     `"all"`, the training mix; `"hardest"`; a number from 0; or the name of a generalisation level.
 
     ## Arguments
-    - `task`: a name or my_module:MyTask; all ids but `trilith/Construction-v0` have it already.
+    - `task`: a name or my_module:MyTask; every id except `trilith/Construction-v0` sets it already.
     - `action_space`, `observation`, `level`: as above.
-    - `connectivity`: of both graphs, `"full"` or `"sparse"`.
-    - `offsets`: of the discrete relative actions, at least 4.
-    - `grid`: (heights, widths) of the discrete absolute actions; None takes the task's own.
+    - `connectivity`: edges of both graphs, `"full"` or `"sparse"`.
+    - `offsets`: number of offsets of the discrete relative actions, at least 4.
+    - `grid`: (heights, widths) of the discrete absolute actions; None means the task's default.
     - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper.
     - `render_mode`: None or `"rgb_array"`, a picture of 640 × 640.
 
-    `reset(options={"level": …})` starts one episode of another level, if it fits into the spaces, and
-    `reset(options={"state": …})` one from a given `State`. `env.unwrapped.state` can be read, kept and set at any time.
+    `reset(options={"level": …})` starts one episode of another level, if it fits into the spaces.
+    `reset(options={"state": …})` starts one from a given `State`. You can read, keep and set `env.unwrapped.state` at any time.
 
     ## Info
     - `legal`, with discrete relative actions only: (7, N_max, offsets) or (7, N_max, offsets, offsets), bool: which
-      (c, r, offset) are a valid edge and overlap nothing. The first axis is the slot, which is the row c. Nothing is
-      legal after the end.
+      (c, r, offset) are a valid edge and overlap nothing. The first axis is the slot, which equals the row c. After the
+      end no action is legal.
     - `reason`: None, or why the episode ended, one of `trilith.world.episode.REASONS`.
-    - `level`: of this episode, as a string ("7", "nine_targets"), so that a vector environment can hold both kinds.
+    - `level`: the level of this episode, always a string ("7", "nine_targets"), so that a vector environment can hold numbers and names.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  # the base class does so too
@@ -127,9 +127,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     @property
     def state(self) -> State:
-        """The moment of the episode, a value: keep it, and set it again to return there.
+        """The current state of the episode, a value: keep it, and set it again to return to this state.
 
-        Setting one of another task, or whose episode could outgrow the spaces, raises ValueError.
+        Setting a state raises ValueError if it is of another task, or if its episode could outgrow the spaces.
         """
         if self._state is None:
             raise gymnasium.error.ResetNeeded("this environment has no state yet: call reset first")
@@ -176,14 +176,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         if self.render_mode is None:
             gymnasium.logger.warn('render() draws nothing without a render mode: make the environment with render_mode="rgb_array"')
             return None
-        from trilith.render.pictures import picture  # only who draws needs what draws
+        from trilith.render.pictures import picture  # imported here, so that only rendering needs the drawing libraries
 
         return picture(self.state.scene)
 
     def legal_actions(self) -> NDArray[np.bool_]:
-        """Which of all actions, an axis for each of their parts, are a valid edge and overlap nothing; all where none is.
+        """Which actions are a valid edge and overlap nothing, one axis for each part of an action. All True if no action is legal.
 
-        Of discrete absolute actions, those with a block that is available. Raises ValueError for continuous ones.
+        For discrete absolute actions: which actions use an available block. Raises ValueError for continuous actions.
         """
         require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
         allowed = np.zeros(self._actions.sizes, dtype=bool)
@@ -195,14 +195,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return allowed if allowed.any() else ~allowed
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """For each part of an action, one after another, which of its values are part of a legal action: as maskable PPO of
-        Stable-Baselines3 asks for it. Not all of their combinations are legal: for that, see `trilith.envs.flat`."""
+        """For each part of an action, one after another: which of its values occur in some legal action. Maskable PPO of Stable-Baselines3
+        uses this format. Not every combination of these values is legal; `trilith.envs.flat` has the exact mask."""
         allowed = self.legal_actions()
         axes = range(allowed.ndim)
         return np.concatenate([allowed.any(axis=tuple(other for other in axes if other != axis)) for axis in axes])
 
     def _parts(self, action: Any) -> Any:
-        """The parts of an action as a list of numbers. Raises ValueError if they are not of the kind and number the space has."""
+        """The parts of an action as a list of numbers. Raises ValueError if their type or number does not fit the space."""
         parts = np.asarray(action)
         if parts.shape != self.action_space.shape:
             raise ValueError(f"action {action!r}: must have the shape {self.action_space.shape}")
@@ -225,7 +225,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
 
 def _one_of(what: str, value: Any, choices: Any) -> Any:
-    """`value` if it is one of `choices`. Raises ValueError naming those otherwise."""
+    """`value` if it is one of `choices`. Otherwise raises ValueError that names the choices."""
     require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
 
@@ -237,7 +237,7 @@ def _action_space(actions: Space) -> spaces.Space[Any]:
 
 
 class Observation(NamedTuple):
-    """A kind of observation: the space of it for scenes of up to so many objects, and how one is made of a scene."""
+    """A kind of observation: its space for scenes of up to a given number of objects, and the function that observes a scene."""
 
     space: Callable[[int], spaces.Space[Any]]
     of: Callable[[Scene, int, Connectivity], Any]
@@ -256,7 +256,7 @@ def _flags_space(*rows: int) -> spaces.Box:
 
 
 def _padded(array: NDArray[Any], rows: int, axes: int = 1) -> NDArray[Any]:
-    """A copy of `array` with zeros behind it, so that each of its first `axes` axes is `rows` long."""
+    """A copy of `array` with zeros appended, so that each of its first `axes` axes has length `rows`."""
     out = np.zeros((rows,) * axes + array.shape[axes:], dtype=array.dtype)
     out[tuple(slice(length) for length in array.shape)] = array
     return out
@@ -311,4 +311,4 @@ OBSERVATIONS: dict[str, Observation] = {
         lambda scene, rows, _: {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)},
     ),
 }
-"""Every kind of observation by its name."""
+"""Every kind of observation by name."""

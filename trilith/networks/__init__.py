@@ -1,1 +1,1 @@
-"""Networks that give every action of a scene a value, or act and criticise. Those that learn are torch modules; `acting` needs no torch."""
+"""Q-networks and actor-critic networks. The networks that learn are torch modules; `inference` needs no torch."""

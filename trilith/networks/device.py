@@ -1,4 +1,4 @@
-"""Where networks and their batches are, by name."""
+"""The device of networks and batches, by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device of a name: cpu, cuda, or auto, which is cuda where there is one. Raises ValueError for what is not here."""
+    """The device of a name: cpu, cuda, or auto (cuda if available, else cpu). Raises ValueError for a device that this machine lacks."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

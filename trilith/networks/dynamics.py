@@ -1,8 +1,8 @@
 """Predicts the result of a placement by attention over the objects of a scene: changes of pose, contacts, reward and end.
 
-Every object is a token; the new block is marked, and already at the end of a straight fall, since contacts begin there.
-For each block the network says whether it comes to rest elsewhere than that (an old one: than it is), and if so, where. So what
-stays as it is stays exactly as it is, however often predictions are made of predictions.
+Every object is a token. The new block is marked, and its input pose is the end of a straight fall, since contacts begin there. For
+each block the network predicts whether it comes to rest elsewhere (the new block: than after the fall; others: than now), and if
+so, where. A block predicted to stay keeps its exact pose, even when predictions are chained.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from trilith.networks.layers.attention import AttentionTrunk
 from trilith.world.scene import Bools, Ints, Role
 
 _SHARPNESS = (4.0, 16.0)
-"""Lengths between objects come as they are and as tanh of these multiples: far, near, touching or not."""
+"""Lengths between objects are inputs as they are, and as tanh of these multiples, which resolve far, near and touching."""
 _SIDE_LENGTHS = 8
 PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
 NODE_INPUTS = 11 + len(Role)
 
 
 class DynamicsInput(NamedTuple):
-    """B scenes of up to R objects, a block newly placed in each; see `agents.dynamics.rigid_body_features`."""
+    """B scenes of up to R objects, each with one newly placed block; see `agents.dynamics.rigid_body_features`."""
 
     objects: Ints
-    """(B,): how many."""
+    """(B,): number of objects."""
     new: Ints
     """(B,)"""
     pose: Tensor
-    """(B, R, 3): where every object is, the new block where it is placed."""
+    """(B, R, 3): the pose of every object; the new block is where it is placed."""
     size: Floats32
     """(B, R, 2)"""
     role: Ints
@@ -47,30 +47,30 @@ class DynamicsInput(NamedTuple):
     links: Floats32
     """(B, R, R, 3): which touch, which are bonded, which are one rigid body."""
     fall: Floats32
-    """(B, F): of the new block: its height after a straight fall, in metres, then the other features of the fall, about 1."""
+    """(B, F): features of the new block: its height after a straight fall in metres, then other features of the fall, about 1."""
 
 
 class Predicted(NamedTuple):
-    """Predictions for B placements. `base` is where all objects would be if the new block fell straight down and nothing else moved."""
+    """Predictions for B placements. `base` is the pose of all objects if the new block fell straight down and nothing else moved."""
 
     base: Tensor
     """(B, R, 3)"""
     moves: Tensor
     """(B, R): logit of whether an object comes to rest elsewhere than at its base; very negative for objects that cannot move."""
     shift: Tensor
-    """(B, R, 2): how far from it, if it does."""
+    """(B, R, 2): displacement from the base, if the object moves."""
     turn: Tensor
-    """(B, R, 2): cosine and sine of twice its angle, if it does: a rectangle turned half around is the same."""
+    """(B, R, 2): cosine and sine of twice the angle, if the object moves. Twice, because a rectangle turned by 180° is the same."""
     pose: Tensor
-    """(B, R, 3): where it comes to rest: at its base, or where the above say if that is likelier."""
+    """(B, R, 3): the predicted pose: the base, or the displaced pose where moving is more likely than not."""
     touch: Tensor
     """(B, R, R): logits of contacts."""
     hit: Tensor
     """(B,): logit of touching an obstacle."""
     complete: Tensor
-    """(B,): logit of there being nothing left to do, if no obstacle is touched."""
+    """(B,): logit that the task is complete, if no obstacle is touched."""
     reward: Tensor
-    """(B,): of the step, learned."""
+    """(B,): predicted reward of the step."""
 
 
 class Dynamics(AttentionTrunk):
@@ -124,7 +124,7 @@ class Dynamics(AttentionTrunk):
 
 
 def _nodes(given: DynamicsInput, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """(B, R, NODE_INPUTS + F): each object by itself, the features of the fall with the new block."""
+    """(B, R, NODE_INPUTS + F): features of each object; the new block also has the features of the fall."""
     size = torch.from_numpy(given.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
@@ -133,7 +133,7 @@ def _nodes(given: DynamicsInput, pose: Tensor, is_new: Tensor, fall: Tensor) -> 
         x / 7, y / SCALE, (2 * angle).cos() - 1, (2 * angle).sin(), w / SCALE, h, (x - w / 2) / 7, (x + w / 2) / 7,
         *flags, is_new.float(),
     ]  # fmt: skip
-    scale = torch.tensor([SCALE] + [1.0] * (fall.shape[1] - 1))  # the height comes in metres, all else about 1
+    scale = torch.tensor([SCALE] + [1.0] * (fall.shape[1] - 1))  # the height is in metres, the other features are about 1
     role = F.one_hot(torch.from_numpy(given.role), len(Role)).float()
     return torch.cat([torch.stack(columns, dim=-1), role, (fall / scale)[:, None] * is_new[..., None]], dim=-1)
 

@@ -1,4 +1,4 @@
-"""Parameters of networks as arrays by their names, and back."""
+"""Parameters of networks as arrays by name, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError in one line if weights have not these names and shapes."""
+    """Raises ValueError in one line if the names or shapes of `weights` differ from `shapes`."""
     for name in sorted(shapes.keys() | weights.keys()):
         if name not in shapes or name not in weights:
             raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
@@ -23,17 +23,17 @@ def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, N
 
 
 def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
-    """The shapes of a network's parameters by their names."""
+    """The shapes of a network's parameters by name."""
     return {name: tuple(value.shape) for name, value in module.state_dict().items()}
 
 
 def parameters_of(module: nn.Module) -> dict[str, NDArray[Any]]:
-    """A copy of a network's parameters by their names."""
+    """A copy of a network's parameters by name."""
     return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
 
 
 def load_parameters(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Gives a network parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+    """Loads a network's parameters by name. If names or shapes differ, raises ValueError in one line and changes nothing."""
     import torch
 
     check_weights(shapes_of(module), weights)

@@ -1,6 +1,6 @@
 """Builders that learn nothing: `ScriptedBuilder` follows rules of thumb, `Planner` searches with the simulator.
 
-Each task has functions of its own for both, which register by its name; importing this room brings those of the paper's tasks.
+Each task has its own functions for both, registered by the task's name. Importing this package registers those of the paper's tasks.
 """
 
 import trilith.planners.connecting

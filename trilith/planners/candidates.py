@@ -1,8 +1,8 @@
-"""What can be placed in a scene: every legal discrete relative action, and where its block would come to rest if nothing moved.
+"""The possible placements of a scene: every legal discrete relative action, and where its block would come to rest if nothing moved.
 
-The forecast is plain geometry: the block falls straight down from where it is put until it meets something. Scripts
-choose by it alone, planners use it to decide which placements are worth simulating. How a task's planner proposes, orders and prunes
-placements is in the file named for the task.
+The forecast is plain geometry: the block falls straight down from its placement until it meets something. Scripts choose by the
+forecast alone. Planners use it to decide which placements are worth simulating. The file named for a task defines how its planner
+proposes, orders and prunes placements.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from trilith.world.scene import BLOCK_HEIGHT, FLOOR, PLACE_X, Bools, Floats, Int
 from trilith.world.tasks.task import SPACING
 
 CODEC = DiscreteRelative()
-"""Every builder acts through this: the paper's interface, 15 offsets."""
+"""All builders act through this codec: the paper's interface with 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
 """(15,): the offsets, in units of the mean width of the placed block and its reference."""
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """K placements, one row each, not sticky; available blocks of one width are interchangeable, so each width appears once."""
+    """K placements, one row each, not sticky. Available blocks of one width are interchangeable, so each width appears once."""
 
     scene: Scene
     slot: Ints
     """(K,): row of the available block."""
     ref: Ints
-    """(K,): row of the object it is placed on."""
+    """(K,): row of the reference object."""
     offset: Ints
-    """(K,): which offset of the grid."""
+    """(K,): index of the offset."""
     x: Floats
-    """(K,): where the centre will be."""
+    """(K,): x of the centre."""
     width: Floats
     """(K,)"""
     rest: Floats
     """(K,): y of the centre at rest."""
     drop: Floats
-    """(K,): how far it falls."""
+    """(K,): height of the fall."""
     left: Floats
-    """(K,): leftmost point at which something carries it."""
+    """(K,): leftmost point at which something carries the block."""
     right: Floats
-    """(K,): rightmost such point."""
+    """(K,): rightmost point at which something carries the block."""
     safe: Bools
-    """(K,): whether it stays clear of every obstacle."""
+    """(K,): whether the block stays clear of every obstacle."""
     held: Bools
-    """(K,): whether something sticky carries it, so that it cannot tip over."""
+    """(K,): whether something sticky carries the block, so that it cannot tip over."""
 
     def __len__(self) -> int:
         return len(self.slot)
 
     @property
     def layer(self) -> Ints:
-        """(K,): the layer of blocks it comes to rest in, 0 on the floor."""
+        """(K,): the layer in which the block comes to rest, 0 on the floor."""
         return np.rint((self.rest - BLOCK_HEIGHT / 2) / SPACING).astype(np.int64)
 
     @property
     def balance(self) -> Floats:
-        """(K,): how far inside its supports the middle of the block is; negative: it tips over."""
+        """(K,): how far inside its supports the middle of the block is, in metres; if negative, the block tips over."""
         return np.minimum(self.x - self.left, self.right - self.x)
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
@@ -71,7 +71,7 @@ class Options:
 
 
 def options(scene: Scene) -> Options:
-    """Everything that can be placed in a scene."""
+    """All possible placements of a scene."""
     slot, ref, offset = np.nonzero(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
     width = scene.size[slot, 0]
     x = np.clip(scene.pose[ref, 0] + (scene.size[ref, 0] + width) / 2 * GRID[offset], *PLACE_X)
@@ -94,6 +94,6 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
 
 
 def rounded_key(*columns: Floats | Bools) -> bytes:
-    """A key that scenes have in common whose blocks have the same rounded `columns` (B,) or (B, n), in any order of blocks."""
+    """A key from the rounded `columns` (B,) or (B, n) of blocks. It does not depend on the order of the blocks."""
     rows = np.rint(np.column_stack(columns)).astype(np.int64)
     return rows[np.lexsort(rows.T)].tobytes()

@@ -1,7 +1,7 @@
 """The state of a scene for both covering tasks: bare obstacles, the length each option would cover, and missing supports.
 
-Lengths are counted in cells of 0.05 m. The exact length of `world.geometry.coverage` is that of one scene; here every option, and
-every block of a planned sequence, needs the length that it would add, which is a difference of two running sums over cells.
+Lengths are counted in cells of 0.05 m. `world.geometry.coverage` gives the exact length, but only for one scene. Here every option,
+and every block of a planned sequence, needs its added length, which is a difference of two running sums over cells.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CELL_WIDTH = float(CELL_X[1] - CELL_X[0])
 SUPPORT_REACH = 0.45
 """Metres from an obstacle's end within which a support in the obstacle's own layer begins."""
 SUPPORT_BAND = (0.3, 0.5)
-"""Metres from an obstacle's end between which the supports in the layers below are wanted: about under the middle of that one."""
+"""Metres from an obstacle's end between which supports in the layers below are wanted: about under the middle of the upper support."""
 
 
 class CoverageState:

@@ -11,15 +11,15 @@ from trilith.world.episode import State, step
 from trilith.world.scene import Ints, Placement, Scene
 
 SCRIPT_MARGIN = 0.04
-"""Metres that the middle of a block, and the load on it, lie inside their supports at least, for the script."""
+"""Metres: for the script, the middle of a block, and the load on it, must lie at least this far inside their supports."""
 SUPPORT_GAIN = 0.5
-"""Metres of covered length that a support beside an obstacle is worth."""
+"""Value of a support beside an obstacle, in metres of covered length."""
 MIN_GAIN = 0.03
 """Metres of gain below which a block is not placed."""
 PLACEMENT_TRIES = 12
 """Placements that a plan simulates in one scene before it gives up."""
 COVERING_PLANS = 20
-"""Plans that are made at most."""
+"""Maximum number of plans."""
 SCORE_NOISE = 0.15
 """Scale of the random part of a placement's score, from the second plan on."""
 FALLEN = 0.15
@@ -28,10 +28,10 @@ FALLEN = 0.15
 
 @scripts("covering")
 def script(scene: Scene) -> Placement | None:
-    """The next placement, None when nothing more can be gained. Never sticky: glue costs 2.
+    """The next placement; None when nothing more can be gained. Never sticky, because glue costs 2.
 
-    As in the paper, layer by layer and wide blocks first: beside the obstacles of a layer, then over them, then wherever a column
-    must reach the next obstacles. Unlike the paper's, this script leaves gaps that no obstacle needs filled.
+    As in the paper, it builds layer by layer with wide blocks first: beside the obstacles of a layer, then over them, then wherever a
+    column must reach the next obstacles. Unlike the paper's script, it leaves gaps that no obstacle needs filled.
     """
     view = CoverageState(scene)
     for k in _ranked(view, SCRIPT_MARGIN, None).tolist():
@@ -43,7 +43,7 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering")
 def plan(state: State) -> list[Placement]:
-    """The best of several plans by the script's order, each with its own noise; the first that covers everything is taken.
+    """The best of several plans in the script's order, each with its own noise. Stops at the first plan that covers everything.
 
     A placement that falls, tears down or touches an obstacle is undone, and the next best one is tried.
     """
@@ -66,7 +66,7 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None) -> Ints:
-    """The options worth trying, best first: the lowest layer, there the greatest gain."""
+    """The options worth trying, best first: the lowest layer first, in a layer the greatest gain first."""
     o = view.options
     gain = view.gain + SUPPORT_GAIN * view.supports()
     k = np.flatnonzero(o.safe & (o.balance >= balance) & (gain > MIN_GAIN))

@@ -1,4 +1,4 @@
-"""Covering Hard: seven blocks, so every one has to be planned for; a beam search whose prospects are plain geometry.
+"""Covering Hard: there are only seven blocks, so each must be planned. A beam search whose prospects are plain geometry.
 
 The best shelter is rarely an arch. A sticky block holds the block below and the blocks placed on it, so a chain in which every
 second block is sticky can hang far over. If it begins with a sticky block on the floor, it can hang over almost anything.
@@ -22,13 +22,13 @@ GLUE_COST = get_task("covering_hard").sticky_cost
 TIPS_BELOW = 0.03
 """Metres: a block whose middle is less than this inside its supports needs glue."""
 STEADY_MARGIN = 0.12
-"""Metres to spare that the script asks of the statics. With 0 it earns about 0.5 less: some piles that balance on paper fall."""
+"""Safety margin of the statics for the script, in metres. With 0 it earns about 0.5 less, because some piles fall that should balance."""
 HANGING_OVERLAP = 0.3
-"""Metres that a block of a hanging chain is assumed to share with the one below it."""
+"""Metres of width that a block of a hanging chain is assumed to share with the block below it."""
 BEGUN_VALUE = 0.5
-"""Worth of a metre of bare stretch with supports up to it at both ends."""
+"""Value of a metre of bare stretch whose supports at both ends are complete."""
 PROSPECT_WEIGHT = 0.8
-"""Weight of prospects beside the reward so far."""
+"""Weight of prospects relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
 """Discount factor of each further block of a prospect."""
 MIN_PROSPECT = 0.1
@@ -38,13 +38,13 @@ COMPARED_PLACEMENTS = 12
 BEAM_WIDTH = 40
 """Scenes that the search keeps after each placement."""
 ROUND_SIMULATIONS = 110
-"""Placements that it simulates in each round at most."""
+"""Maximum number of placements that the search simulates in each round."""
 BEAM_CHILDREN = 10
-"""Placements that it considers in one scene at most, unless there are few scenes."""
+"""Maximum number of placements that the search considers in one scene, unless there are few scenes."""
 CELL_APART = 0.4
-"""Metres: of placements of the same width in the same layer, closer than this, only the most promising is considered."""
+"""Metres: among placements of the same width in the same layer that are closer than this, only the most promising is considered."""
 BEAM_SLACK = 0.05
-"""Metres: plain statics is a little stricter than the simulator, so a placement that fails it by less than this is simulated."""
+"""Metres: statics is a little stricter than the simulator, so a placement that fails statics by less than this is simulated."""
 
 
 class _Node(NamedTuple):
@@ -55,7 +55,7 @@ class _Node(NamedTuple):
 
 @scripts("covering_hard")
 def script(scene: Scene) -> Placement | None:
-    """The placement with the best prospects, None when nothing more can be gained."""
+    """The placement with the best prospects; None when nothing more can be gained."""
     view = CoverageState(scene)
     choices: list[tuple[float, Placement | None]] = [(MIN_PROSPECT, None)]
     for _, k, sticky in _ranked(view):
@@ -69,7 +69,7 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering_hard")
 def plan(state: State) -> list[Placement]:
-    """The best sequence found by beam search: many scenes side by side, each round the most promising placements in them."""
+    """The best sequence found by beam search. Each round tries the most promising placements of many scenes in parallel."""
     best: list[Placement] = []
     most = state.total
     beam = [_Node(state, [], CoverageState(state.scene))]
@@ -116,12 +116,12 @@ def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
 
 
 def prospect(view: CoverageState) -> float:
-    """The reward still to be earned if nothing fell: the best block again and again, on the scene or at the end of a hanging chain."""
+    """The reward still to earn if nothing fell: adds the best block repeatedly, on the scene or at the end of a hanging chain."""
     o = view.options
     layer, tips_over = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     supply = Counter(view.scene.size[view.scene.rows(Role.AVAILABLE), 0].tolist())
     usable, bare, gain = o.safe.copy(), view.bare.copy(), view.gain
-    ends: list[tuple[float, int, int, bool]] = []  # of imagined blocks: x, direction, layer, sticky
+    ends: list[tuple[float, int, int, bool]] = []  # ends of imagined blocks: x, direction, layer, sticky
     value, trust = 0.0, 1.0
     while supply and len(o):
         net = np.where(usable, gain - GLUE_COST * tips_over, 0.0)

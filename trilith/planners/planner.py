@@ -1,4 +1,4 @@
-"""The agent `planner`: a search with the simulator, nothing learned. It follows the plans that the file named for each task makes."""
+"""The agent `planner`: a search with the simulator, without learning. It follows the plans from the file named for each task."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from trilith.world.episode import State, step
 from trilith.world.scene import Placement, Role, fresh_scene
 
 CACHED_PLANS = 256
-"""Plans that are cached."""
+"""Maximum number of cached plans."""
 
 
 class Planner:
     """Tries placements in the simulator before it commits to one.
 
-    Its choice depends on the state alone. An episode is planned as a whole from its beginning, which every state of it still
-    shows: the scene without blocks. In a state of that plan, the next placement of the plan is made; in any other state, for
-    instance one that a person has built, a new plan is made. Plans are cached, which changes no choice.
+    Its choice depends on the state alone. It plans an episode as a whole from the beginning. Every state still shows the beginning: it
+    is the scene without blocks. In a state of that plan, it makes the plan's next placement. In any other state, for instance one that
+    a person has built, it makes a new plan. Caching plans changes no choice.
     """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[bytes, str, str, int, float], dict[tuple[bytes, int], list[Placement]]] = OrderedDict()
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The next placement of the plan in each state; None, which stops, where there is no more to gain."""
+        """The next placement of the plan in each state; None (stop) where there is nothing more to gain."""
         plans = [self.plan(state) for state in states]
         return [plan[0] if plan else None for plan in plans]
 
@@ -38,7 +38,7 @@ class Planner:
         return course[here] if here in course else self._course(state)[here]
 
     def _course(self, state: State) -> dict[tuple[bytes, int], list[Placement]]:
-        """The placements still to come in each state along the plan from `state`."""
+        """The remaining placements in each state along the plan from `state`."""
         key = (state.scene.tobytes(), state.task, str(state.level), state.steps, state.total)
         if key not in self._kept:
             todo = plan_for(state.task)(state)

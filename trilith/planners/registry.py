@@ -1,4 +1,4 @@
-"""Scripts and planners by the name of their task. A module with a task of its own can register builders for it as well."""
+"""Scripts and planners by the name of their task. A module that defines a task can register builders for it as well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trilith.world.scene import Placement, Scene
 from trilith.world.tasks import TASKS, get_task
 
 Plan = Callable[[State], list[Placement]]
-"""The placements of the best end found from a state. A pure function."""
+"""The placements of the best plan found from a state. A pure function."""
 Script = Callable[[Scene], Placement | None]
 """The next placement by rules of thumb; None where there is nothing more to gain. A pure function."""
 B = TypeVar("B", Plan, Script)
@@ -21,22 +21,22 @@ _SCRIPTS: dict[str, Script] = {}
 
 
 def plans(task: str) -> Callable[[Plan], Plan]:
-    """Decorator: the function below plans for the agent `planner` in a task."""
+    """Decorator: registers a function as the planner of a task."""
     return partial(_register, _PLANS, task)
 
 
 def scripts(task: str) -> Callable[[Script], Script]:
-    """Decorator: the function below chooses for the agent `scripted` in a task."""
+    """Decorator: registers a function as the script of a task."""
     return partial(_register, _SCRIPTS, task)
 
 
 def plan_for(task: str) -> Plan:
-    """The planner of a task. Raises ValueError naming the tasks for which there is a planner."""
+    """The planner of a task. Raises ValueError that names the tasks with a planner."""
     return _find(task, _PLANS, "planner")
 
 
 def script_for(task: str) -> Script:
-    """The script of a task. Raises ValueError naming the tasks for which there is a script."""
+    """The script of a task. Raises ValueError that names the tasks with a script."""
     return _find(task, _SCRIPTS, "script")
 
 
@@ -58,7 +58,7 @@ def _find(task: str, builders: dict[str, B], what: str) -> B:
 
 
 def _name(task: str, builders: dict[str, B]) -> str | None:
-    """The name that a task's builder is registered by: that of the task or, of my_module:MyTask, also the `name` of its class."""
+    """The name under which a task's builder is registered: the task's name or, for my_module:MyTask, also the `name` of the class."""
     rules = get_task(task)  # imports the module, which may register the builder
     stated = vars(type(rules)).get("name")
     return next((name for name in (rules.name, stated) if name in builders and (name == rules.name or name not in TASKS)), None)

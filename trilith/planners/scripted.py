@@ -1,4 +1,4 @@
-"""The agent `scripted`: rules of thumb, one set a task, no simulation and nothing random."""
+"""The agent `scripted`: one set of rules of thumb per task, without simulation or randomness."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class ScriptedBuilder:
     """Builds by its task's script, through the discrete relative interface."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The script's placement in each state; None, which stops, where the script sees nothing more to gain."""
+        """The script's placement in each state; None (stop) where the script sees nothing more to gain."""
         return [script_for(state.task)(state.scene) for state in states]

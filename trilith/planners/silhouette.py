@@ -1,4 +1,4 @@
-"""Silhouette: a script after the paper's, and a search over the order of the targets and where glue is worth its price."""
+"""Silhouette: a script like the paper's, and a search over the order of the targets and over which blocks get glue."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from trilith.world.scene import BLOCK_HEIGHT, SLOTS, Ints, Placement, Role, Scen
 from trilith.world.tasks.silhouette import SAME, filled
 
 MIDDLE_OFFSET = OFFSETS // 2
-"""The offset that puts a block right into a target."""
+"""The offset that puts a block exactly into a target."""
 PILE_MARGIN = 0.02
-"""Metres that every load of a pile lies inside its supports at least, for the script."""
+"""Metres: for the script, every load of a pile must lie at least this far inside its supports."""
 PILE_SLACK = 0.1
-"""Metres: plain statics is a little stricter than the simulator, so a placement that fails it by less than this is simulated."""
+"""Metres: statics is a little stricter than the simulator, so a placement that fails statics by less than this is simulated."""
 MAX_SHIFT = 0.08
-"""Widths by which a block may lie beside its target: a tenth is too far, and some overlap is lost in height."""
+"""Block widths by which a block may lie beside its target. A tenth is too far, because some overlap is also lost in height."""
 SIMULATION_BUDGET = 600
-"""About how many placements the search simulates at most, twice."""
+"""Approximate maximum number of simulated placements of each of the two searches."""
 OPEN_TARGET_VALUE = 0.8
-"""Value of an open target in the order of the search: below 1, so that of two equal hopes the fuller scene comes first."""
+"""Value of an open target in the order of the search: below 1, so that of two scenes with equal bounds the fuller comes first."""
 
 
 @scripts("silhouette")
 def script(scene: Scene) -> Placement | None:
-    """The next placement, None when nothing more would stand.
+    """The next placement; None when no further block would stand.
 
-    As in the paper: layer by layer, from the centre to the sides, glue only where a block would not be supported without.
-    The paper asks whether the block's own centre of mass is supported. This script asks whether the whole pile would stand, and
-    places the blocks of a layer that need no glue first, which often balance the others.
+    As in the paper, it builds layer by layer, from the centre to the sides, with glue only where a block would not be supported without.
+    The paper checks whether the block's own centre of mass is supported. This script checks whether the whole pile would stand. In a
+    layer it first places the blocks that need no glue, because they often balance the others.
     """
     aside = np.abs(scene.pose[:, 0] - scene.pose[scene.role == Role.TARGET, 0].mean())
     order = sorted((scene.pose[t, 1], sticky, aside[t], t) for t in _open(scene) for sticky in (False, True))
@@ -48,16 +48,17 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("silhouette")
 def plan(state: State) -> list[Placement]:
-    """The best sequence found: first every block in the middle of its target, then, if that does not fill all without glue, off it too.
+    """The best sequence found. The first search puts every block in the middle of its target. If this does not fill all targets without
+    glue, a second search also shifts blocks.
 
-    A block may lie up to a tenth of its width beside its target, which is often enough to balance what would need glue.
+    A block may lie up to a tenth of its width beside its target, which is often enough to balance a block that would need glue.
     """
     best, most = _search(state, [], state.total, False, SIMULATION_BUDGET)
     return _search(state, best, most, True, SIMULATION_BUDGET)[0]
 
 
 def _search(state: State, best: list[Placement], most: float, shifted: bool, budget: int) -> tuple[list[Placement], float]:
-    """A*: a state can at most still earn 1 for every open target, so the search knows when it has found the best there is."""
+    """A*: a state can earn at most 1 more for every open target, so the search knows when it has found the optimum."""
     tie = count()
     queue: list[tuple[float, int, State, list[Placement]]] = [(0.0, next(tie), state, [])]
     seen: set[bytes] = set()
@@ -120,12 +121,11 @@ def _fill(scene: Scene, target: int, sticky: bool) -> tuple[Placement, Scene]:
 
 
 def _hope(state: State) -> float:
-    """The highest total that a state can still lead to."""
+    """Upper bound of the total that a state can still reach."""
     return state.total + min(len(_unfilled(state.scene)), state.max_steps - state.steps)
 
 
 def _key(scene: Scene) -> bytes:
-    """A key that is equal for two states if the same targets are filled and the same blocks are sticky. The order of building does not
-    matter."""
+    """A key that is equal for two states if the same targets are filled and the same blocks are sticky, whatever the order of building."""
     blocks = scene.rows(Role.BLOCK)
     return rounded_key(scene.pose[blocks, :2] * 10, scene.sticky[blocks])

@@ -1,6 +1,6 @@
 """Pictures for people: scenes, contact sheets, films of episodes. Drawn by the rasteriser of `observations.image`, no window needed.
 
-Pillow, matplotlib (for its font) and imageio are imported when they are first used, so that importing this stays cheap.
+Pillow, matplotlib (for its font) and imageio are imported when they are first used, so that importing this module stays cheap.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Picture = NDArray[np.uint8]
 """(height, width, 3): red, green, blue, 0 to 255."""
 
 SHOWN = (-9.5, 9.5, -3.0, 16.0)
-"""What a picture shows: left, right, bottom, top. Wider than an observation, where the longest block at an end is cut off."""
+"""The shown area: left, right, bottom, top. Wider than an observation, which cuts off the longest block at an end."""
 PIXELS = 640
 SUPERSAMPLE = 3
-"""A pixel of a picture is the mean of this many by this many, which makes edges smooth."""
+"""Antialiasing: a pixel of a picture is the mean of this many by this many drawn pixels."""
 OUTLINE = 0.05
 """Width of the line around an object, in metres: two pixels of a picture of 640."""
 LIGHTEN, DARKEN = 0.25, 0.45
-"""How far the paper's colours are moved to white inside an object and to black along its outline, which pure blue would hide."""
+"""How far the paper's colours move to white inside an object and to black along its outline, because pure blue would hide the outline."""
 INK = (40, 44, 52)
 """Colour of text."""
 LEGEND = {
@@ -65,20 +65,20 @@ LEGEND = {
     "target to fill": SILHOUETTE_COLOUR,
     "target to reach": CONNECTING_COLOUR,
 }
-"""What a legend explains, and the colour it has there."""
+"""The entries of a legend, with their colours."""
 
 FPS = 25
 """Frames a second of a film: two physics steps each."""
 HOLD = 0.6
-"""Seconds that a film rests before the first placement and after each, so that one can read what it earned."""
+"""Seconds that a film pauses before the first placement and after each, so that the viewer can read the reward."""
 STILL = 0.01
-"""A film leaves out the end of a fall, in which nothing is further than this (metres, radians) from where it comes to rest."""
+"""A film cuts the end of a fall, once everything is closer than this (metres, radians) to where it comes to rest."""
 BONDED = 0.05
-"""A film shows a glue point once the two points that it holds together are this close (metres)."""
+"""A film shows a glue point once the two points that it joins are this close (metres)."""
 
 
 def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
-    """(pixels, pixels, 3): the scene with smooth edges and a thin darker line around every object, to tell stacked blocks apart."""
+    """(pixels, pixels, 3): the scene with smooth edges and a thin darker outline around every object, which separates stacked blocks."""
     fine = pixels * SUPERSAMPLE
     scale, pose = _SCALE, scene.pose.copy()
     pose[:, :2] = _shown(pose[:, :2])
@@ -105,9 +105,9 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
 def thoughts_picture(
     scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "", seen: Picture | None = None
 ) -> None:
-    """Writes a PNG of a scene with placements that a search tried, each with its value, which also shades it, and its visits.
+    """Writes a PNG of a scene with the placements that a search tried, each with its value, which also sets its shade, and its visits.
 
-    The best is drawn last and with a thick line. What the agent sees of the objects, from `views_picture`, goes below.
+    The best placement is drawn last, with a thick outline. `seen`, the agent's view of the objects from `views_picture`, goes below.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -146,10 +146,10 @@ def thoughts_picture(
 
 
 def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], columns: int = 6, scale: int = 2) -> Picture:
-    """(height, width, 3): the segmented images of objects, each with a caption, the window around it framed.
+    """(height, width, 3): the segmented images of objects, each with a caption and a frame around its window.
 
-    A view is a caption, the first row and column of a window in a picture of 64 × 64, and its pixels (height, width, 4), colours times
-    alpha. What is transparent is grey.
+    A view is a caption, the first row and column of a window in a picture of 64 × 64, and its pixels (height, width, 4), with colours
+    multiplied by alpha. Transparent pixels are grey.
     """
     found = []
     for _, top, left, pixels in views:
@@ -165,7 +165,7 @@ def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], co
 
 
 def without_sky(picture: Picture) -> Picture:
-    """The lower part of a picture: what lies above y = 7 is left out, which no task asks to build."""
+    """The lower part of a picture, without the area above y = 7, where no task needs blocks."""
     _, _, bottom, top = SHOWN
     return picture[round((top - 7) / (top - bottom) * len(picture)) :]
 
@@ -173,7 +173,7 @@ def without_sky(picture: Picture) -> Picture:
 def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int, legend: bool = False) -> Picture:
     """(height, width, 3): pictures of one size in rows of `columns`, each below its caption, which may have several lines.
 
-    With `legend`, colours are explained below all.
+    `legend` adds an explanation of the colours at the bottom.
     """
     require(
         pictures and len(pictures) == len(captions) and columns >= 1,
@@ -202,7 +202,7 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
 
 
 def legend_picture(width: int, size: int) -> Picture:
-    """(height, width, 3): what the colours of a picture mean, in letters `size` pixels high, in as many lines as it needs."""
+    """(height, width, 3): the meaning of the colours, in letters `size` pixels high, on as many lines as needed."""
     from PIL import Image, ImageDraw
 
     lengths = {name: 3 * size + round(_font(size).getlength(name)) for name in LEGEND}
@@ -224,10 +224,10 @@ def legend_picture(width: int, size: int) -> Picture:
 
 
 def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) -> Iterator[Picture]:
-    """Pictures of an episode at `FPS`, the falls as fast as they were, each with a line of step, reward and total above.
+    """Pictures of an episode at `FPS`, with falls in real time, each below a line with step, reward and total.
 
-    `steps` must have been recorded (`Recording.replay(record=True)`). Nothing is held in memory, so they may come as they
-    are simulated. Each is (pixels + a line, pixels, 3), both even, as films must be.
+    `steps` must have been recorded (`Recording.replay(record=True)`). Nothing is held in memory, so `steps` may be simulated while
+    this runs. Each picture is (pixels + a line, pixels, 3); both sides are even, as video requires.
     """
     pixels += pixels % 2
     hold = round(HOLD * FPS)
@@ -249,9 +249,9 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) ->
 
 
 def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
-    """Writes pictures of one size, taken one by one, as a .gif or .mp4, whole or not at all.
+    """Writes pictures of one size as a .gif or .mp4, one by one. The file is complete or not written.
 
-    Raises ValueError for any other suffix, and if there is no picture or they differ in size; OSError if it cannot be written.
+    Raises ValueError for any other suffix, without pictures, or if pictures differ in size; OSError if the file cannot be written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -260,7 +260,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     first = next(frames, None)
     if first is None:
         raise ValueError("a film needs at least one frame, got none")
-    # imageio's encoder itself, since the writer around it refuses .gif
+    # Uses imageio's encoder directly, because imageio's writer refuses .gif.
     from imageio_ffmpeg import count_frames_and_secs, write_frames
 
     height, width = first.shape[0] + first.shape[0] % 2, first.shape[1] + first.shape[1] % 2
@@ -281,7 +281,7 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
                 except OSError:
                     raise OSError(f"film {str(path)!r}: the encoder gave up at frame {count}; is the disk full?") from None
                 count += 1
-        # The encoder does not report errors: count the frames that it wrote.
+        # The encoder does not report errors, so count the frames that it wrote.
         try:
             written, _ = count_frames_and_secs(aside)
         except RuntimeError:
@@ -291,9 +291,9 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
 
 
 _OWN_PALETTES = "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1:dither=none"
-"""A palette for each frame, so that there is nothing to read ahead, and no dither, which would crawl."""
+"""A palette per frame, so that no frame must be read ahead, and no dither, because dither flickers."""
 _ENCODERS: dict[str, dict[str, Any]] = {
-    # Without transparent pixels, which save little here and make readers give some frames a fourth channel.
+    # No transparent pixels: they save little here, and they make readers give some frames a fourth channel.
     ".gif": {
         "codec": "gif",
         "pix_fmt_out": "pal8",
@@ -301,11 +301,11 @@ _ENCODERS: dict[str, dict[str, Any]] = {
     },
     ".mp4": {"codec": "libx264", "pix_fmt_out": "yuv420p", "quality": 8},
 }
-"""Options of the encoder for each kind of film."""
+"""Encoder options of each film format."""
 
 
 def save_png(array: Picture, path: str | Path) -> None:
-    """Writes a picture as a .png, whole or not at all. Raises ValueError for any other suffix."""
+    """Writes a picture as a .png. The file is complete or not written. Raises ValueError for any other suffix."""
     check_png(path)
     from PIL import Image
 
@@ -317,13 +317,13 @@ _SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
 
 
 def _shown(points: Floats) -> Floats:
-    """(N, 2): where points (N, 2) have to be in an observation, which the rasteriser draws, to be in their place in a picture."""
+    """(N, 2): maps points (N, 2) of a picture to the coordinates of an observation, in which the rasteriser draws."""
     middle = np.array([(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]])
     return (points - middle) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
 
 
 def _shades(colour: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(N, 4) each: of the paper's colours (N, 4), what objects are filled with, and the lines around them."""
+    """(N, 4) each: the fill colours and the outline colours of objects, from the paper's colours (N, 4)."""
     fill, line = colour.copy(), colour * np.float32(1 - DARKEN)
     line[:, 3] = 1
     fill[:, :3] += LIGHTEN * (1 - fill[:, :3])
@@ -336,7 +336,7 @@ def _on_white(colour: NDArray[np.float32]) -> tuple[int, ...]:
 
 
 def _ring(outer: Window, inner: Window) -> Window:
-    """What a window covers and another, whose shape lies within its shape, does not."""
+    """The part of the window `outer` that `inner` does not cover. The shape of `inner` must lie within the shape of `outer`."""
     cover = outer.cover.astype(np.float32)
     if inner.cover.size:
         cover[inner.top - outer.top : inner.bottom - outer.top, inner.left - outer.left : inner.right - outer.left] -= inner.cover
@@ -344,7 +344,7 @@ def _ring(outer: Window, inner: Window) -> Window:
 
 
 def _at(scene: Scene, pose: Floats) -> Scene:
-    """A scene while it still moved: the poses (N, 3) it had then, and of its glue only what had bonded."""
+    """The scene during its fall: with the poses (N, 3) of that moment, and only the glue that had bonded by then."""
     moved = replace(scene, pose=pose)
     second = replace(moved, glue=scene.glue[:, ::-1], glue_frame=scene.glue_frame[:, [2, 3, 0, 1, 4]])
     bonded = np.hypot(*(glue_points(moved) - glue_points(second)).T) < BONDED
@@ -352,7 +352,7 @@ def _at(scene: Scene, pose: Floats) -> Scene:
 
 
 def _moving(frames: Floats) -> Floats:
-    """(T, N, 3): poses (T + 1, N, 3) without the end, in which everything is as good as at rest, and without what is not finite."""
+    """(T, N, 3): poses (T + 1, N, 3) without the end, in which everything is almost at rest, and without poses that are not finite."""
     frames = frames[np.isfinite(frames).all(axis=(1, 2))]
     away = np.abs(frames - frames[-1:]).max(axis=(1, 2), initial=0) > STILL
     return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]
@@ -361,14 +361,14 @@ def _moving(frames: Floats) -> Floats:
 def _captioned(scene: Scene, caption: str, pixels: int) -> Picture:
     """(pixels + a line, pixels, 3): the picture of a scene with one line of text above; the height is even if `pixels` is.
 
-    The line begins at the left, so that it stays where it is while its end changes.
+    The line is left-aligned, so that its beginning does not move while its end changes.
     """
     size = max(pixels // 36, 9)
     return np.concatenate([_text(caption, 2 * size, pixels, size, centred=False), picture(scene, pixels)])
 
 
 def _text(text: str, height: int, width: int, size: int, centred: bool = True) -> Picture:
-    """(height, width, 3): lines of text on white, letters `size` pixels high, or smaller if they would not fit."""
+    """(height, width, 3): lines of text on white, in letters `size` pixels high, or smaller if the text would not fit."""
     from PIL import Image, ImageDraw
 
     page = Image.new("RGB", (width, height), "white")
@@ -385,7 +385,7 @@ def _text(text: str, height: int, width: int, size: int, centred: bool = True) -
 
 @lru_cache
 def _font(size: int) -> FreeTypeFont:
-    """The sans serif that comes with matplotlib: the same on every machine, and with the signs that Pillow's own lacks."""
+    """The sans serif font of matplotlib: the same on every machine, with characters that Pillow's own font lacks."""
     import matplotlib
     from PIL import ImageFont
 
@@ -393,5 +393,5 @@ def _font(size: int) -> FreeTypeFont:
 
 
 def _number(value: float, sign: str = "") -> str:
-    """With two decimals, and never a minus zero."""
+    """The number with two decimals, never as minus zero."""
     return format(round(value, 2) + 0.0, f"{sign}.2f")

@@ -1,1 +1,1 @@
-"""Search before acting: one file per algorithm, on a shared tree that knows no network and no physics."""
+"""Search before acting: one file per algorithm, on a shared tree that does not depend on networks or physics."""

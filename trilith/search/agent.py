@@ -1,4 +1,4 @@
-"""Agents that search: any agent that values actions simulates placements before it makes one."""
+"""Agents that search. Any agent that values actions can simulate placements before it makes one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Valuer(ActionValues[State, Placement | None], Protocol):
     """An agent that values every action. Its actions are placements, and None, which stops."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """As of any agent: without search."""
+        """The agent's choice without search."""
 
 
 @runtime_checkable
 class ValuesByTask(Protocol):
-    """An agent that has another agent for each task. Their discount factors may differ."""
+    """An agent that has a separate agent for each task. Their discount factors may differ."""
 
     def of(self, task: str) -> Valuer:
         """The agent of a task."""
@@ -36,9 +36,9 @@ class ValuesByTask(Protocol):
 class SearchAgent:
     """Acts by search with the values of another agent, in a transition model: by default the simulator.
 
-    The tree below the chosen action is kept for the next decision of the same episode. The key of an episode is its next state and the
-    state of its generator after the decision. So a copy of an episode continues as the episode would; an episode whose generator is
-    another one, or was used in between, gets a new tree; and episodes with equal keys get a tree each.
+    The tree below the chosen action is kept for the next decision of the same episode. The key of an episode is its next state together
+    with the state of its generator after the decision. So a copy of an episode continues exactly as the original. An episode with another
+    generator, or with a generator that was used in between, gets a new tree. Episodes with equal keys each get their own tree.
     """
 
     def __init__(self, agent: Valuer, config: SearchConfig, world: TransitionModel[State, Placement | None] | None = None) -> None:
@@ -60,7 +60,7 @@ class SearchAgent:
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
         """The searched tree of each state. The states are of one task."""
         kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
-        self._kept.clear()  # all running episodes are in one call, so the other trees are of finished ones
+        self._kept.clear()  # one call contains all running episodes, so the other trees belong to finished episodes
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
         new = iter(self.algorithm.make_roots(valuer, [state for state, root in zip(states, kept, strict=True) if root is None]))
         roots: list[Any] = [next(new) if root is None else root for root in kept]
@@ -88,13 +88,13 @@ class SearchAgent:
         return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
-        """Keeps the tree below an action for the next decision of the episode of a generator."""
+        """Keeps the tree below an action for the next decision of the episode that uses `rng`."""
         child = None if action is None else root.children.get(action)
         if child is not None:
             self._kept[episode_key(child.state, rng)].append(child)
 
     def _pop_kept(self, state: State, rng: np.random.Generator) -> Node[State] | None:
-        """The tree kept for a state. It is removed, as two episodes must not grow the same tree."""
+        """Removes and returns the tree kept for a state. It is removed because two episodes must not grow the same tree."""
         trees = self._kept.get(episode_key(state, rng)) if self._kept else None
         return trees.pop(0) if trees else None
 

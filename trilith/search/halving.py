@@ -18,12 +18,12 @@ from trilith.search.tree import A, ActionValues, S, TransitionModel, argmax, bes
 
 
 class HalvingNode(MCTSNode[S]):
-    """A node of UCT that has a schedule while it is the root of a search."""
+    """A node of UCT with a schedule while the node is the root of a search."""
 
     candidates = 0
-    """Actions that shared the first simulations of the last search from here."""
+    """Actions that shared the first simulations of the last search from this node."""
     schedule: Sequence[int] = ()
-    """How many simulations the action of each remaining simulation has had before."""
+    """For each remaining simulation: how many simulations its action has had before."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Halving(MCTS):
     """Sequential halving; the decision is the best of the actions with the most simulations."""
 
     max_candidates: int = 8
-    """Actions that share the first simulations, at most."""
+    """Maximum number of actions that share the first simulations."""
 
     node_type = HalvingNode
 
@@ -45,27 +45,27 @@ class Halving(MCTS):
     ) -> None:
         """Makes `budget` simulations in each tree."""
         for root in roots:
-            root.counts[:] = 1  # a tree that was kept begins again
+            root.counts[:] = 1  # a kept tree starts with fresh counts
             root.edge_counts[:] = np.diff(root.first)
             root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
             root.schedule = visit_schedule(root.candidates, budget)
         super().search(valuer, model, roots, rngs, budget)
 
     def select_action(self, node: Any, rng: np.random.Generator) -> int:
-        """At the root the best of the candidates that are left, below it the highest upper confidence bound."""
+        """At the root: the best of the remaining candidates. Below the root: the action with the highest upper confidence bound."""
         if not node.schedule:
             return super().select_action(node, rng)
         left = node.counts == 1 + node.schedule.pop(0)
         return argmax(np.where(left, node.values, -np.inf), rng)
 
     def decide(self, root: Any, rng: np.random.Generator) -> int | None:
-        """The best of the actions with the most simulations. A single candidate can still lose to actions never simulated."""
+        """The best of the actions with the most simulations. A single candidate can still lose to actions that were never simulated."""
         halved = root.candidates > 1
         return best_action(root, np.where(root.counts == root.counts.max(), root.values, -np.inf) if halved else root.values, rng)
 
 
 def visit_schedule(candidates: int, budget: int) -> list[int]:
-    """(budget,): for each simulation, how many its action has had before, if `candidates` actions are halved again and again."""
+    """(budget,): for each simulation, how many simulations its action has had before, if `candidates` actions are halved repeatedly."""
     if candidates <= 1:
         return list(range(budget))
     rounds, visits, schedule = ceil(log2(candidates)), [0] * candidates, list[int]()

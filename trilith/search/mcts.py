@@ -1,7 +1,7 @@
 """Monte-Carlo tree search by an upper confidence bound (UCT), the search of the paper (§E).
 
-Each simulation selects actions by their bound until one was never simulated, simulates it, and backs up the value of the new state.
-That value is the network's: there is no random playout.
+Each simulation selects actions by their bound until it reaches one that was never simulated. It simulates this action and backs up the
+value of the new state. The network gives this value; there is no random playout.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class MCTSNode(Node[S]):
-    """A node with returns, and with the actions of each of its E edges together."""
+    """A node with returns, and with its actions grouped by its E edges."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, prior)
         self.total = 0.0
-        """Sum of the returns from here of all simulations that passed."""
+        """Sum of the returns from this node over all simulations that passed through it."""
         self._edges = prior.edges
 
     @property
     def value(self) -> float:
-        """Mean of the prior value and of all returns from here."""
+        """Mean of the prior value and of all returns from this node."""
         return (self.prior_value + self.total) / (1 + self.visits)
 
     @cached_property
@@ -48,7 +48,7 @@ class MCTSNode(Node[S]):
 
     @cached_property
     def edge_counts(self) -> Floats:
-        """(E,): the sum of their counts."""
+        """(E,): the sum of the counts of an edge's actions."""
         return np.add.reduceat(self.counts, self.first[:-1])
 
     def update(self, action: int, value: float) -> None:
@@ -63,7 +63,7 @@ class MCTSNode(Node[S]):
 
 @dataclass(frozen=True)
 class MCTS(SearchAlgorithm):
-    """UCT, and the action of the highest value."""
+    """UCT. The decision is the action with the highest value."""
 
     c: float = 0.1
     """Exploration constant, in units of reward; the paper has 2."""
@@ -80,7 +80,7 @@ class MCTS(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Makes `budget` simulations in each tree. One that reaches a known end simulates no action."""
+        """Makes `budget` simulations in each tree. A simulation that reaches a known end simulates no action."""
         for _ in range(budget):
             paths = [self.select(root, rng) for root, rng in zip(roots, rngs, strict=True)]
             expand(valuer, model, paths)
@@ -88,7 +88,7 @@ class MCTS(SearchAlgorithm):
                 back_up(path, valuer.discount)
 
     def select(self, root: MCTSNode[S], rng: np.random.Generator) -> Path[MCTSNode[S]]:
-        """The path to an action that was never simulated, or to an end. Empty without actions."""
+        """The path to an action that was never simulated, or to an end. Empty if the root has no actions."""
         path: Path[MCTSNode[S]] = []
         node: MCTSNode[S] | None = root
         while node is not None and len(node.values):

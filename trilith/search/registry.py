@@ -1,4 +1,4 @@
-"""Search algorithms by name: a new one is a file in this room and a line here, or a class of your own as my_module:MyAlgorithm."""
+"""Search algorithms by name. A new one is a file in this package and a line here, or a class of your own as my_module:MyAlgorithm."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": H
 
 
 def check_algorithm(name: str) -> None:
-    """Raises ValueError naming what there is if a name is neither known nor that of a class."""
+    """Raises ValueError that names the known algorithms if `name` is neither one of them nor the path of a class."""
     if name not in ALGORITHMS and not names_a_class(name):
         known = ", ".join(ALGORITHMS)
         raise ValueError(f"there is no search algorithm {name!r}: choose {known}, or name a class as my_module:MyAlgorithm")
 
 
 def make_algorithm(options: SearchOptions) -> SearchAlgorithm:
-    """The algorithm of its name, with those options that it has a field for. Raises ValueError if there is no such algorithm."""
+    """The algorithm with the given name, with the options that it has a field for. Raises ValueError if there is no such algorithm."""
     name = options.algorithm
     kind = ALGORITHMS[name] if name in ALGORITHMS else imported(name, "search algorithm")
     if not (isinstance(kind, type) and issubclass(kind, SearchAlgorithm)):

@@ -4,9 +4,9 @@ A rollout leaves the tree by an untried action, then takes the action with the h
 One simulation is one action of a rollout. The return of a finished rollout is exact, as the transition model is deterministic.
 The next rollout starts with the untried action, anywhere in the tree, that has the highest estimated return.
 
-The plan is the finished rollout with the highest return. It is replaced only by a better one, so search never does worse than a plan
-it knows (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997), with one exception: a plan that earns less than half of the estimate
-of an unfinished rollout. A plan with the highest return there can be ends the search.
+The plan is the finished rollout with the highest return. Only a better rollout replaces it, so search never does worse than a plan
+it knows (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997). There is one exception: a plan that earns less than half of the estimate
+of an unfinished rollout. A plan with the highest possible return ends the search.
 
 The tree is kept between decisions, so even a small budget soon reaches the end of the episode.
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from trilith.world.scene import Ints
 
 MAX_ACTIONS = 64
-"""Actions that a node keeps, those with the highest values: there are many nodes, and this keeps them small."""
+"""Number of actions that a node keeps, those with the highest values. This keeps the many nodes small."""
 VALUE_ERROR = 1.0
-"""In reward: values may be wrong by as much. Nothing is tried that promises less than the plan by more than this."""
+"""In reward: the assumed error of values. An action that promises less than the plan by more than this is not tried."""
 ROUNDING = 1e-6
 """In reward: rounding error of a sum of rewards."""
 
@@ -52,9 +52,9 @@ class RolloutNode(Node[S]):
     """A node with the best finished rollout of each action."""
 
     max_return = inf
-    """No rollout from here can earn more. Set for roots."""
+    """Upper bound of the return of rollouts from this node. Set for roots."""
     decision: int | None = None
-    """The decision of the last search from here."""
+    """The decision of the last search from this node."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, top_actions(prior, MAX_ACTIONS))
@@ -73,12 +73,12 @@ class RolloutNode(Node[S]):
 
     @property
     def plan(self) -> Plan | None:
-        """Best finished rollout of all."""
+        """Best finished rollout over all actions."""
         return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
 
     @property
     def principal_action(self) -> int:
-        """The first action of the plan; without one as in any tree."""
+        """The first action of the plan. Without a plan, the principal action of any tree."""
         return self.plan.action if self.plan else super().principal_action
 
 
@@ -111,12 +111,12 @@ class Rollout(SearchAlgorithm):
             root.decision = choose(root, discount)
 
     def decide(self, root: RolloutNode[S], rng: np.random.Generator) -> int | None:
-        """The decision of the last search from this root; without one the action with the highest value."""
+        """The decision of the last search from this root. Without a search, the action with the highest value."""
         return best_action(root, root.values, rng) if root.decision is None else root.decision
 
 
 def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
-    """An unfinished rollout with one more action. Empty if the rollout is finished, or promises too little by now."""
+    """An unfinished rollout with one more action. Empty if the rollout is finished, or now promises too little."""
     tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
         return []
@@ -129,8 +129,8 @@ def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
 def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
     """The path to the untried action with the highest estimated return. Empty if none promises enough, or the plan is optimal.
 
-    A rollout about as long as the plan must be finished before its first untried action is due. It gets the simulations that are left
-    of this decision, and `budget` for each decision until then.
+    A rollout about as long as the plan must be finished before its first untried action is due. Available simulations are the remaining
+    simulations of this decision, plus `budget` for each decision until then.
     """
     plan = root.plan
     if plan is not None and plan.earned >= root.max_return - ROUNDING:
@@ -146,7 +146,7 @@ def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Pa
 
 
 def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
-    """Counts a simulation in each node of its path. If it finished the rollout, each node gets the return from there on."""
+    """Counts a simulation in each node of its path. If the simulation finished the rollout, each node gets the return from that node on."""
     for node, action in path:
         node.visits += 1
         node.counts[action] += 1
@@ -162,7 +162,7 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 
 
 def choose(root: RolloutNode[S], discount: float) -> int | None:
-    """The first action of the plan, or of an unfinished rollout if there is no plan, or one that promises far less."""
+    """The first action of the plan. If there is no plan, or an unfinished rollout promises far more, the first action of that rollout."""
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for path, node, earned, weight in open_nodes(root, discount):
@@ -174,7 +174,7 @@ def choose(root: RolloutNode[S], discount: float) -> int | None:
 
 
 def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
-    """Every node in which the episode continues: the path to it, the node, the discounted reward of the path, and its last discount."""
+    """Every node in which the episode continues: the path to it, the node, the discounted reward of the path, and the discount there."""
     stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
     while stack:
         path, node, earned, weight = stack.pop()
@@ -185,8 +185,8 @@ def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[Rol
 
 
 def top_actions(prior: Prior, count: int) -> Prior:
-    """At most `count` actions, those with the highest values. Ties go to ids spread over all, so that a search without a network tries
-    actions from everywhere."""
+    """The `count` actions with the highest values, or all if there are fewer. Ties go to ids spread over all ids, so that a search without
+    a network tries actions from everywhere."""
     if len(prior.values) <= count:
         return prior
     ties = (prior.ids * 2654435761 % 2**32) / 2**32  # multiplicative hashing

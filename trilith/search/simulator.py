@@ -1,4 +1,4 @@
-"""The default transition model: the rules of the world themselves.
+"""The default transition model: the exact rules of the world.
 
 The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the model that `--world` names.
 """
@@ -14,12 +14,12 @@ from trilith.world.scene import Placement
 
 @dataclass(frozen=True)
 class Simulator:
-    """The outcome of a placement is that of an episode."""
+    """A placement has the same outcome as in an episode."""
 
     zero_on_hit: bool = False
     """Whether an episode that touches an obstacle has the return 0."""
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
-        """One placement in each state: the next state, the reward, and whether the episode ended."""
+        """Makes one placement in each state. Returns the next state, the reward, and whether the episode ended."""
         after = [step(state, placement, self.zero_on_hit) for state, placement in zip(states, placements, strict=True)]
         return [(each.state, each.reward, each.state.ended is not None) for each in after]

@@ -1,7 +1,7 @@
-"""What every search algorithm shares: a tree of states, the values of their actions, and the interface of an algorithm.
+"""Shared by all search algorithms: a tree of states, the values of their actions, and the interface of an algorithm.
 
-A node holds its state, so no action is simulated twice. A `TransitionModel` gives the outcome of an action, `ActionValues` the
-actions of a state and their values; nothing here knows networks, blocks or physics. Several trees grow side by side, so that each
+A node holds its state, so no action is simulated twice. A `TransitionModel` gives the outcome of an action. `ActionValues` gives the
+actions of a state and their values. Nothing here depends on networks, blocks or physics. Several trees grow side by side, so that each
 round simulates its actions, and values its new states, in one batch. Each tree has its own random generator and does not depend on
 the others.
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 import numpy as np
 
-if TYPE_CHECKING:  # imports numba, which help texts do without
+if TYPE_CHECKING:  # imports numba, which help texts do not need
     from trilith.world.scene import Floats, Ints
 
 S = TypeVar("S")
@@ -46,39 +46,39 @@ class Prior(NamedTuple):
 
 
 class TransitionModel(Protocol[S, A_in]):
-    """What is searched, in batches: the simulator, or a learned model. Deterministic: an action has one outcome."""
+    """The model to search in, in batches: the simulator, or a learned model. Deterministic: an action has one outcome."""
 
     def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
-        """One action in each state: the next state, the reward, and the probability that the episode ended."""
+        """Takes one action in each state. Returns the next state, the reward, and the probability that the episode ended."""
 
 
 class ActionValues(Protocol[S_in, A_out]):
-    """Estimates what actions are worth."""
+    """Estimates the values of actions."""
 
     @property
     def discount(self) -> float:
         """Discount factor."""
 
     def priors(self, states: Sequence[S_in]) -> list[Prior]:
-        """The actions of each state, none of which is terminal, and their values."""
+        """The actions of each state and their values. No state is terminal."""
 
     def decode(self, state: S_in, action_id: int) -> A_out:
-        """The action of an id of `priors`, as a transition model takes it."""
+        """The action with an id from `priors`, in the form that a transition model takes."""
 
 
 class Node(Generic[S]):
-    """A state in a tree. Its actions are arrays: there can be thousands, most of them never tried."""
+    """A state in a tree. Its actions are arrays, because there can be thousands, most of them never tried."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
         self.continue_probability = 1.0
-        """Probability that the episode continues here; below 1 only if the transition model is not sure."""
+        """Probability that the episode continues in this node; below 1 only if the transition model is not sure."""
         self.ids = prior.ids
         """(A,): as in the prior."""
         self.values = np.array(prior.values, dtype=np.float64)
-        """(A,): the prior, or the estimate of the search since."""
+        """(A,): the prior value, or the search's estimate once there is one."""
         self.prior_value = float(self.values.max()) if len(self.values) else 0.0
-        """Value of the state before any simulation: that of its best action."""
+        """Value of the state before any simulation: the value of its best action."""
         self.rewards: dict[int, float] = {}
         """Reward of each simulated action."""
         self.children: dict[int, Self | None] = {}
@@ -86,14 +86,14 @@ class Node(Generic[S]):
         self.visits = 0
         """Simulations that passed through this node."""
 
-    @cached_property  # as most nodes are never visited again
+    @cached_property  # lazily, because most nodes are never visited again
     def counts(self) -> Floats:
         """(A,): 1 + number of simulations that took each action."""
         return np.ones(len(self.values))
 
     @property
     def principal_action(self) -> int:
-        """The simulated action that was taken most often, of several the one with the highest value."""
+        """The simulated action that was taken most often; among ties, the one with the highest value."""
         return max(self.children, key=lambda action: (self.counts[action], self.values[action]))
 
     def likely_child(self, action: int) -> Self | None:
@@ -108,7 +108,7 @@ def make_nodes(node_type: type[N], valuer: ActionValues[S, Any], states: Sequenc
 
 
 def expand(valuer: ActionValues[S, A], model: TransitionModel[S, A], paths: Sequence[Path[N]]) -> None:
-    """Simulates the last action of every path, unless it has been, and adds the nodes that follow. One batch."""
+    """Simulates the last action of every path, unless it was simulated before, and adds the new nodes. One batch."""
     leaves = [path[-1] for path in paths if path and path[-1][1] not in path[-1][0].children]
     if not leaves:
         return
@@ -129,7 +129,7 @@ def argmax(scores: Floats, rng: np.random.Generator) -> int:
 
 
 def best_action(root: Node[Any], values: Floats, rng: np.random.Generator) -> int | None:
-    """The action with the highest of `values`, shape (A,); ties go to the one taken most often. None without actions."""
+    """The action with the highest of `values`, shape (A,); ties go to the action taken most often. None if there are no actions."""
     if not len(values):
         return None
     top = np.flatnonzero(values == values.max())
@@ -147,25 +147,25 @@ def principal_variation(root: N) -> Path[N]:
 
 
 def depth(root: Node[Any]) -> int:
-    """Actions from the root to the deepest node."""
+    """Number of actions from the root to the deepest node."""
     return max((1 + (depth(child) if child else 0) for child in root.children.values()), default=0)
 
 
 def size(root: Node[Any]) -> int:
-    """Actions that have been simulated below a root."""
+    """Number of simulated actions below a root."""
     return sum(1 + (size(child) if child else 0) for child in root.children.values())
 
 
 @dataclass(frozen=True)
 class SearchAlgorithm(ABC):
-    """One way to search. A subclass is a frozen dataclass whose fields are its options; those of `SearchOptions` are set from there.
+    """A search algorithm. A subclass is a frozen dataclass whose fields are its options; `SearchOptions` sets the fields that it also has.
 
-    The tree below an action that was made becomes the tree of the next decision, so a root may have been searched before.
+    The tree below the chosen action becomes the tree of the next decision, so a root may have been searched before.
     """
 
     node_type: ClassVar[type[Node[Any]]] = Node
     uses_max_return: ClassVar[bool] = False
-    """Whether its nodes have a field `max_return`: the caller sets that of every root to the highest return there can be."""
+    """Whether its nodes have a field `max_return`. If so, the caller sets it for every root to the highest possible return."""
 
     def make_roots(self, valuer: ActionValues[S, A], states: Sequence[S]) -> list[Any]:
         """A tree for each state, not searched yet."""
@@ -183,5 +183,5 @@ class SearchAlgorithm(ABC):
         """Grows the tree of each root by at most `budget` simulated actions."""
 
     def decide(self, root: Any, rng: np.random.Generator) -> int | None:
-        """The action to make after a search: by default that of the highest value. None without actions."""
+        """The action to make after a search: by default the action with the highest value. None if there are no actions."""
         return best_action(root, root.values, rng)

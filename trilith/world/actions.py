@@ -1,7 +1,7 @@
 """The five action spaces of the paper, each a codec between its actions and placements.
 
-The rules of an episode see nothing but the placement; `INVALID_EDGE` stands for an edge that does not lead from an available
-block to an object of the scene. All that depends on an action space is in its codec: a sixth one is a class here,
+The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an
+object of the scene. Everything that depends on an action space is in its codec. To add a sixth action space, write a class here,
 a name in `_ALL`, and a description for cards in `agents/schema.py`.
 """
 
@@ -21,7 +21,7 @@ from trilith.world.geometry.rectangles import overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
-"""A block is placed this much above (or beside) its reference, so that the two do not overlap at once."""
+"""Metres: a block is placed this far above (or beside) its reference, so that the two do not overlap at once."""
 OFFSETS = 15
 _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
@@ -32,12 +32,12 @@ def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
 
 
 def height_on(is_target: Any, y: Any, height: Any) -> Any:
-    """y of the centre of a block placed relative to an object at `y`: into a target, onto anything solid."""
+    """y of the centre of a block placed relative to an object at `y`: inside a target, on top of anything solid."""
     return y + (1 - is_target) * (height + BLOCK_HEIGHT) / 2 + CLEARANCE
 
 
 def rest_height(scene: Scene, rows: Any) -> Any:
-    """y of the centre of a block placed relative to a row, or to each of several."""
+    """y of the centre of a block placed relative to a row, or to each of several rows."""
     return height_on((scene.role[rows] == _TARGET) * 1, scene.pose[rows, 1], scene.size[rows, 1])
 
 
@@ -45,35 +45,35 @@ _offset, _height_on = compiled(offset), compiled(height_on)
 
 
 class Space(NamedTuple):
-    """The numbers that an action is made of."""
+    """The numbers of an action."""
 
     low: tuple[float, ...]
-    """The least of each."""
+    """The minimum of each number."""
     high: tuple[float, ...]
-    """The greatest of each, itself included."""
+    """The maximum of each number, inclusive."""
     whole: bool
-    """Whether they are whole numbers."""
+    """Whether the numbers are integers."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each has, if they are whole numbers."""
+        """The number of values of each part, if the numbers are integers."""
         return tuple(int(high - low) + 1 for low, high in zip(self.low, self.high, strict=True))
 
     def sample(self, rng: np.random.Generator) -> list[float]:
-        """Any action, uniformly."""
+        """A uniformly random action."""
         values = rng.integers(self.sizes) if self.whole else rng.uniform(self.low, self.high)
         return values.tolist()
 
 
 @dataclass(frozen=True)
 class Codec(ABC):
-    """An action space: a few numbers an action, and what they mean."""
+    """An action space: the numbers of an action, and their meaning."""
 
     name: ClassVar[str]
     length: ClassVar[int]
-    """How many numbers an action has."""
+    """The number of numbers in an action."""
     dtype: ClassVar[np.dtype[Any]]
-    """As what they are stored."""
+    """The dtype in which the numbers are stored."""
 
     @abstractmethod
     def space(self, objects: int) -> Space:
@@ -81,32 +81,32 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
-        """The placement of an action, `INVALID_EDGE` if it has none. Raises ValueError if it is no action at all."""
+        """The placement of an action; `INVALID_EDGE` if the edge is invalid. Raises ValueError if `action` is not in the space."""
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
-        """The action with the block and the glue of a placement that is decoded to the nearest place, |Δx| + |Δy| away."""
+        """The action with the block and the glue of `placement` whose decoded place is nearest, by |Δx| + |Δy|."""
 
     @abstractmethod
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
-        """Actions (..., length) as they are in the mirrored scene.
+        """Actions (..., length) in the mirrored scene.
 
-        There, left and right are swapped: x, angles and what they change by have the other sign. Rows keep their order, and
-        available blocks stay in their slots, as where those lie means nothing to what is built. So an action keeps its block
+        In the mirrored scene left and right are swapped: x, angles and their velocities change sign. Rows keep their order, and
+        available blocks stay in their slots, because their positions do not matter for building. So an action keeps its block
         and its reference, and its placement is at -x instead of x.
         """
 
     def mask(self, scene: Scene) -> Bools | None:
-        """Which actions are possible and overlap nothing solid, without sticky, which makes no difference; None if it has no such mask."""
+        """Which actions are possible and overlap nothing solid, without an axis for sticky. None if the codec has no mask."""
         return None
 
 
 class Continuous(Codec):
-    """Actions of numbers in [-1, 1]; those beyond are clipped."""
+    """Actions of numbers in [-1, 1]; numbers beyond are clipped."""
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
     signs: ClassVar[tuple[int, ...]]
-    """What each number is multiplied with in the mirrored scene."""
+    """The factor of each number in the mirrored scene."""
 
     def space(self, objects: int) -> Space:
         return Space((-1.0,) * self.length, (1.0,) * self.length, whole=False)
@@ -152,7 +152,7 @@ class ContinuousRelative(Continuous):
         centres, reach = scene.pose[refs, :2], _reach(scene, refs, placement.slot)
         shift = np.clip((placement.x - centres[:, 0]) / reach, -1, 1)
         off = np.abs(centres[:, 0] + shift * reach - placement.x) + np.abs(rest_height(scene, refs) - placement.y)
-        for k in np.argsort(off, kind="stable").tolist():  # the nearest of those that can be picked
+        for k in np.argsort(off, kind="stable").tolist():  # the nearest that can be picked
             if towards := _towards(centres, k):
                 break
         assert towards is not None, "every point is nearest to something"
@@ -186,7 +186,7 @@ class Discrete(Codec):
 
 @dataclass(frozen=True)
 class DiscreteAbsolute(Discrete):
-    """(u, i, j, s): slot, cell of a grid of `heights` × `widths` over where blocks may be placed, sticky or not."""
+    """(u, i, j, s): slot, cell of a grid of `heights` × `widths` over the area where blocks may be placed, sticky or not."""
 
     heights: int = 8
     widths: int = 64
@@ -242,7 +242,7 @@ class DiscreteRelative(Discrete):
     def grid(self, reference: Any, block: Any) -> Floats:
         """(..., offsets): distances along one axis from the centre of objects of length `reference` to blocks of length `block`.
 
-        The outermost on either side lies beyond where the two overlap, so that a block can also fall beside the object.
+        The outermost offset on either side does not overlap the object, so that a block can also fall beside it.
         """
         return offset(np.arange(self.offsets), self.offsets, np.asarray(reference)[..., None], np.asarray(block)[..., None])
 
@@ -270,7 +270,7 @@ class DiscreteRelative(Discrete):
     def mask(self, scene: Scene) -> Bools:
         """(7, N, *tail): which (available block, reference, offset) are a valid edge and overlap nothing solid.
 
-        The first axis is the slot, which is also the row of an available block. Sticky or not makes no difference.
+        The first axis is the slot, which is also the row of an available block. Sticky makes no difference.
         """
         heights = self.offsets if len(self.tail) == 2 else 0
         mask = _legal(scene.pose, scene.size, scene.role, scene.solid, self.offsets, heights)
@@ -279,7 +279,7 @@ class DiscreteRelative(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelativeXY(DiscreteRelative):
-    """(c, r, i, j, s): as `DiscreteRelative`, with offset j on y as well, in heights instead of widths."""
+    """(c, r, i, j, s): like `DiscreteRelative`, with an additional offset j along y, in heights instead of widths."""
 
     name: ClassVar[str] = "discrete_relative_xy"
     length: ClassVar[int] = 5
@@ -291,17 +291,17 @@ class DiscreteRelativeXY(DiscreteRelative):
 
 _ALL: tuple[type[Codec], ...] = (ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY)
 CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in _ALL}
-"""Every action space by its name."""
+"""Every action space by name."""
 
 
 def make_codec(name: str, **options: Any) -> Codec:
-    """The codec of a name, with those of the options that it has."""
+    """The codec of a name, with the options that it has a field for."""
     kind: Any = CODECS[name]
     return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options})
 
 
 def make_discrete(name: str, **options: Any) -> Discrete:
-    """The codec of discrete_<name>, with those of the options that it has. Raises ValueError naming those there are."""
+    """The codec discrete_<name>, with the options that it has a field for. Raises ValueError that names the known codecs."""
     there = [each.removeprefix("discrete_") for each, kind in CODECS.items() if issubclass(kind, Discrete)]
     if name not in there:
         raise ValueError(f"there are no actions {name!r}: choose {', '.join(there)}")
@@ -311,20 +311,20 @@ def make_discrete(name: str, **options: Any) -> Discrete:
 
 
 def reference_rows(scene: Scene) -> Ints:
-    """(R,): rows of everything but the available blocks, which is what a block can be placed relative to."""
+    """(R,): rows of everything except the available blocks: the objects that a block can be placed relative to."""
     return np.flatnonzero(scene.role != _AVAILABLE)
 
 
 @compiled
 def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights: int) -> Bools:
-    """(7, N, n, max(heights, 1)): the mask; with `heights` 0 the block goes to its rest height, else to one of so many offsets."""
+    """(7, N, n, max(heights, 1)): the mask. With `heights` 0 the block goes to its rest height, else to one of `heights` y offsets."""
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
     cos, sin, rows = np.cos(pose[:, 2]), np.sin(pose[:, 2]), np.flatnonzero(solid)
     for slot in range(SLOTS):
         if role[slot] != _AVAILABLE:
             continue
         w, h = size[slot]
-        twin = -1  # blocks of one width are placed alike, so each width is computed once
+        twin = -1  # blocks of one width have the same mask, so each width is computed once
         for other in range(slot):
             if role[other] == _AVAILABLE and size[other, 0] == w:
                 twin = other
@@ -358,7 +358,7 @@ def _finite(action: Sequence[float], length: int) -> list[float]:
 
 
 def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int]:
-    """The parts of an action, which must be whole numbers from 0 to below those of `shape`, and any at all where that is None."""
+    """The parts of an action. Each must be an integer from 0 to below its entry of `shape`; None means no upper limit."""
     values = np.asarray(action).tolist()
     if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
         raise ValueError(f"action {values}: must be {len(shape)} whole numbers")
@@ -369,12 +369,12 @@ def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int
 
 
 def _indices_below(*sizes: int) -> Space:
-    """Indices from 0 to below each of some sizes."""
+    """Indices from 0 to below each of `sizes`."""
     return Space((0,) * len(sizes), tuple(size - 1 for size in sizes), whole=True)
 
 
 def _nearest_slot(pick: float) -> int:
-    """The slot whose place below the floor is nearest to 7 · pick, used or not."""
+    """The slot whose position is nearest to 7 · pick, used or not."""
     return int(np.argmin(np.abs(SLOT_X - 7 * pick)))
 
 
@@ -389,36 +389,37 @@ def _sign(sticky: bool) -> float:
 
 
 def _point(x: float, y: float) -> tuple[float, float]:
-    """Where two numbers in [-1, 1] point to, of all places that blocks may be at."""
+    """The point, within the area where blocks may be, that two numbers in [-1, 1] stand for."""
     return PLACE_X[1] * x, PLACE_Y[1] / 2 * (y + 1)
 
 
 def _pointing(x: float, y: float) -> tuple[float, float]:
-    """The numbers in [-1, 1] that point to a place, or as near to it as they can."""
+    """The numbers in [-1, 1] that stand for a point, or for the nearest possible one."""
     return min(max(x / PLACE_X[1], -1.0), 1.0), min(max(y / (PLACE_Y[1] / 2) - 1, -1.0), 1.0)
 
 
 def _nearest(centres: Floats, x: float, y: float) -> int:
-    """Which of some centres (R, 2) is nearest to a place, the first of several."""
+    """The index of the centre (R, 2) nearest to a point; the first of several."""
     return int(np.argmin(((centres - (x, y)) ** 2).sum(axis=1)))
 
 
 def _reach(scene: Scene, rows: Any, slot: int) -> Any:
-    """How far the centre of a block of a slot is at most from that of a row, or of each of several, when placed relative to it."""
+    """The greatest distance between the centres of a block from `slot` and of a row (or each of several rows) it is placed relative to."""
     return (scene.size[rows, 0] + scene.size[slot, 0]) / 2 + CLEARANCE
 
 
 def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
-    """Numbers in [-1, 1] that pick the k-th of some centres (R, 2) as the nearest; None if another one is nearer from everywhere.
+    """Numbers in [-1, 1] that pick the k-th of some centres (R, 2) as the nearest; None if no point has it as the nearest.
 
-    To point at it, if it lies where one can point, is enough. If not, it is pointed at from the middle of all it is nearest to.
+    If the centre lies in the area that numbers can point to, they point at it. If not, they point at the middle of the part of the area
+    that is nearer to this centre than to any other.
     """
     at = _pointing(*centres[k].tolist())
     if _nearest(centres, *_point(*at)) == k:
         return at
     (left, right), (bottom, top) = PLACE_X, PLACE_Y
     cell = [np.array(corner) for corner in ((left, bottom), (right, bottom), (right, top), (left, top))]
-    for other in np.delete(centres, k, axis=0):  # what is nearer to another one is cut off
+    for other in np.delete(centres, k, axis=0):  # cut off the part that is nearer to the other centre
         beyond = [float((other - centres[k]) @ (corner - (other + centres[k]) / 2)) for corner in cell]
         kept = []
         for i, (corner, far) in enumerate(zip(cell, beyond, strict=True)):
@@ -434,7 +435,7 @@ def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
 
 
 def first_of_width(scene: Scene) -> Bools:
-    """(7,): which slots hold an available block such as no slot before them does; the others could do nothing different."""
+    """(7,): which slots hold the first available block of their width. Other blocks of the same width are interchangeable with it."""
     available = scene.role[:SLOTS] == Role.AVAILABLE
     first = np.zeros(SLOTS, dtype=bool)
     rows = np.flatnonzero(available)

@@ -1,4 +1,4 @@
-"""The rules of an episode, written once: `start` and `step`. Everything that plays, trains, searches or replays calls these."""
+"""The rules of an episode, written once: `start` and `step`. Playing, training, search and replay all call these two functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 
 @dataclass(frozen=True)
 class State:
-    """A moment of an episode. A value: copy it, compare it, pickle it, store it, step from it as often as you like."""
+    """A moment of an episode. A value: you can copy, compare, pickle and store it, and step from it as often as you like."""
 
     scene: Scene
     task: str
@@ -45,7 +45,7 @@ class State:
 
     @property
     def rules(self) -> Task:
-        """The task this is an episode of."""
+        """The task of this episode."""
         return get_task(self.task)
 
     @property
@@ -54,7 +54,7 @@ class State:
         return self.rules.max_steps(self.scene, self.level)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; `from_json` gives back an equal state."""
+        """Plain lists and numbers; `from_json` returns an equal state."""
         return {
             "task": self.task,
             "level": self.level,
@@ -66,7 +66,7 @@ class State:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> State:
-        """The state that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        """The state that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
         require(isinstance(data, Mapping), f"a state is an object, not {type(data).__name__}")
         missing = [name for name in ("task", "level", "steps", "total", "ended", "scene") if name not in data]
         if missing:
@@ -92,18 +92,18 @@ class Step(NamedTuple):
     state: State
     reward: float
     settled: Settled | None
-    """The outcome of physics, None if nothing was simulated."""
+    """The result of physics; None if nothing was simulated."""
 
 
 def start(task: str | Task, level: Level, rng: np.random.Generator) -> State:
-    """The beginning of an episode: a level drawn if `level` is "all", and a scene generated, both from `rng`."""
+    """The beginning of an episode. Draws the level if `level` is "all", and generates a scene, both from `rng`."""
     rules = task if isinstance(task, Task) else get_task(task)
     drawn = rules.draw_level(rng, level)
     return State(rules.generate(rng, drawn), rules.name, drawn)
 
 
 def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
-    """Whether a block of `placement`, clipped to where blocks may be, would overlap any of `rows` (N,)."""
+    """Whether the block of `placement`, clipped to where blocks may be, would overlap any of `rows` (N,)."""
     x, y = clipped(placement.x, placement.y)
     w, h = scene.size[placement.slot].tolist()
     return overlaps_any(x, y, w, h, scene.pose, scene.size, rows)
@@ -116,10 +116,10 @@ def hit_obstacle(end: State, last: Placement | None) -> bool:
 
 
 def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
-    """One placement and what follows from it; None stops: the episode ends with what it has earned.
+    """Makes one placement and simulates its outcome. With None the agent stops: the episode ends and keeps its total.
 
-    With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has the return 0 exactly, as the
-    paper says. Without, it keeps the rewards before, as in the authors' package.
+    With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has a return of exactly 0, as in the
+    paper. Without it, the episode keeps its earlier rewards, as in the authors' package.
     `record` keeps the frames of the fall. Raises ValueError after the end, and for a placement that is not finite.
     """
     if state.ended:
@@ -135,7 +135,7 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
         return result(scene, "stopped")
     if placement == INVALID_EDGE:
         return result(scene, "invalid_edge")
-    placed = place(scene, placement, keep=task.keeps_supply)  # refuses what is not a placement, so comes first
+    placed = place(scene, placement, keep=task.keeps_supply)  # comes first, because it raises for an invalid placement
     if scene.role[placement.slot] != _AVAILABLE:
         return result(scene, "bad_choice")
     if collides(scene, placement, scene.solid):
@@ -159,14 +159,14 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
 
 @dataclass(frozen=True)
 class Recording:
-    """An episode as its beginning and what was placed: replaying it gives every state again, byte for byte."""
+    """An episode as its first state and its placements. Replaying it gives every state again, byte for byte."""
 
     start: State
     placements: tuple[Placement | None, ...]
-    """None where whoever built it stopped, which can only be the last."""
+    """None means that the builder stopped; only the last entry can be None."""
     zero_on_hit: bool = False
     physics: int = PHYSICS
-    """Version of the physics it was played with: another one may replay it otherwise."""
+    """Version of the physics of the episode. With another version the replay may differ."""
 
     def replay(self, record: bool = False) -> Iterator[Step]:
         """The steps of the episode, simulated again."""
@@ -187,7 +187,7 @@ class Recording:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Recording:
-        """The recording that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        """The recording that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
         require(
             isinstance(data, Mapping) and isinstance(data.get("placements"), list) and "start" in data,
             "an episode is an object with the fields 'start' and 'placements'",
@@ -200,14 +200,14 @@ class Recording:
         )
 
     def note(self) -> str:
-        """A warning if it was recorded with other physics, else ""."""
+        """A warning if the episode was recorded with other physics, else ""."""
         if self.physics == PHYSICS:
             return ""
         return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
 
 
 def physics_from_json(data: Mapping[str, Any]) -> int:
-    """The version of the physics that a recording, a result or a card names; the first one named none."""
+    """The version of the physics in a recording, a result or a card; version 1 if none is given, as version 1 wrote none."""
     version = data.get("physics", 1)
     require(
         not isinstance(version, bool) and isinstance(version, int) and 1 <= version <= PHYSICS,
@@ -217,7 +217,7 @@ def physics_from_json(data: Mapping[str, Any]) -> int:
 
 
 def placement_from_json(data: Any) -> Placement:
-    """A placement from [slot, x, y, sticky]. Raises ValueError naming what is wrong."""
+    """A placement from [slot, x, y, sticky]. Raises ValueError that names the error."""
     require(isinstance(data, list | tuple) and len(data) == 4, f"placement {data!r}: must be [slot, x, y, sticky]")
     slot, x, y, sticky = data
     if list(data) == list(INVALID_EDGE):
@@ -231,5 +231,5 @@ def placement_from_json(data: Any) -> Placement:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether something read from JSON is a finite number (an integer there may have hundreds of digits)."""
+    """Whether a value from JSON is a finite number (a JSON integer may have hundreds of digits)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

@@ -1,10 +1,10 @@
 """Box2D behind one pure function: `settle(scene)` lets everything fall and come to rest. Nothing else imports the engine.
 
-A fresh world is built from the scene's arrays each time, so nothing hides in an engine object: the same bytes in give the
-same bytes out in any process, and a state of an episode can be copied, stored and searched from like any other value.
+Each call builds a fresh world from the scene's arrays, so an engine object hides no state. The same input bytes give the same
+output bytes in any process, and a state of an episode can be copied, stored and searched from like any other value.
 
-Glue is rigid. Rows that are bonded are one body with several shapes; what is bonded to the floor is fixed like the floor
-itself. A bond that forms while settling makes it so at that moment, and the engine's own welds, which bend, are not used.
+Glue is rigid. Bonded rows are one body with several shapes; rows bonded to the floor are fixed like the floor itself. A bond that
+forms while settling becomes rigid at that moment. The engine's own welds are not used, because they bend.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from trilith.world.geometry.rectangles import TOUCH, Floats, Ints, gap, touching
 from trilith.world.scene import FLOOR, LARGE, Role, Scene
 
 PHYSICS = 2
-"""Version of what `settle` does. Results, recordings and weights carry it, because other physics moves blocks elsewhere.
+"""Version of `settle`. Results, recordings and weights carry it, because other physics moves blocks elsewhere.
 
-1: bonds were welds, a world was at rest when the engine let it sleep. 2: bonds are rigid, and `at rest` is our own rule.
+1: bonds were welds, and a world was at rest when the engine let it sleep. 2: bonds are rigid, and `at rest` is our own rule.
 """
 GRAVITY = -9.8
 FRICTION = 0.4
@@ -35,7 +35,7 @@ ANGULAR_DAMPING = 0.05
 TIME_STEP = 0.02
 SUB_STEPS = 4
 CONTACT_TUNING = (30.0, 5.0, 3.0)
-"""Hertz, damping ratio and push-out speed (m/s) of the engine's contacts, whose own damping ratio of 10 lets blocks creep longer.
+"""Hertz, damping ratio and push-out speed (m/s) of the engine's contacts. The engine's default ratio of 10 lets blocks creep longer.
 
 `benchmarks/rest.py` on 303 to 318 placements of planner and script a task: mean steps to rest, and the largest movement of a
 block from there to the end of 20 s.
@@ -43,60 +43,60 @@ block from there to the end of 20 s.
     10               18.0  0.64 mm    5.7  0.02 mm    28.6  0.38 mm    25.5  0.35 mm
     5                16.8  0.78 mm    5.7  0.01 mm    24.5  0.29 mm    23.3  0.21 mm
     2                16.6  0.45 mm    5.7  0.00 mm    23.5  0.45 mm    24.2  0.22 mm
-10 takes up to a sixth more steps than 5; 2 takes about as many, but with the engine's sleep turned off (see `REST_SPEED`) one block
-of Covering Hard creeps on until it falls. The largest movement is that of a single block and does not rank the ratios.
+10 takes up to a sixth more steps than 5. 2 takes about as many as 5, but with the engine's sleep turned off (see `REST_SPEED`) one
+block of Covering Hard creeps on until it falls. The largest movement is that of a single block, so it does not rank the ratios.
 """
 MAX_STEPS = 1000
-"""20 s: long enough for anything that comes to rest to do so."""
+"""20 s: long enough for everything that ever comes to rest."""
 REST_SPEED = 0.002
-"""m/s: a block whose middle moves no faster, and whose rotation moves no point of a large block faster, stands still.
+"""m/s: a block stands still if its centre is no faster, and if its rotation would move no point of a large block faster.
 
 On the same placements, with the damping ratio of 5:
     rest speed    Silhouette       Connecting      Covering         Covering Hard
     0.001         19.1  0.17 mm    5.7  0.00 mm    27.6  0.11 mm    25.0  0.17 mm
     0.002         16.8  0.78 mm    5.7  0.01 mm    24.5  0.29 mm    23.3  0.21 mm
     0.005         14.3  1.03 mm    6.0  0.01 mm    21.2  0.59 mm    20.6  2.93 mm
-The engine puts to sleep what was slower than 0.05 m/s for 0.5 s, in the 20 s too, and then it stands still. With its sleep
+The engine puts a block to sleep after 0.5 s below 0.05 m/s, also within the 20 s, and then the block stands still. With sleep
 turned off a few slow slides go on: at 0.002 up to 10.8 mm in Covering, 1.7 in Covering Hard, 0.8 in Silhouette, 0.01 in Connecting.
 """
 REST_STEPS = 5
-"""The world is at rest once every block has stood still for so many steps."""
+"""The world is at rest once every block has stood still for this number of steps."""
 FAST = 0.1
-"""m/s: what bonds at a higher speed has turned visibly in the step in which it hit, so the bond is made where it touched first."""
+"""m/s: a faster block has visibly turned within the step in which it hit, so its bond is made where it touched first."""
 
 GROUND_Y = -10.0
-"""What falls off an end of the floor comes to rest here, far below the picture, where it is out of the game.
+"""A block that falls off the floor comes to rest here, far below the picture, out of the game.
 
-The floor is 28 m long and blocks are placed up to 7.5 m from its middle, so it takes a collapsing tower. Without a ground
-such a block would fall on for all 20 s of this and every later placement.
+The floor is 28 m long and blocks are placed up to 7.5 m from its middle, so only a collapsing tower can fall off. Without a
+ground, such a block would keep falling for all 20 s of this and of every later placement.
 """
 _GROUND = 1_000_000
-"""Stands for the ground where a shape has the row of its object."""
+"""Stands for the ground where other shapes have the row of their object."""
 
 Box = tuple[float, float, float, float, float]
 """x, y, angle, width, height."""
 Motion = tuple[float, float, float, float, float, float]
 """x, y, angle, v_x, v_y, angular velocity."""
 
-# As plain numbers: naming a member of an enumeration takes as long as a call of the engine.
+# Plain numbers, because accessing a member of an enumeration takes as long as a call of the engine.
 _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
 MET = 0.0005
-"""Metres: as close as what bonds at speed comes."""
+"""Metres: the gap at which blocks that bond at speed are joined."""
 _DYNAMIC = pyb2d3.BodyType.DYNAMIC
 _REST_SPIN = REST_SPEED / (LARGE / 2)
 
 
 class Settled(NamedTuple):
-    """What settling led to."""
+    """The result of settling."""
 
     scene: Scene
-    """At rest; after the physics step in which an obstacle was hit; as it is after 20 s otherwise."""
+    """The scene at rest; or after the physics step in which an obstacle was hit; or after 20 s."""
     hit: bool
     """Whether a block touched an obstacle."""
     steps: int
     """Physics steps run."""
     frames: Floats | None
-    """(steps + 1, N, 3): poses before the first step and after each one, if they were asked for."""
+    """(steps + 1, N, 3): poses before the first step and after each step, if recorded."""
 
 
 def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settled:
@@ -104,7 +104,7 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
 
     The engine announces a contact up to 0.02 m before the shapes meet, so its events only name candidates, and the gap
     between the two rectangles decides (`geometry.TOUCH`) whether they bond or whether an obstacle was hit.
-    `early_stop=False` runs on when the world is at rest, which tests use to show that next to nothing happens then.
+    `early_stop=False` continues after the world is at rest. Tests use it to show that almost nothing happens then.
     """
     world = engine_world()
     world.set_contact_tuning(*CONTACT_TUNING)
@@ -115,7 +115,7 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
 
 
 def engine_world() -> pyb2d3.WorldView:
-    """A world of the engine without anything in it, to be destroyed by whoever asks for it.
+    """An empty world of the engine. The caller must destroy it.
 
     If Ctrl-C interrupts the making of a pyb2d3.World, the half-made object prints an error when Python deletes it.
     """
@@ -129,24 +129,24 @@ class _Rigid:
     body: pyb2d3.Body
     rows: list[int]
     local: list[tuple[float, float, float]]
-    """Of each row: where its centre is in the frame of the body, whose origin is its centre of mass, and its angle there."""
+    """For each row: its centre and angle in the frame of the body, whose origin is the centre of mass."""
     speed: Callable[[], float]
-    """Of its centre of mass."""
+    """Speed of the centre of mass."""
     before: Motion | None = None
-    """How it moved before the last step, if it was fast and something is sticky."""
+    """The motion before the last step, if the body was fast and something is sticky."""
 
     def pose(self) -> tuple[float, float, float]:
-        """Where it is now."""
+        """The current pose."""
         position, rotation = self.body.position, self.body.rotation
         return position.x, position.y, atan2(rotation.s, rotation.c)  # the engine's own arctangent is an approximation
 
     def motion(self) -> Motion:
-        """How it moves now."""
+        """The current motion."""
         v = self.body.linear_velocity
         return *self.pose(), v.x, v.y, self.body.angular_velocity
 
     def moves(self) -> bool:
-        """Whether it is faster than what stands still."""
+        """Whether the body moves faster than one that stands still."""
         return self.speed() > REST_SPEED or abs(self.body.angular_velocity) > _REST_SPIN
 
 
@@ -162,7 +162,7 @@ class _World:
         self.world, self.scene = world, scene
         self.pose: list[Sequence[float]] = scene.pose.tolist()
         self.velocity: list[Sequence[float]] = scene.velocity.tolist()
-        """Of rows that move, both are as they were at the last `_look`."""
+        """For rows that move, pose and velocity are those of the last `_look`."""
         self.size: list[list[float]] = scene.size.tolist()
         self.role: list[int] = scene.role.tolist()
         self.sticky: list[bool] = scene.sticky.tolist()
@@ -174,23 +174,23 @@ class _World:
         """Whether anything can bond or be hit."""
         self.hit = False
         self.contact = self._meet(scene.pose) if self.watching else scene.contact
-        """Who touches whom at the last `_meet`. The first is before the first step, which may part what touches."""
+        """The touching pairs at the last `_meet`. The first `_meet` is before the first step, because that step may separate pairs."""
 
         self.moving: dict[int, _Rigid] = {}
-        """By each row that can move; rows of one body share it."""
+        """The body of each row that can move; rows of one body share it."""
         self.bodies: list[_Rigid] = []
-        """Each of them once, in no order."""
+        """Each body once, in no particular order."""
         self.block_rows: list[int] = self.is_block.nonzero()[0].tolist()
         self.loose = self.block_rows
-        """Rows of blocks that do not hold to the floor, as far as `_build` knows."""
+        """Rows of blocks that are not glued to the floor, as of the last `_build`."""
         self.definition = pyb2d3.BodyDef()
         self.definition.type = _DYNAMIC
         self.definition.angular_damping = ANGULAR_DAMPING
         self.shape = pyb2d3.ShapeDef()
         self.shape.density = DENSITY
         self.shape.material = _material()
-        self.shape.update_body_mass = False  # once, after all shapes
-        self.shape.invoke_contact_creation = False  # moving bodies look for what they touch themselves
+        self.shape.update_body_mass = False  # update once, after all shapes
+        self.shape.invoke_contact_creation = False  # moving bodies find their contacts themselves
         self.static = world.create_body_from_def(pyb2d3.BodyDef())
         self.shape.user_data = _GROUND
         self.static.create_polygon_shape(self.shape, _ground())
@@ -198,7 +198,7 @@ class _World:
             if role in (_OBSTACLE, _FLOOR):
                 self._fix(row)
         self._build()
-        self.shape.invoke_contact_creation = True  # what becomes fixed later may have neighbours that do not move
+        self.shape.invoke_contact_creation = True  # a row that becomes fixed later may have neighbours that do not move
 
     def run(self, record: bool, early_stop: bool) -> Settled:
         """Steps until the end."""
@@ -230,7 +230,7 @@ class _World:
         self._look(resting)
         pose, velocity = self._poses(), np.zeros(self.scene.velocity.shape) if resting else np.array(self.velocity)
         if self.bodies or not steps:
-            self.contact = self._meet(pose)  # what crept the last tenth of a millimetre counts too
+            self.contact = self._meet(pose)  # also counts blocks that crept the last tenth of a millimetre
         bonded = len(self.glue) > len(self.scene.glue)
         after = Scene.trusted(
             pose,
@@ -245,7 +245,7 @@ class _World:
         return Settled(after, self.hit, steps, None if frames is None else np.stack(frames))
 
     def _anything_moves(self) -> bool:
-        """Whether any block is faster than what stands still. Those seen moving last are looked at first, so few are."""
+        """Whether any block is faster than one that stands still. Checks the last moving blocks first, so few checks are needed."""
         for k, rigid in enumerate(self.bodies):
             if rigid.moves():
                 if k:
@@ -254,17 +254,17 @@ class _World:
         return False
 
     def _touch(self, i: int, j: int) -> bool:
-        """Whether two rows touch now, of which at least one moves: otherwise nothing is new between them."""
+        """Whether two rows touch now. At least one of them must move, since otherwise the pair cannot be new."""
         one, two = self.moving.get(i), self.moving.get(j)
         if (one is None or not one.moves()) and (two is None or not two.moves()):
             return False
         return gap(*self._box(i), *self._box(j)) <= TOUCH
 
     def _bond(self, met: list[tuple[int, int]]) -> None:
-        """Makes what has met in the last step one, or tells that an obstacle was hit.
+        """Joins the rows that met in the last step, or records that an obstacle was hit.
 
-        A step is long enough for a block that comes down fast to turn by a degree or two after it has hit, which a bond
-        would have prevented. So the two that met first are taken back to where they touched; the others' time comes.
+        A step is long enough for a fast falling block to turn by a degree or two after it has hit, which a bond would have
+        prevented. So the two rows that met first are moved back to where they touched. The other pairs are handled later.
         """
         self._look()
         when, pair = min((self._meeting_time(*pair), pair) for pair in met)
@@ -276,11 +276,11 @@ class _World:
         self._build()
 
     def _meeting_time(self, i: int, j: int) -> float:
-        """Seconds from the beginning of the last step to when two rows touched, if that can be told, otherwise the whole step."""
+        """Seconds from the beginning of the last step until two rows touched, if known; otherwise the whole step."""
         return _first_touch(*self._course(i), *self._course(j))
 
     def _course(self, row: int) -> tuple[float, ...]:
-        """How the body of a row moved before the last step, where the row is in it, and its size."""
+        """The motion of a row's body before the last step, the row's pose in the body, and its size."""
         rigid = self.moving.get(row)
         if rigid is None:
             return *self.pose[row], 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *self.size[row]
@@ -288,7 +288,7 @@ class _World:
         return *motion, *rigid.local[rigid.rows.index(row)], *self.size[row]
 
     def _meet(self, pose: Floats) -> Ints:
-        """(C, 2): who touches whom at `pose` (N, 3), after a look at it for an obstacle that is hit and for new bonds."""
+        """(C, 2): the touching pairs at `pose` (N, 3). Also records a hit obstacle and makes new bonds."""
         contact = touching(pose, self.scene.size, self.scene.solid, self.is_block)
         for i, j in contact.tolist() if self.watching else ():
             if self.role[i] == _OBSTACLE or self.role[j] == _OBSTACLE:
@@ -299,7 +299,7 @@ class _World:
         return contact
 
     def _build(self) -> None:
-        """Makes the bodies that the bonds ask for, in place of those that are no longer right."""
+        """Makes the bodies that the bonds require, and replaces bodies that are no longer valid."""
         label = _groups(len(self.role), np.array(self.glue)).tolist() if self.glue else range(len(self.role))
         wanted: dict[int, list[int]] = {}
         for row in self.loose:
@@ -317,20 +317,20 @@ class _World:
         for row in fixed:
             self.moving.pop(row, None)
             self.velocity[row] = (0.0, 0.0, 0.0)
-            if self.loose:  # otherwise there is nothing left to simulate
+            if self.loose:  # otherwise nothing is left to simulate
                 self._fix(row)
         for rows in wanted.values():
             self._free(rows)
 
     def _fix(self, row: int) -> None:
-        """Makes a row a part of what cannot move, where it is now."""
+        """Adds a row to the static body, at its current pose."""
         (x, y, angle), (w, h) = self.pose[row], self.size[row]
         self.shape.user_data = row
         self.shape.enable_contact_events = self.sticky[row] or self.role[row] == _OBSTACLE  # others cannot bond or be hit
         self.static.create_polygon_shape(self.shape, pyb2d3.box(w / 2, h / 2, (x, y), _rotation(angle)))
 
     def _free(self, rows: list[int]) -> None:
-        """Makes rows one moving body, where they are now, with the momentum that they have together."""
+        """Makes rows one moving body, at their current poses, with their total momentum."""
         first = rows[0]
         (x, y, angle), (vx, vy, spin) = self.pose[first], self.velocity[first]
         if len(rows) > 1:
@@ -357,12 +357,12 @@ class _World:
             self.moving[row] = rigid
 
     def _look(self, resting: bool = False) -> None:
-        """Brings poses and velocities of what moves up to date; what rests has no velocity."""
+        """Updates poses and velocities of moving rows. With `resting`, velocities are 0."""
         for rigid in self.bodies:
             self._put(rigid, (*rigid.pose(), 0.0, 0.0, 0.0) if resting else rigid.motion())
 
     def _put(self, rigid: _Rigid, motion: Motion, seconds: float = 0.0) -> None:
-        """Writes down the rows of a body that moves so, some time later if nothing gets in its way."""
+        """Writes the poses and velocities of a body's rows for a `motion`, extrapolated by `seconds` without collisions."""
         x, y, angle, vx, vy, spin = motion
         x, y, angle = x + vx * seconds, y + vy * seconds, angle + spin * seconds
         if len(rigid.rows) == 1:
@@ -374,7 +374,7 @@ class _World:
             self.pose[row], self.velocity[row] = (x + rx, y + ry, angle + turned), (vx - spin * ry, vy + spin * rx, spin)
 
     def _box(self, row: int) -> Box:
-        """A row where it is now."""
+        """The current box of a row."""
         w, h = self.size[row]
         rigid = self.moving.get(row)
         x, y, angle = self.pose[row] if rigid is None else rigid.pose()
@@ -385,7 +385,7 @@ class _World:
         return x, y, angle, w, h
 
     def _poses(self) -> Floats:
-        """(N, 3): where every row was at the last look."""
+        """(N, 3): the pose of every row at the last `_look`."""
         pose = self.scene.pose.copy()
         for row in self.block_rows:
             pose[row] = self.pose[row]
@@ -397,9 +397,9 @@ def _first_touch(
     ax: float, ay: float, at: float, avx: float, avy: float, aspin: float, alx: float, aly: float, aturned: float, aw: float, ah: float,
     bx: float, by: float, bt: float, bvx: float, bvy: float, bspin: float, blx: float, bly: float, bturned: float, bw: float, bh: float,
 ) -> float:  # fmt: skip
-    """Seconds until two rows are as close as `MET` if their bodies move on as they do; a whole step if they touch now, or not by then.
+    """Seconds until two rows are as close as `MET` if their bodies keep their motion. A whole step if they touch now, or do not meet in it.
 
-    Of both: the body's x, y, angle, v_x, v_y and angular velocity, the row's x, y and angle in its frame, width and height.
+    For both: the body's x, y, angle, v_x, v_y and angular velocity; the row's x, y and angle in the body's frame; width and height.
     """
     early, late = 0.0, TIME_STEP
     for k in range(8):
@@ -419,7 +419,7 @@ def _first_touch(
 
 
 def _together(parts: list[tuple[float, ...]]) -> tuple[float, float, float, float, float]:
-    """Centre of mass, velocity and spin of rows (x, y, angle, v_x, v_y, spin, width, height) that are joined: momentum is kept."""
+    """Centre of mass, velocity and spin of joined rows (x, y, angle, v_x, v_y, spin, width, height). Momentum is conserved."""
     mass = x = y = vx = vy = 0.0
     for px, py, _, u, v, _, w, h in parts:
         m = DENSITY * w * h
@@ -436,7 +436,7 @@ def _together(parts: list[tuple[float, ...]]) -> tuple[float, float, float, floa
 
 @compiled
 def _groups(count: int, glue: Ints) -> Ints:
-    """(count,): for each row the lowest one that bonds (G, 2) join it to, itself if there is none."""
+    """(count,): for each row the lowest row that bonds (G, 2) connect it to, or the row itself."""
     group = np.arange(count)
     for k in range(len(glue)):
         a, b = group[glue[k, 0]], group[glue[k, 1]]
@@ -470,10 +470,10 @@ def _ground() -> pyb2d3.Polygon:
 
 
 def _rotation(angle: float) -> pyb2d3.Rot:
-    """A rotation as the engine has it."""
+    """A rotation in the engine's format."""
     if not angle:
         return _upright()
-    # Not the engine's own sine and cosine: those are off by up to 0.0015, and a leaning block would creep up a little each time.
+    # Not the engine's own sine and cosine, which are off by up to 0.0015: a leaning block would creep up a little each time.
     rotation = pyb2d3.Rot()
     rotation.c, rotation.s = cos(angle), sin(angle)
     return rotation
@@ -500,6 +500,6 @@ def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
 
 @atexit.register
 def _forget() -> None:
-    """Lets go of what is kept of the engine's, which otherwise complains of leaks on standard error when the process ends."""
+    """Releases cached engine objects. Otherwise the engine reports leaks on standard error when the process ends."""
     for kept in (_box_around, _material, _upright, _ground):
         kept.cache_clear()

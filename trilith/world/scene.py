@@ -25,23 +25,23 @@ SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 BLOCK_HEIGHT = 0.7
 SLOT_WIDTHS = (SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE)
 SLOTS = len(SLOT_WIDTHS)
-"""Number of available blocks, and so of rows that an action can pick from."""
+"""Number of available blocks, and so of rows that an action can pick."""
 SLOT_GAP = 0.35
-"""Space between available blocks, which then fill x from -7 to 7 exactly."""
+"""Space between available blocks, chosen so that they fill x from -7 to 7 exactly."""
 SLOT_X = np.cumsum([0.0, *(w + SLOT_GAP for w in SLOT_WIDTHS[:-1])]) - 7.0 + np.asarray(SLOT_WIDTHS) / 2
-"""(7,): where the available blocks lie in x; a used one still has its place here."""
+"""(7,): x of the available blocks; a used block still has its entry."""
 SLOT_Y = -2.1
 FLOOR = SLOTS
 """Row of the floor."""
 FLOOR_SIZE = (28.0, 0.35)
 VIEW = (-8.0, 8.0, -3.0, 13.0)
-"""What a picture shows: left, right, bottom, top."""
+"""The area that a picture shows: left, right, bottom, top."""
 PLACE_X, PLACE_Y = (-7.5, 7.5), (0.0, 15.0)
-"""Where the centre of a new block may be; placements outside are clipped to it."""
+"""The area where the centre of a new block may be; placements outside are clipped to it."""
 
 
 class Role(IntEnum):
-    """What an object is; also its column in the one-hot type of an observation."""
+    """The type of an object; also its column in the one-hot type of an observation."""
 
     AVAILABLE = 0
     BLOCK = 1
@@ -55,7 +55,7 @@ _SOLID = np.isin(np.arange(len(Role)), (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
 
 
 class Placement(NamedTuple):
-    """The one thing an agent can do: a copy of available block `slot`, upright, its centre at (x, y), sticky or not."""
+    """The only action of an agent: a copy of available block `slot`, upright, its centre at (x, y), sticky or not."""
 
     slot: int
     x: float
@@ -64,7 +64,7 @@ class Placement(NamedTuple):
 
 
 INVALID_EDGE = Placement(-1, 0.0, 0.0)
-"""What an action is decoded to that does not lead from an available block to something it can be placed on: it ends an episode."""
+"""The placement of an action whose edge does not lead from an available block to a possible reference. It ends an episode."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Scene:
     velocity: Floats
     """(N, 3): v_x, v_y in m/s and angular velocity in rad/s."""
     role: Ints
-    """(N,): a `Role` each."""
+    """(N,): the `Role` of each object."""
     sticky: Bools
     """(N,): blocks that were placed with glue."""
     contact: Ints
@@ -86,7 +86,7 @@ class Scene:
     glue: Ints
     """(G, 2): pairs of rows that are welded together, the lower first, in order of bonding."""
     glue_frame: Floats
-    """(G, 5): where each weld holds: its point in the first row's frame (2), in the second's (2), and their relative angle."""
+    """(G, 5): each weld's point in the first row's frame (2), in the second row's frame (2), and their relative angle."""
 
     def __post_init__(self) -> None:
         for name, (dtype, width) in _LAYOUT.items():
@@ -103,7 +103,7 @@ class Scene:
 
     @staticmethod
     def trusted(*arrays: Any) -> Scene:
-        """A scene of arrays that are right and that nobody else will write to: the constructor without its checks and copies."""
+        """A scene from arrays that are valid and that nothing else will write to: the constructor without its checks and copies."""
         scene = object.__new__(Scene)
         for array in arrays:
             array.flags.writeable = False
@@ -112,7 +112,7 @@ class Scene:
 
     @cached_property
     def solid(self) -> Bools:
-        """(N,): what a block can rest on or bump into: floor, blocks and obstacles."""
+        """(N,): whether a block can rest on or collide with the object: floor, blocks and obstacles."""
         return _SOLID[self.role]
 
     def rows(self, role: int) -> Ints:
@@ -120,7 +120,7 @@ class Scene:
         return (self.role == int(role)).nonzero()[0]
 
     def tobytes(self) -> bytes:
-        """All arrays, one after another: what equality, hashes and checksums are made of."""
+        """All arrays, one after another: the basis of equality, hashes and checksums."""
         return b"|".join(getattr(self, name).tobytes() for name in _LAYOUT)
 
     def __eq__(self, other: object) -> bool:
@@ -129,16 +129,16 @@ class Scene:
     def __hash__(self) -> int:
         return hash(self.tobytes())
 
-    def __reduce__(self) -> tuple[Any, ...]:  # through the constructor, so that an unpickled scene is read-only too
+    def __reduce__(self) -> tuple[Any, ...]:  # uses the constructor, so that an unpickled scene is read-only too
         return Scene, tuple(getattr(self, name) for name in _LAYOUT)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; floats survive the way through JSON text unchanged."""
+        """Plain lists and numbers; floats survive the conversion to JSON text and back unchanged."""
         return {name: getattr(self, name).tolist() for name in _LAYOUT}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Scene:
-        """The scene that `to_json` wrote. Raises ValueError naming what is wrong if it could not have."""
+        """The scene that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
         if not isinstance(data, Mapping):
             raise ValueError(f"a scene is an object with the fields {', '.join(_LAYOUT)}, not {type(data).__name__}")
         arrays = {}
@@ -179,7 +179,7 @@ assert list(_LAYOUT) == [field.name for field in fields(Scene)]
 
 
 def _check(scene: Scene) -> None:
-    """Raises ValueError unless the arrays belong together as a scene the rules could have made."""
+    """Raises ValueError unless the arrays form a scene that the rules could have made."""
     n = len(scene)
     for name in ("pose", "size", "velocity", "sticky"):
         if len(getattr(scene, name)) != n:
@@ -226,15 +226,15 @@ def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles:
 
 
 def clipped(x: float, y: float) -> tuple[float, float]:
-    """A position moved to the nearest one where the centre of a new block may be."""
+    """The nearest position at which the centre of a new block may be."""
     return min(max(x, PLACE_X[0]), PLACE_X[1]), min(max(y, PLACE_Y[0]), PLACE_Y[1])
 
 
 def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
-    """`scene` with the block of `placement` in it as its row, nothing simulated yet.
+    """`scene` with the block of `placement` added. Nothing is simulated yet.
 
-    The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended; without,
-    its own row becomes the block. Raises ValueError if a coordinate is not a finite number or there is no such slot.
+    The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended. Without `keep`
+    its own row becomes the block. Raises ValueError if a coordinate is not a finite number or the slot does not exist.
     """
     slot, x, y, sticky = placement
     if not (math.isfinite(x) and math.isfinite(y)):

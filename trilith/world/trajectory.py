@@ -1,8 +1,8 @@
-"""Episodes with all their states, as values and as plain arrays in files: what models are learned from, and other libraries read.
+"""Episodes with all their states, as values and as plain arrays in files. Models learn from them, and other libraries can read them.
 
-A folder of them has a `dataset.json`, which says what was recorded, and numbered files (safetensors, with a checksum) of some
-episodes each. In a file the states of all episodes lie one after another, the last state of an episode included, and so do the
-objects of all states, so nothing is padded and every state comes back byte for byte.
+A folder of episodes has a `dataset.json`, which describes the recording, and numbered files (safetensors, with a checksum) of some
+episodes each. In a file the states of all episodes lie one after another, including the last state of each episode. So do the
+objects of all states. So nothing is padded, and every state is restored byte for byte.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from trilith.world.episode import REASONS, State
 from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene
 
 FORMAT = 1
-"""Of the files: another order or meaning of anything below is another format."""
+"""Version of the file format. It changes with the order or the meaning of anything below."""
 STOPPED = -2
 """Slot stored where an agent stopped; -1 is an invalid edge."""
 CODEC = DiscreteRelative()
-"""Placements are also stored as actions of this codec, that of the paper's main agents."""
+"""Placements are also stored as actions of this codec, the codec of the paper's main agents."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
-"""Action stored for an invalid edge, or for stopping: it leads from no available block."""
+"""Action stored for an invalid edge, or for stopping: its edge does not start at an available block."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Trajectory:
     """An episode of L placements."""
 
     states: tuple[State, ...]
-    """(L + 1): before each placement, and after the last."""
+    """(L + 1): the states before each placement, and after the last."""
     placements: tuple[Placement | None, ...]
-    """(L): None where the agent stopped, which can only be the last."""
+    """(L): None means that the agent stopped; only the last entry can be None."""
     rewards: tuple[float, ...]
     """(L)"""
     explored: tuple[bool, ...]
-    """(L): whether chance chose the placement; empty if that is not known."""
+    """(L): whether the placement was chosen at random; empty if unknown."""
     agent: str = ""
-    """Who built it."""
+    """The name of the builder."""
 
 
 _PER_OBJECT: dict[str, Any] = {"pose": "f8", "size": "f8", "velocity": "f8", "role": "u1", "sticky": "?"}
@@ -59,9 +59,9 @@ def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], 
 
     | array                               | shape              | what                                                              |
     |-------------------------------------|--------------------|-------------------------------------------------------------------|
-    | length, agent, level, reason        | (E,)               | placements of each episode; who built it, its level and how it ended, as places in the texts `agents`, `levels` and `reasons` |
+    | length, agent, level, reason        | (E,)               | placements of each episode; its builder, level and reason of the end, as indices into the texts `agents`, `levels` and `reasons` |
     | objects, contacts, glues            | (S,)               | objects, contacts and bonds of each state; an episode has length + 1 states |
-    | total                               | (S,)               | what had been earned by then                                      |
+    | total                               | (S,)               | the sum of rewards so far                                         |
     | pose, size, velocity, role, sticky  | (Σ objects, …)     | as in a `Scene`, the objects of all states one after another      |
     | contact, glue, glue_frame           | (Σ contacts, 2), … | likewise, pairs of rows of the state's own objects                |
     | placement                           | (T, 4)             | slot (-1: an invalid edge, -2: stopped), x, y, sticky             |
@@ -137,12 +137,12 @@ def _action(state: State, placement: Placement | None) -> tuple[int, ...]:
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """The file of some of the episodes of a folder."""
+    """The path of a numbered file of episodes in a folder."""
     return folder / f"{number:05d}.safetensors"
 
 
 class Dataset(TypedDict):
-    """What `dataset.json` says."""
+    """The contents of `dataset.json`."""
 
     format: int
     agents: list[str]
@@ -157,7 +157,7 @@ class Dataset(TypedDict):
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """What `dataset.json` says. Raises ValueError in one line if the folder holds no recorded episodes, or of another format."""
+    """The contents of `dataset.json`. Raises ValueError in one line if the folder holds no recorded episodes or has another format."""
     data: Dataset = read_json(folder / "dataset.json", Dataset)
     require(data["format"] == FORMAT, f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
     return data

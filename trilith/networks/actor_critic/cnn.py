@@ -12,13 +12,13 @@ from trilith.world.observations.image import CHANNELS, COORDINATES, PIXELS
 from trilith.world.observations.raster import images
 
 LAYERS = (16, 32, 32, 32)
-"""Channels of each layer's output."""
+"""Output channels of each layer."""
 
 
 def pixels(batch: SceneBatch) -> Tensor:
-    """(B, 5, 64, 64): the images of a batch as the environment has them, channels last in memory.
+    """(B, 5, 64, 64): the images of a batch, equal to the environment's images, channels last in memory.
 
-    States are stored in single precision, so a pixel whose centre lies within a micrometre of an edge may fall on its other side.
+    States are stored in single precision. So a pixel whose centre lies within a micrometre of an edge may fall on the other side of it.
     """
     return batch.once("pixels", lambda: batch.send(_pixels(batch)).permute(0, 3, 1, 2))
 
@@ -29,7 +29,7 @@ def _pixels(batch: SceneBatch) -> Floats32:
 
 
 def pool(x: Tensor) -> Tensor:
-    """Greatest of 3 × 3 places at every second one, padded at the end alone where that is needed ("same")."""
+    """Max pool, 3 × 3, stride 2, "same": padded only at the end, and only where needed."""
     return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
@@ -39,7 +39,7 @@ def convolution(inputs: int, outputs: int) -> nn.Conv2d:
 
 
 class CNNEncoder(nn.Module):
-    """An image as a vector. The print names a ReLU after the four layers and none between them; so it is here."""
+    """An image as a vector. The paper names a ReLU after the four layers and none between them; this encoder does the same."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """The paper's graph network of actors and critics (§C.2): sparse graph, one step without a GRU, decoder a full graph network.
 
-The encoder is shared; core and decoder are the actor's and the critic's own. Actions enter and leave through the globals. As
-everywhere, both layers of a function are rectified, edges are summed into nodes, and edges and nodes averaged into globals.
+Actor and critic share the encoder; each has its own core and decoder. Actions enter and leave through the globals. As in the other
+graph networks, both layers of a function are rectified, edges are summed into nodes, and edges and nodes are averaged into globals.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from trilith.world.observations.objects import FEATURES
 
 
 class Links(NamedTuple):
-    """How G graphs hang together, V nodes and E edges in all."""
+    """The structure of G graphs with V nodes and E edges in all."""
 
     graph: Tensor
     """(V,): the graph of each node."""
     sender: Tensor
     """(E,): row of the node where each edge starts."""
     receiver: Tensor
-    """(E,): row of the node where it ends."""
+    """(E,): row of the node where each edge ends."""
     code: Tensor
-    """(E,): which of the four inputs an edge has: touching + 2 · glued."""
+    """(E,): which of the four possible inputs each edge has: touching + 2 · glued."""
     per_graph: Tensor
     """(G, 2): how many edges and nodes each graph has."""
 
@@ -52,19 +52,19 @@ class Links(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Encoded graphs: each row is the input, then what the encoder makes of it."""
+    """Encoded graphs. Each row is the input, followed by the encoder's output."""
 
     links: Links
     edges: Tensor
-    """(4, 2 + width): a row for each input that an edge can have."""
+    """(4, 2 + width): a row for each possible input of an edge."""
     nodes: Tensor
     """(V, 15 + width)"""
     globals: Tensor
-    """(1, 1 + width): the input is the same for all."""
+    """(1, 1 + width): one row, because the input is the same for all graphs."""
 
 
 class GraphEncoder(nn.Module):
-    """An independent graph network: edges, nodes and globals each by themselves."""
+    """A graph network that encodes edges, nodes and globals independently."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class GraphEncoder(nn.Module):
 
 
 class GraphBlock(nn.Module):
-    """A full graph network: edges from themselves, both their nodes and the globals, then nodes, then globals."""
+    """A full graph network. It computes edges from the edge, both its nodes and the globals, then nodes, then globals."""
 
     def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
         super().__init__()
@@ -94,10 +94,10 @@ class GraphBlock(nn.Module):
         self.glob = MLP(2 * width + glob, width)
 
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """(E, width), (V, width) and (G, width) from edges (E, e), or as a `table` (4, e) of what they can be, nodes and globals.
+        """(E, width), (V, width) and (G, width) from edges, nodes and globals. Edges are (E, e), or a `table` (4, e) of all possible edges.
 
-        The first layer of a function is a sum of parts, of which those of nodes are computed a node, not an edge, and those of
-        globals a graph. Where graphs are there several times, as they are for several actions, the nodes of one copy are enough.
+        The first layer of a function is a sum of parts. The part of the nodes is computed once per node instead of once per edge, the part
+        of the globals once per graph. If each graph occurs several times, once per action, the nodes of one copy are enough.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
         of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
@@ -118,7 +118,7 @@ class GraphBlock(nn.Module):
 
 
 class GraphCore(nn.Module):
-    """Core and decoder of an actor or, with actions, of a critic, and a linear output from the globals."""
+    """Core and decoder of an actor or, with actions, of a critic, with a linear output from the globals."""
 
     def __init__(self, actions: int, width: int, outputs: int) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class GraphCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Seen, actions: Tensor | None = None) -> Tensor:
-        """(B, outputs), or (B, K, outputs) for K actions (B, K, A) each."""
+        """(B, outputs), or (B, K, outputs) for K actions (B, K, A) in each state."""
         scenes, times = len(seen.links.per_graph), 1 if actions is None else actions.shape[1]
         links = seen.links.repeat(times)
         globs = seen.globals.expand(scenes * times, -1)

@@ -1,4 +1,4 @@
-"""Networks of plain layers: the paper's MLP over a list of objects (§C.1), and the core of every actor and critic but the graph's."""
+"""MLP networks: the paper's MLP over a list of objects (§C.1), and the core of every actor and critic except the graph network's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trilith.networks.inputs.scene_batch import SceneBatch
 class MLPEncoder(nn.Module):
     """The list of objects, padded, as one vector: a linear layer to 100 features and a layer norm.
 
-    The paper has the list "normalized with a LayerNorm layer into a fixed set of 100 features"; that a linear layer makes
-    100 of them before is how we read it.
+    The paper says that the list is "normalized with a LayerNorm layer into a fixed set of 100 features". We assume that a linear
+    layer first maps the list to 100 features.
     """
 
     def __init__(self, length: int, features: int = 100) -> None:
@@ -28,7 +28,7 @@ class MLPEncoder(nn.Module):
 
 
 class MLPCore(nn.Module):
-    """Hidden layers, all rectified, and a linear output, from features and, for a critic, an action."""
+    """Rectified hidden layers and a linear output. The input is the features and, for a critic, an action."""
 
     def __init__(self, features: int, actions: int, width: int, layers: int, outputs: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class MLPCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Tensor, actions: Tensor | None = None) -> Tensor:
-        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A) each, which share the features' part."""
+        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A). The features' part is computed once."""
         of_seen, of_action = self.first.weight.split([self.features, self.first.in_features - self.features], dim=1)
         x = F.linear(seen, of_seen, self.first.bias)
         if actions is not None:

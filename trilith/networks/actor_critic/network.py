@@ -23,9 +23,9 @@ from trilith.world.tasks import Task
 
 
 class ActorCritic(nn.Module):
-    """Actor and critic: `see` makes features of a batch, once; actor and critic have each a core of their own.
+    """Actor and critic. `see` computes the features of a batch once; actor and critic each have their own core.
 
-    The critic's core gets the action beside the features; in the graph network that is, beside the globals.
+    The critic's core gets the action concatenated to the features or, in the graph network, to the globals.
     """
 
     def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
@@ -35,11 +35,11 @@ class ActorCritic(nn.Module):
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
     def batch(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
-        """What the network reads of states on a device; of those of `mirror` (B,) with left and right swapped."""
+        """The network's input on a device. Left and right are swapped in the states where `mirror` (B,) is True."""
         return self.schema.unpack(records, mirror, device)
 
     def see(self, batch: SceneBatch) -> Any:
-        """Features of B states, which actor and critic share."""
+        """Features of B states, shared by actor and critic."""
         return self.encoder(batch)
 
     def policy(self, seen: Any) -> Tensor:
@@ -51,11 +51,11 @@ class ActorCritic(nn.Module):
         return self.critic(seen, actions)[..., 0]
 
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, K) and (B, K, A): `value`, and how fast it rises along each number of the actions. No gradient goes through either."""
+        """(B, K) and (B, K, A): `value`, and its gradient with respect to the actions. Both are detached."""
         weights = list(self.critic.parameters())
         given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
         try:
-            for weight in weights:  # no gradients are computed that nobody asks for
+            for weight in weights:  # do not compute the gradients of weights
                 weight.requires_grad_(False)
             with torch.enable_grad():
                 values = self.value(given, leaf)
@@ -67,10 +67,10 @@ class ActorCritic(nn.Module):
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
-    """The network of a config for actions of so many numbers and a policy of so many outputs, with fresh weights from torch's generator.
+    """The network of a config, for actions of `actions` numbers and a policy of `outputs` outputs. torch's generator draws the weights.
 
-    Without `beyond` there is room for scenes of the task's curriculum only, as a replay wants it. Raises ValueError naming the
-    encoders there are.
+    Without `beyond` the network has room only for scenes of the task's curriculum, which keeps a replay small. Raises ValueError that
+    names the known encoders.
     """
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
@@ -83,7 +83,7 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
 
 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
-    """An actor's core, or a critic's, for actions of so many numbers."""
+    """The core of an actor, or of a critic for actions of `actions` numbers."""
     if config.encoder == "gn":
         return GraphCore(actions, config.graph, outputs)
     layers = config.layers or (3 if config.encoder in IMAGES else 4)
@@ -98,8 +98,8 @@ ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
     "gn": lambda config, task: GraphEncoder(config.graph),
     "attention": lambda config, task: TokenEncoder(),
 }
-"""Pre-processors by their names: a new one is a file in this room and a line here."""
+"""Encoders by name. To add one, write a file in this package and a line here."""
 POINTING = ("attention",)
-"""Those with a policy that points at objects, of as many components as there are to choose from."""
+"""Encoders whose policy points at objects: it has as many components as there are choices."""
 IMAGES = ("cnn", "cnn-rn")
-"""Those that see an image."""
+"""Encoders that see an image."""

@@ -1,9 +1,9 @@
-"""An actor-critic that points (ours): a policy whose components are attached to what can be chosen, and a critic that looks there.
+"""An actor-critic that points (ours): each component of the policy belongs to a block and an object, and the critic attends to them.
 
-The paper's encoders end in one vector, and an action's numbers are read from it: which block, and where the object lies that it is
-placed by, have to be regressed. Here every object is a token of the attention network, and each pair of a kind of block and an object
-has components of its own, whose numbers begin at what picks that block and that object. What is left to learn is how likely each is,
-and the numbers that are free: Δx, or x and y of absolute actions.
+The paper's encoders end in one vector and regress an action's numbers from it: which block, and where the reference object lies.
+Here every object is a token of the attention network, and each pair of a kind of block and an object has its own components. The
+numbers of these components start at the values that pick the block and the object. The network learns how likely each component is,
+and the free numbers: Δx, or x and y of absolute actions.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from trilith.world.actions import CLEARANCE, height_on
 from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 
 PLACES = (-0.7, 0.0, 0.7)
-"""Where along an object the components of fresh weights are, in shares of how far a block can be placed beside its centre."""
+"""Initial positions of the components along an object, as fractions of the greatest distance at which a block can be placed."""
 GLUE = (-1.0, 1.0)
-"""The number of an action that means without glue, and with."""
+"""The value of an action's last number without glue, and with glue."""
 COMPONENTS = len(PLACES) * len(GLUE)
-"""Of each pair of a kind and an object."""
+"""Components of each pair of a kind of block and an object."""
 NARROW = -20.0
-"""Raw scale of numbers that pick something: the least there is."""
+"""Raw scale of numbers that pick a block or an object: the smallest scale."""
 NEVER = -1e4
-"""Raw weight of what cannot be chosen: no block of the kind is left, or there is no such object."""
+"""Raw weight of a component that cannot be chosen, because no block of its kind is left or its object does not exist."""
 NEAR = 0.3
-"""How far from an object's centre, in metres, a point is no longer quite near it."""
+"""Length scale, in metres, on which a point counts as near an object's centre."""
 PICKED = 0.07
-"""How far from what picks a slot a number no longer quite does; slots are 0.15 apart or more."""
+"""Scale on which a number counts as picking a slot; the numbers of two slots are at least 0.15 apart."""
 ATTENTIVE = 5.0
-"""Logarithm of the weight of an object that is pointed at over that of a far one, before anything is learnt."""
+"""Initial log ratio of two weights: of the object that is pointed at, and of a far one."""
 RELATIVE = 5
 """Numbers of a relative action."""
 
@@ -47,15 +47,15 @@ class Tokens(NamedTuple):
     tokens: Tensor
     """(n, width)"""
     pooled: Tensor
-    """(B, width): their mean in each scene."""
+    """(B, width): the mean of the objects in each scene."""
     boxes: Tensor
     """(n, 4): x, y of the centre, width, height."""
     is_target: Tensor
     """(n,): 0 or 1."""
     scene: Tensor
-    """(n,): the scene of each."""
+    """(n,): the scene of each object."""
     place: Tensor
-    """(n,): its place in B · R, where scenes are padded."""
+    """(n,): the index of each object in the padded B · R."""
     present: Tensor
     """(B, R): where there is an object."""
     available: Tensor
@@ -79,14 +79,14 @@ class TokenEncoder(ObjectTrunk):
 
 
 class PointingActor(nn.Module):
-    """Raw outputs of a mixture with six components for each object and kind of block: at three places, without glue and with."""
+    """Raw outputs of a mixture with six components for each object and kind of block: three places, each without and with glue."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 128) -> None:
         """Actions have 5 numbers (relative) or 4 (absolute)."""
         super().__init__()
         self.relative = actions == RELATIVE
         self.free = slice(3, 4) if self.relative else slice(1, 3)
-        """Which numbers pick nothing: their means and scales are learnt."""
+        """Which numbers pick neither block nor object: their means and scales are learned."""
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -98,7 +98,7 @@ class PointingActor(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
-        """(B, M (2 A + 1)): means, then scales, then weights of M components of A numbers, before they are brought into their limits."""
+        """(B, M (2 A + 1)): raw means, scales and weights, in this order, of M components of A numbers, before they are limited."""
         (b, r), n = seen.present.shape, len(seen.tokens)
         kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
         left = kinds.sum(dim=-1)
@@ -124,7 +124,7 @@ class PointingActor(nn.Module):
         return torch.cat([padded(mean.flatten(1), 0.0), padded(scale.flatten(1), 0.0), weight], dim=1)
 
     def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
-        """(n, 3, 6, A): the numbers that pick each object and, by `picks` (B, 3), a block of each kind, with each place and glue."""
+        """(n, 3, 6, A): the numbers of an action for each object, kind of block, place and glue. `picks` (B, 3) picks the blocks."""
         x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
         places = torch.tensor(PLACES, device=x.device)[:, None]
         glue = torch.tensor(GLUE, device=x.device)
@@ -139,8 +139,8 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """Values of actions. Each object gets features of the action and of its distance to the point of the action; the value is computed from
-    their weighted mean. The weights are learned; before learning the nearest object has the most."""
+    """Values of actions. Each object gets features of the action and of its distance to the point of the action. The value is computed
+    from the weighted mean of these features. The weights are learned; initially the nearest object has the highest weight."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()

@@ -14,15 +14,15 @@ from trilith.networks.inputs.scene_batch import SceneBatch
 from trilith.world.observations.image import CHANNELS
 
 BLOCKS = (16, 32, 8)
-"""Channels of each residual block."""
+"""Output channels of each residual block."""
 PAIR_LAYERS = (64, 128)
 """Units of the two layers that read a pair of places."""
 
 
 class ResidualBlock(nn.Module):
-    """A convolution and a max pool, which halves the picture, and two more convolutions beside it.
+    """A convolution and a max pool, which halves the picture, then two more convolutions on the residual branch.
 
-    As printed the last convolution has stride 2 and could not be added to the pooled path; it has stride 1 here.
+    In the paper the last convolution has stride 2, so it could not be added to the pooled path. Here it has stride 1.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -36,7 +36,7 @@ class ResidualBlock(nn.Module):
 
 
 class RelationEncoder(nn.Module):
-    """An image as a vector: the mean of a function of pairs of its places, and a linear layer."""
+    """An image as a vector: the mean of a function over all pairs of places, then a linear layer."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class RelationEncoder(nn.Module):
         self.linear = nn.Linear(PAIR_LAYERS[1], embedding)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(B, embedding). The first layer of a pair is a sum of two parts, which are computed a place, not a pair."""
+        """(B, embedding). The first layer of a pair is a sum of two parts. Each part is computed once per place, not once per pair."""
         x = pixels(batch)
         for block in self.blocks:
             x = block(x)
@@ -59,14 +59,14 @@ class RelationEncoder(nn.Module):
 def mean_of_pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(B, units): relu(weight · relu(one[i] + other[j]) + bias), averaged over all pairs of places, from parts (B, places, width) of each.
 
-    4,096 pairs of each of a hundred images are more than a processor's caches hold by far, so images are taken one at a time, and
-    their pairs are computed again for the gradient instead of being kept: twice as fast, in a hundredth of the memory.
+    The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are computed one at a time, and the
+    backward pass computes the pairs again instead of storing them. This is twice as fast and needs a hundredth of the memory.
     """
     return _Pairs.apply(one, other, weight, bias)
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """(places², width) and (places², units): both layers, of one image."""
+    """(places², width) and (places², units): both layers for one image."""
     hidden = F.relu(one[:, None] + other).flatten(0, 1)
     return hidden, F.relu(torch.addmm(bias, hidden, weight.t()))
 
@@ -85,7 +85,7 @@ class _Pairs(torch.autograd.Function):
         places = one.shape[1]
         for i, pull in enumerate(grads[0] / places**2):
             hidden, units = _pairs(one[i], other[i], weight, bias)
-            above = torch.ops.aten.threshold_backward(pull.expand_as(units), units, 0)  # pull where there are units
+            above = torch.ops.aten.threshold_backward(pull.expand_as(units), units, 0)  # gradient where the units are positive
             weight_grad.addmm_(above.t(), hidden)
             bias_grad += above.sum(dim=0)
             below = torch.ops.aten.threshold_backward(above @ weight, hidden, 0).view(places, places, -1)

@@ -9,7 +9,7 @@ from trilith.networks.inputs.scene_batch import SceneBatch
 
 
 class RNNEncoder(nn.Module):
-    """What the GRU knows after the last row of the padded list."""
+    """The hidden state of the GRU after the last row of the padded list."""
 
     def __init__(self, length: int, width: int = 256) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Shared by the networks that act without torch: values of placing a kind of block by an object, from attention over the objects.
 
-Arrays and compiled loops, and no more to install than the tasks need. `layers.attention` and `q.block_type` are the same in the form
-that learns.
+These are arrays and compiled loops, so they need no more packages than the tasks do. `layers.attention` and `q.block_type` are the
+same functions in the form that learns.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from trilith.networks.q.function import QFunction
 from trilith.world.scene import Bools
 
 Shapes = dict[str, tuple[int, ...]]
-"""Of the parameters of a network, by their names."""
+"""Shapes of a network's parameters by name."""
 
 
 class ActingKinds(QFunction):
-    """A network whose actions are to place a kind of block by an object. Its parameters are 0 until some are loaded."""
+    """A network whose actions place a kind of block by an object. Its parameters are 0 until `load` is called."""
 
     by_kind = True
 
@@ -39,15 +39,15 @@ class ActingKinds(QFunction):
     @staticmethod
     @abstractmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        """The shape of every parameter of a network with so many actions of an edge."""
+        """The shape of every parameter of a network with `outputs` actions per edge."""
 
     @abstractmethod
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """All that values depend on of the scenes, one row an object at least; scenes one after another."""
+        """Everything about the scenes that the values depend on: at least one row per object, scenes one after another."""
 
     @abstractmethod
     def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
-        """Fills in the values (B, 3, R, outputs) where the mask allows something, given the scenes after `_encode`."""
+        """Fills `values` (B, 3, R, outputs) where the mask allows an action. `references` is the result of `_encode`."""
 
     def weights(self) -> dict[str, Floats32]:
         return {name: value.copy() for name, value in self._weights.items()}
@@ -56,7 +56,7 @@ class ActingKinds(QFunction):
         check_weights(self._shapes, weights)
         self._weights = {name: np.array(value) for name, value in weights.items()}
         self._linears: dict[str, tuple[Floats32, Floats32]] = {}
-        """By its name: the matrix of a linear layer with a row an input, and its bias, as `linear` reads them."""
+        """Linear layers by name: the matrix (inputs, outputs) and the bias, as `linear` reads them."""
         for name in (each.removesuffix(".weight") for each, shape in self._shapes.items() if len(shape) == 2):
             matrix = self._weights[f"{name}.weight"]
             self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
@@ -75,8 +75,8 @@ class ActingKinds(QFunction):
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
-        """(n, decoder) and (B, decoder): objects `tokens` (n, width) and scenes after the layers, with `pairs` (p, pair) of
-        each two of a scene."""
+        """(n, decoder) and (B, decoder): objects and scenes after the layers, from `tokens` (n, width) and from `pairs` (p, pair), the
+        features of every pair of objects in a scene."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             tokens = tokens + self._linear(f"layers.{i}.gather", self._attend(qkv, pairs, weight, scenes))
@@ -86,7 +86,7 @@ class ActingKinds(QFunction):
         return self._linear("reference", tokens), self._linear("pooled", mean_rows(tokens, scenes.first))
 
     def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: SceneBatch) -> Floats32:
-        """(n, width + heads · pair): what each object sees of the others of its scene, as `kernels.relational_attention` says."""
+        """(n, width + heads · pair): what each object attends to in its scene, see `kernels.relational_attention`."""
         n, width = len(qkv), qkv.shape[1] // 3
         out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
         shares = np.empty((len(pairs), self._heads), np.float32)
@@ -95,7 +95,7 @@ class ActingKinds(QFunction):
 
 
 def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
-    """The shapes of the parameters of attention, and of what else a network has of its `own`: matrices (outputs, inputs)."""
+    """The shapes of the parameters of attention, and of a network's `own` matrices (outputs, inputs)."""
     width = net.width
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
@@ -110,7 +110,7 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
 
 
 def check_attention(schema: ReplaySchema, mask: Mask) -> None:
-    """Raises ValueError, saying what to choose, if the attention network cannot value such actions."""
+    """Raises ValueError that says what to choose, if the attention network cannot value the actions of `schema` and `mask`."""
     if mask == "none":
         raise ValueError("this network values only edges from available blocks: choose mask edges or legal, or network graph")
     if not schema.codec.relative:

@@ -1,7 +1,7 @@
-"""Networks in the form that acts: arrays and compiled loops, no torch, and no more to install than the tasks need.
+"""Networks in the form that acts: arrays and compiled loops, without torch. They need no more packages than the tasks do.
 
-`ActingObjects` is the function of `objects.ObjectsNet`, whose weights it takes; a test compares the two. That of
-`pixel_attention.PixelAttentionNet` is in `pixels.py`, what both share in `attention.py`.
+`ActingObjects` computes the function of `objects.ObjectsNet` and takes its weights; a test compares the two. `pixels.py` does the
+same for `pixel_attention.PixelAttentionNet`. `attention.py` holds the parts that both share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ActingObjects(ActingKinds):
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
+        """(n, decoder): each object after the transformer, combined with the whole scene; scenes one after another."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
@@ -58,7 +58,7 @@ class ActingObjects(ActingKinds):
         return self._linear("state_out", hidden)[:, 0]
 
     def _edges(self, scenes: SceneBatch, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
-        """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
+        """(m, decoder): edges from a kind of block `kind` (m,) to an object `ref` (m,) of a scene (m,)."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
         of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))
@@ -84,6 +84,6 @@ class ActingObjects(ActingKinds):
 
 
 ACTING: dict[str, type[ActingKinds]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
-"""Networks that act without torch, by their names."""
+"""Networks that act without torch, by name."""
 
 _WIDTHS = np.array(KIND_WIDTHS, np.float32)

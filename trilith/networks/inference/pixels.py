@@ -1,8 +1,9 @@
 """Attention over segmented images in the form that acts: arrays and compiled loops, no torch.
 
-`ActingPixels` is the function of `pixel_attention.PixelAttentionNet`, whose weights it takes; a test compares the two. The features of an
-object depend on nothing but the weights and its window, and from state to state most windows are the same to the byte: those that were
-seen before are looked up. Of a new one each layer is computed only where it sees the window; elsewhere it is that of an empty picture.
+`ActingPixels` computes the function of `pixel_attention.PixelAttentionNet` and takes its weights; a test compares the two. The features
+of an object depend only on the weights and on its window. From state to state most windows are equal to the byte, so the features of
+known windows are looked up. For a new window, each layer is computed only where it sees the window. Elsewhere it equals the layer of an
+empty picture.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS, Bools, Ints
 
 LAYERS = (8, 16, 8)
-"""Channels of each convolution's output."""
+"""Output channels of each convolution."""
 HIDDEN = 64
-"""Units of the layer after them."""
+"""Units of the layer after the convolutions."""
 PIXEL_FEATURES = 32
-"""Features of an object by the CNN."""
+"""Features of an object from the CNN."""
 SEEN = PIXEL_FEATURES + MOMENTS
-"""All that is seen of an object."""
+"""All features of an object."""
 MOST = 20_000
-"""Windows that are remembered, about 15 MB: many times those of the states that a search looks at before a placement."""
+"""Number of cached windows, about 15 MB: many times the windows that a search sees before a placement."""
 _SIDE = PIXELS >> len(LAYERS)
-"""Of the last map."""
+"""Side of the last map."""
 
 
 class ActingPixels(ActingKinds):
@@ -63,10 +64,10 @@ class ActingPixels(ActingKinds):
         self._biases = tuple(self._weights[f"cnn.layers.{i}.bias"] for i in range(len(LAYERS)))
         self._maps = self._empty_maps()
         self._known: dict[bytes, bytes] = {}
-        """Features by window."""
+        """Features of each cached window."""
 
     def _empty_maps(self) -> tuple[tuple[Floats32, ...], tuple[Floats32, ...], Floats32]:
-        """What `convolve_windows` needs of an empty picture: each layer's input, its convolution, and the pool of the last."""
+        """The arguments of `convolve_windows` for an empty picture: each layer's input, each convolution, and the pool of the last one."""
         x = np.concatenate([np.zeros((CHANNELS - 2, PIXELS, PIXELS), np.float32), COORDINATES.transpose(2, 0, 1)])
         inputs, convolved = [], []
         for kernel, bias in zip(self._kernels, self._biases, strict=True):
@@ -77,7 +78,7 @@ class ActingPixels(ActingKinds):
         return tuple(inputs), tuple(convolved), x
 
     def _features(self, scenes: SceneBatch) -> Floats32:
-        """(V, 45): of each scene the available blocks, then the other objects."""
+        """(V, 45): in each scene first the available blocks, then the other objects."""
         if self._blank:
             empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
             return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
@@ -95,12 +96,12 @@ class ActingPixels(ActingKinds):
         return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, SEEN)
 
     def _seen(self, last: Floats32, where: Floats32) -> Floats32:
-        """(n, 45): features from the last maps (n, 8, 8, 8), and the moments (n, 13)."""
+        """(n, 45): features from the last maps (n, 8, 8, 8) and the moments (n, 13)."""
         hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
+        """(n + 3 · B, decoder): each object, combined with the whole scene, then the kinds of blocks of each scene."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]
@@ -121,7 +122,7 @@ class ActingPixels(ActingKinds):
 
 
 def _names(boxes: Ints, first: Ints, pixels: Floats32) -> list[bytes]:
-    """A name for each window: all of it, where it is and what is seen there."""
+    """A cache key for each window: its position and its pixels."""
     corners, colours = boxes.astype(np.uint8).tobytes(), pixels.tobytes()
     ends = (np.append(first, len(pixels)) * pixels[:1].nbytes).tolist()
     return [corners[4 * v : 4 * v + 4] + colours[begin:end] for v, (begin, end) in enumerate(pairwise(ends))]

@@ -1,1 +1,1 @@
-"""What a network sees, raw."""
+"""Raw inputs of the networks."""

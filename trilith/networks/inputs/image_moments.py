@@ -1,8 +1,8 @@
-"""Where the pixels of a segmented image lie, how far they spread and what colour they have: fixed functions of the pictures alone.
+"""Position, spread and colour of the pixels of a segmented image: fixed functions of the pictures alone.
 
-Ours, for `pixels`: a CNN with max pools is slow to learn where exactly an object ends, on which building depends. The moments are those
-of a spatial soft-argmax (Finn et al. 2016) of the alpha channel, and the second moments beside them. The relations of two pictures have
-the same two forms as the pairs of objects of the network `objects`.
+Ours, for `pixels`. A CNN with max pools is slow to learn exactly where an object ends, and building depends on this. The first moments
+are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; second moments are added. The relations of two pictures have the same
+two forms as the pairs of objects of the network `objects`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from trilith.world.observations.image import PIXELS
 from trilith.world.scene import VIEW, Ints
 
 MOMENTS = 13
-"""Of an object: area; centre x and y, left, right, bottom and top end; half of its extent along x and along y; covariance of x and y; red,
-green, blue. All of about 1, and 0 for what is not in the picture."""
+"""Columns of an object: area; centre x and y; left, right, bottom and top end; half of its extent along x and along y; covariance of x
+and y; red, green, blue. All are about 1, and 0 for an object outside the picture."""
 RELATIONS = 16
-"""Of two objects: distances between centres, between ends of the same side and of opposite sides, in metres, in two forms."""
+"""Columns of a pair: distances between centres, ends of the same side and ends of opposite sides, in metres, in two forms."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
-"""The moments that those distances are between."""
+"""The moments between which distances are taken."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
-"""Side of a pixel."""
+"""Side of a pixel, in metres."""
 
 
 def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
-    """(V, 13): of the windows of V objects, given as `raster.windows` does."""
+    """(V, 13): moments of the windows of V objects, in the format of `raster.windows`."""
     found = np.zeros((len(boxes), MOMENTS), np.float32)
     _moments(boxes, first, pixels, found)
     return found
 
 
 def relations(seen: Array, one: Ints, other: Ints) -> Array:
-    """(p, 16): of pairs of objects, given the moments (n, 13) of all, and the rows (p,) of those who look and of those they look at."""
+    """(p, 16): relations of pairs of objects, from the moments (n, 13) of all objects. Rows `one` (p,) look at rows `other` (p,)."""
     lengths = 2 * (seen[:, _MINE][one] - seen[:, _OTHERS][other])
     near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
     return np.concatenate([near, np.tanh(lengths * np.float32(SHARP))], axis=1)

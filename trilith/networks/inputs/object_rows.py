@@ -1,4 +1,4 @@
-"""The objects of each scene as a list of one length, for networks that read lists."""
+"""The objects of each scene as a list of fixed length, for networks that read lists."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ROW_FEATURES = FEATURES + 1
-"""The numbers of `observations.objects`, then whether the row is padding."""
+"""The columns of `observations.objects`, then 1 if the row is padding."""
 
 
 def longest(task: Task) -> int:
-    """Rows of a list: as many objects as a scene of the task's curriculum can have."""
+    """Length of a list: the largest number of objects in a scene of the task's curriculum."""
     return max(task.max_objects(level) for level in task.levels)
 
 
 def rows(batch: SceneBatch, length: int) -> Tensor:
-    """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding: rows of 0 whose last number is 1.
+    """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding: rows of 0 whose last column is 1.
 
     If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the
     earliest obstacles, then the earliest blocks. Available blocks and the floor always stay.
@@ -43,11 +43,11 @@ def _rows(batch: SceneBatch, length: int) -> Floats32:
 
 
 def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:
-    """Scene, node and row of everything that is in the lists. Nodes are the slots, then the objects of the scene as stored."""
+    """Scene, node and row of every entry of the lists. Nodes are the slots, then the objects of the scene as stored."""
     available, present = batch.available, batch.present
     used = SLOTS - available.sum(axis=1, keepdims=True)
     stored = np.arange(present.shape[1])[None]
-    # A block that was taken from its slot has the slot's row, and is stored before what has rows of its own.
+    # A block that was taken from its slot keeps the slot's row, and is stored before the objects that have their own rows.
     slot = np.argsort(available, axis=1, kind="stable")[:, np.minimum(stored[0], SLOTS - 1)]
     row = np.where(stored < used, slot, SLOTS + stored - used)
     row = np.concatenate([np.broadcast_to(np.arange(SLOTS), available.shape), row], axis=1)

@@ -1,8 +1,8 @@
-"""What a network sees of an object, of two objects, and of the steps left: the inputs of relational attention.
+"""Input columns of relational attention: of an object, of a pair of objects, and of the steps left.
 
-A changed column refuses weights that were trained before: `agents/schema.py` compares the lists.
+If a column changes, weights that were trained before are refused: `agents/schema.py` compares the lists.
 
-Every column is about 1. Lengths are in metres, x and y are those of the centre.
+Every column is about 1. Lengths are in metres; x and y are the coordinates of the centre.
 
 | object, 19 columns | value |
 |---|---|
@@ -14,7 +14,7 @@ Every column is about 1. Lengths are in metres, x and y are those of the centre.
 | speed | min(vx² + vy², 1), in m²/s² |
 | spin | clipped to ±1, in rad/s |
 | one column for each role | 0 or 1 |
-| small, medium, large left | blocks of that width that can still be used / 3 |
+| small, medium, large left | available blocks of that width / 3 |
 
 | pair of objects, 18 columns | value |
 |---|---|
@@ -41,7 +41,7 @@ SCALE = 4.0
 SHARP = 4.0
 """Relative lengths also come as tanh(4 · length), which separates touching from nearly touching."""
 MAX_WIDTH = 7.0
-"""Metres that widths are clipped to: the floor is 28 wide."""
+"""Widths are clipped to this (metres), because the floor is 28 m wide."""
 PAIR_LENGTHS = (
     "centre x less centre x",
     "centre y less centre y",
@@ -52,7 +52,7 @@ PAIR_LENGTHS = (
     "bottom less top",
     "top less bottom",
 )
-"""Of the boxes around two objects, the first less the second."""
+"""Differences of the boxes around two objects: the first minus the second."""
 OBJECT_COLUMNS = (
     *("x", "y", "cos - 1", "sin", "width", "height", "left", "right", "sticky", "speed squared", "spin"),
     *(role.name.lower() for role in Role),
@@ -64,13 +64,13 @@ _LENGTHS, _ROLES = len(PAIR_LENGTHS), len(Role)
 NODE_FEATURES, PAIR_FEATURES, CLOCK_FEATURES = len(OBJECT_COLUMNS), len(PAIR_COLUMNS), len(CLOCK_COLUMNS)
 _ROLE = NODE_FEATURES - _ROLES - KINDS
 MOST_STEPS = 21
-"""Numbers of steps left are clipped to this."""
+"""The number of steps left is clipped to this."""
 
 
 def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
-    """(n, 19), (p, 8) and (p, 2): all objects one scene after another, then all pairs of objects of a scene, both orders and each
-    with itself: lengths between them, and whether they touch and are glued. A network sees the lengths in two forms, so that
-    a pair has 18 features: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length)."""
+    """(n, 19), (p, 8) and (p, 2): columns of all objects, scenes one after another, then of all pairs of objects in a scene: the lengths
+    between the two, and whether they touch and are glued. Pairs include both orders and each object with itself. A network sees the
+    lengths in two forms: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length). So a pair has 18 features."""
     nodes, p = np.zeros((scenes.first[-1], NODE_FEATURES), np.float32), scenes.first_pair[-1]
     lengths, links = np.empty((p, _LENGTHS), np.float32), np.empty((p, PAIR_FEATURES - 2 * _LENGTHS), np.float32)
     given = (scenes.pose, scenes.size, scenes.velocity, scenes.role, scenes.sticky, scenes.touch, scenes.glue, scenes.left)
@@ -79,7 +79,7 @@ def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
 
 
 def clock(steps_left: Ints) -> Array:
-    """(B, 3): how many steps are left (B,) as features of about 1, the last two for when there are few."""
+    """(B, 3): the number of steps left (B,) as features of about 1. The last two resolve small numbers."""
     left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
     return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 
@@ -100,7 +100,7 @@ def _describe(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Fills `nodes` (n, 19): each object by itself, and how many blocks of each kind are left; `lengths` (p, 8): distances between
+    """Fills `nodes` (n, 19): columns of each object, and how many blocks of each kind are left; `lengths` (p, 8): distances between
     centres, between edges of the same side and of opposite sides; and `links` (p, 2): whether two objects touch and are glued."""
     sides = np.empty((pose.shape[1], 6), np.float32)  # centre x and y, then left, right, bottom and top of the box around an object
     for b in range(len(pose)):

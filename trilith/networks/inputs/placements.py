@@ -1,6 +1,6 @@
-"""What a placement sees of the objects of its scene, and the first layer over placements × objects: the costly part of `objects`.
+"""Input columns of a placement, and the first layer over placements × objects, which is the costly part of `objects`.
 
-A placement is a block before it falls. Of each object it sees only differences of coordinates, clipped one by one:
+A placement is a block before it falls. It sees each object only through differences of coordinates, clipped one by one:
 
 | columns | what | unit | clipped to |
 |---|---|---|---|
@@ -9,9 +9,9 @@ A placement is a block before it falls. Of each object it sees only differences 
 | 20 to 29 | the same | 1/15 m | ±1 |
 | 30 to 39 | the same | 1/75 m | ±1 |
 
-Nothing here is computed across objects: what a placement makes of all it sees is learned.
+No input combines several objects: the network learns how to combine them.
 
-On the CPU compiled loops take sixteen placements at a time, so that a processor computes them side by side. On other devices
+On the CPU, compiled loops process sixteen placements at a time, which uses SIMD. On other devices
 `look_plain` computes the same function.
 """
 
@@ -42,17 +42,17 @@ LENGTHS = (
     "bottom less top",
     "top less bottom",
 )
-"""Of the placement, less of the object's bounding box, in metres."""
+"""Coordinate of the placement minus coordinate of the object's bounding box, in metres."""
 SCALES = (0.25, 3.0, 15.0, 75.0)
-"""Lengths are multiplied by these before they are clipped: how far, and, as contact has to be seen sharply, how near."""
+"""Lengths are multiplied by these before clipping. The small factor shows far objects; the large ones resolve contact."""
 CLIPS = (3.5, 1.0, 1.0, 1.0)
-"""What they are clipped to then."""
+"""Limit of the clipping for each scale."""
 COLUMNS = len(LENGTHS) * len(SCALES)
-"""What a placement sees of an object."""
+"""Columns that a placement sees of an object."""
 FIGURES = 3
-"""Learned of a placement, without and with glue each: what comes later, its reward, and whether the episode ends with it."""
+"""Outputs of a placement, without and with glue each: the later return, its reward, and whether the episode ends with it."""
 SUM_SCALE = 1 / 8
-"""What sums over objects are multiplied by, so that they are about 1."""
+"""Factor of sums over objects, so that they are about 1."""
 _LANES = 16
 _LENGTHS = len(LENGTHS)
 _SCALES: tuple[Any, ...] = tuple(np.float32(scale) for scale in SCALES)
@@ -62,24 +62,24 @@ _SUM = np.float32(SUM_SCALE)
 
 
 class Placements(NamedTuple):
-    """Blocks before they fall: where their centres are, in metres, as arrays (m,) or tensors."""
+    """Blocks before they fall: their centres in metres, as arrays (m,) or tensors."""
 
     x: Any
     y: Any
     half: Any
-    """Half their widths."""
+    """Half widths of the blocks."""
 
 
 def check_offsets(schema: ReplaySchema) -> None:
-    """Raises ValueError, saying what to choose, if offsets of actions are not along x alone."""
+    """Raises ValueError that says what to choose, if the offsets of actions are not along x alone."""
     if len(schema.codec.tail) > 1:
         raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
 
 
 def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, reference: Any, which: Any) -> Placements:
-    """Where actions put blocks of a kind (m,), of widths (3,): at an offset (m,) of a reference object (m,) of a scene (m,).
+    """Where actions place blocks of a `kind` (m,), with `widths` (3,): at offset `which` (m,) of a `reference` object (m,) of a scene (m,).
 
-    All are arrays, with `scenes` a `SceneBatch`, or tensors, with its `tensors`. Offsets are given as float32, as the result is.
+    Arguments are arrays, with `scenes` a `SceneBatch`, or tensors, with `scenes` its `tensors`. Offsets and results are float32.
     """
     width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
     target = (scenes.role[scene, reference] == int(Role.TARGET)) * 1
@@ -88,7 +88,7 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
 
 
 def boxes(scenes: SceneBatch) -> Array:
-    """(n, 6): of all objects one scene after another, centre x and y, then left, right, bottom and top of the box around them."""
+    """(n, 6): for all objects, scenes one after another: centre x and y, then left, right, bottom and top of the box around each."""
     (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
     cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
     across, up = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
@@ -96,8 +96,8 @@ def boxes(scenes: SceneBatch) -> Array:
 
 
 def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): `look_forward` in tensor operations, for any device: `rows` (m, R) are the rows of the objects of each placement's scene
-    in `box` and `objects`, -1 for none."""
+    """(m, 2P): `look_forward` in tensor operations, for any device. `rows` (m, R) are the rows of `box` and `objects` that belong to
+    each placement's scene, -1 for padding."""
     import torch
     from torch.nn import functional as F
 
@@ -113,7 +113,7 @@ def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, w
 
 @compiled(reorder=True)
 def _see(placed: Array, box: Array, lengths: Array, seen: Array) -> None:
-    """Fills `seen` (40 · 16): what sixteen placements (3, 16) see of an object, one column of all of them after another."""
+    """Fills `seen` (40 · 16): the 40 columns that sixteen placements (3, 16) see of an object, column by column."""
     x, y, half = placed[0], placed[1], placed[2]
     ox, oy, left, right, bottom, top = box[0], box[1], box[2], box[3], box[4] - _HALF, box[5] + _HALF
     for i in range(_LANES):
@@ -137,7 +137,7 @@ def _clip(lengths: Array, scale: float, clip: float, seen: Array, first: int) ->
 
 @compiled(reorder=True)
 def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Array) -> None:
-    """Copies placements `first` to `end`, at most sixteen, to `placed` (3, 16). Where there are less the last is repeated, and unused."""
+    """Copies placements `first` to `end`, at most sixteen, to `placed` (3, 16). Pads with copies of the last one, which are not used."""
     for i in range(_LANES):
         k = min(first + i, end - 1)
         placed[0, i], placed[1, i], placed[2, i] = x[k], y[k], half[k]
@@ -147,11 +147,11 @@ def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Arra
 def look_forward(
     first: Ints, x: Array, y: Array, half: Array, first_object: Ints, box: Array, objects: Array, weight: Array, out: Array
 ) -> None:
-    """Fills `out` (m, 2P): what placements (m,) see of the objects of their scenes.
+    """Fills `out` (m, 2P): the pooled messages from the objects of a scene to its placements (m,).
 
     A message is the rectified sum of two parts: `weight` (P, 40) times the 40 columns that a placement sees of an object, and the object's
-    own part, `objects` (n, P). The first half of a row of `out` is the sum of the messages of all objects, scaled, the second the highest
-    of each. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
+    own part, `objects` (n, P). The first half of a row of `out` is the scaled sum of the messages over all objects, the second half their
+    maximum. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
@@ -192,9 +192,9 @@ def look_backward(
     objects_grad: Array,
     weight_grad: Array,
 ) -> None:
-    """Adds to the gradients of `objects` and `weight` of `look_forward`, from that of its `out`. Messages are computed again.
+    """Adds to the gradients of `objects` and `weight` of `look_forward`, from the gradient `grad` of its `out`. Computes messages again.
 
-    The gradient of the highest message goes to the first object that has it.
+    The gradient of a maximum goes to the first object that attains it.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
@@ -207,7 +207,7 @@ def look_backward(
             end = min(begin + _LANES, first[b + 1])
             _sixteen(x, y, half, begin, end, placed)
             most[:], highest[:] = 0, -1
-            for again in range(2):  # first to find who is highest
+            for again in range(2):  # the first pass finds the maximum
                 for j in range(first_object[b], first_object[b + 1]):
                     _see(placed, box[j], lengths, seen)
                     for p in range(units):

@@ -1,16 +1,16 @@
-"""States as compact records, and the padded batch of them that every network reads, as arrays or as tensors.
+"""States as compact records, and the padded batch that every network reads, as arrays or as tensors.
 
-Imports torch only where tensors are asked for: agents act without it.
+Imports torch only when tensors are requested, because agents act without torch.
 
-A record keeps only what differs between states: the objects of the scene (everything but the available blocks, whose places
-never change) and which of the seven slots are still available.
+A record keeps only what differs between states: the objects of the scene except the available blocks, whose places never change, and
+which of the seven slots are still available.
 
-An action has three forms, of which `ReplaySchema` makes each from the others:
-- the action of the codec, which names rows of the scene: what environments and users see;
-- the edge action, four integers (slot, object, offset, sticky): what a replay stores. Slot and object are nodes: 0 to 6 are the slots,
-  7 + r is the r-th object of the scene in order of its row. `offset` is the flat index of the parts of a codec's action after the edge.
+An action has three forms, and `ReplaySchema` converts between them:
+- the codec's action, which names rows of the scene. Environments and users see this form;
+- the edge action, four integers (slot, object, offset, sticky). A replay stores this form. Slot and object are nodes: 0 to 6 are the
+  slots, 7 + r is the r-th object of the scene in row order. `offset` is the flat index of the parts of a codec's action after the edge.
   Absolute actions have object 0, and the cell of the grid as offset;
-- its index, one integer: what networks, their choices and search trees use.
+- the index, one integer. Networks and search trees use this form.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)
-"""Available blocks of one width are the same to a builder: there are three kinds."""
+"""Number of kinds of blocks. Available blocks of one width are interchangeable, so they are one kind."""
 KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
 """(7,): the kind of each slot."""
 SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
@@ -45,7 +45,7 @@ SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
-"""Glue points that pictures are stored with, for each object a scene can have: more than twice those of random builders."""
+"""Glue points stored per object that a scene can have, for pictures: more than twice as many as random builders make."""
 
 Records = NDArray[Any]
 """(B,): a structured array with one record for each state, see `SceneSchema.dtype`."""
@@ -56,26 +56,26 @@ class SceneSchema:
     """How the states of one task are stored, for any space of actions."""
 
     rows: int
-    """Objects that a scene can have at most, available blocks not counted."""
+    """Maximum number of objects in a scene, available blocks not counted."""
     points: int = field(default=0, kw_only=True)
-    """Glue points that are stored of a scene, for pictures of it; the last are left out if it has more."""
+    """Glue points stored per scene, for pictures. If a scene has more, the last are left out."""
     clock: bool = field(default=False, kw_only=True)
     """Whether the number of steps left is stored."""
 
     @staticmethod
     def rows_of(task: Task, beyond: bool = True) -> int:
-        """Room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too."""
+        """Maximum number of objects in the scenes of a task's curriculum and, with `beyond`, of its generalisation levels too."""
         levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
         return most - SLOTS if task.keeps_supply else most
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Of one record."""
+        """The dtype of one record."""
         return np.dtype(self._columns())
 
     def _columns(self) -> list[tuple[Any, ...]]:
-        """Of a record. Bits of matrices are packed; velocities are all but zero, so half precision is plenty."""
+        """Columns of a record. Bits of matrices are packed; velocities are almost zero, so half precision is enough."""
         n = self.rows
         square = (n * n + 7) // 8
         return [
@@ -93,7 +93,7 @@ class SceneSchema:
         ]
 
     def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
-        """(B,) records of scenes; `steps_left` (B,) are those of their episodes, needed if the schema stores them."""
+        """(B,) records of scenes. `steps_left` (B,) is required if the schema stores it."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         links = np.zeros((2, b, n, n), dtype=bool)
@@ -118,7 +118,7 @@ class SceneSchema:
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
-        """The batch of records, padded to the largest scene among them; those of `mirror` (B,) with left and right swapped."""
+        """The batch of records, padded to the largest scene. Left and right are swapped where `mirror` (B,) is True."""
         count = records["count"].astype(np.int64)
         r = int(count.max())
         pose, velocity = records["pose"][:, :r].astype(np.float32), records["velocity"][:, :r].astype(np.float32)
@@ -158,7 +158,7 @@ def slots_of(records: Records) -> Bools:
 
 @dataclass(frozen=True)
 class ReplaySchema(SceneSchema):
-    """How the states of one task are stored for one space of discrete actions, and what these are."""
+    """How the states of one task are stored for one space of discrete actions, and the three forms of these actions."""
 
     codec: Discrete
     stores_legal: bool
@@ -170,28 +170,28 @@ class ReplaySchema(SceneSchema):
     ) -> ReplaySchema:
         """The schema with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too.
 
-        With `pictures`, glue points are stored, without which a scene cannot be drawn; with a `clock`, how many steps are left.
+        `pictures` stores glue points, which are needed to draw a scene. `clock` stores the number of steps left.
         """
         rows = SceneSchema.rows_of(task, beyond)
         return ReplaySchema(rows, codec, stores_legal, points=POINTS * rows if pictures else 0, clock=clock)
 
     @cached_property
     def offsets(self) -> int:
-        """Placements that an edge offers, sticky not counted; cells of the grid for absolute actions."""
+        """Placements per edge, sticky not counted; cells of the grid for absolute actions."""
         return prod(self.codec.tail)
 
     @cached_property
     def scenes(self) -> ReplaySchema:
-        """The same without masks of legal actions: all that the value of a state depends on."""
+        """The same schema without masks of legal actions. State values depend on nothing else."""
         return replace(self, stores_legal=False)
 
     def edge(self, sender: Any, receiver: Any) -> Any:
-        """The number of the edge between two nodes, arrays or tensors; that times 2 · `offsets` is the index of its first action."""
+        """The number of the edge between two nodes, arrays or tensors. Times 2 · `offsets` it is the index of the edge's first action."""
         return sender * (self.rows + SLOTS) + receiver
 
     @cached_property
     def edges(self) -> int:
-        """Edges that there can be."""
+        """Number of possible edges."""
         return (self.rows + SLOTS) ** 2
 
     def index(self, actions: Any) -> Any:
@@ -200,12 +200,12 @@ class ReplaySchema(SceneSchema):
         return (self.edge(sender, receiver) * self.offsets + offset) * 2 + sticky
 
     def parts(self, index: Any) -> tuple[Any, Any, Any, Any]:
-        """Slot, object, offset and sticky of an index: an integer, an array or a tensor of them."""
+        """Slot, object, offset and sticky of an index. `index` is an integer, an array or a tensor."""
         edge, output = index // (2 * self.offsets), index % (2 * self.offsets)
         return edge // (self.rows + SLOTS), edge % (self.rows + SLOTS), output // 2, output % 2
 
     def actions(self, index: Any) -> Ints:
-        """(..., 4): the edge actions of an index, or of an array of them."""
+        """(..., 4): the edge actions of an index or of an array of indices."""
         return np.stack(self.parts(index), axis=-1)
 
     def _columns(self) -> list[tuple[Any, ...]]:
@@ -219,7 +219,7 @@ class ReplaySchema(SceneSchema):
         return records
 
     def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
-        """The mask of a codec as a record stores it: of kinds of blocks, and of objects in place of rows."""
+        """A codec's mask in the form of a record: by kind of block instead of slot, and by object instead of row."""
         assert mask is not None, "these actions have no mask of legal ones"
         refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
         for slot, kind in enumerate(KIND_OF_SLOT):
@@ -237,14 +237,14 @@ class ReplaySchema(SceneSchema):
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
-        """(offsets,): what each offset is in the mirrored scene."""
+        """(offsets,): the number of each offset in the mirrored scene."""
         tail = self.codec.tail
         actions = np.zeros((self.offsets, self.codec.length), dtype=np.int64)
         actions[:, -1 - len(tail) : -1] = np.indices(tail).reshape(len(tail), -1).T
         return np.ravel_multi_index(tuple(self.codec.mirror(actions)[:, -1 - len(tail) : -1].T), tail)
 
     def mirror_actions(self, actions: Ints, mirror: Bools) -> Ints:
-        """Actions (B, 4) as they are in the mirrored states, for those of `mirror` (B,)."""
+        """Actions (B, 4), mirrored where `mirror` (B,) is True."""
         swapped = actions.copy()
         swapped[:, 2] = np.where(mirror, self._mirrored_offsets[actions[:, 2]], actions[:, 2])
         return swapped
@@ -258,7 +258,7 @@ class ReplaySchema(SceneSchema):
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
-        """The edge action whose placement comes nearest to a given one, among those with its block: the inverse of `decode`."""
+        """The edge action with the same block whose placement is nearest to the given one: the inverse of `decode`."""
         tail = self.codec.tail
         action = self.codec.encode(scene, placement)
         receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0
@@ -267,13 +267,13 @@ class ReplaySchema(SceneSchema):
 
 @dataclass(frozen=True, eq=False)
 class SceneBatch:
-    """B scenes of up to R objects, available blocks aside. Padding is all zero and `present` is False there.
+    """B scenes of up to R objects, available blocks not counted. Padding is 0, and `present` is False there.
 
-    These are arrays in main memory. `tensors` has each of them by the same name as a tensor on the batch's device.
+    The fields are arrays in main memory. `tensors` has each of them by the same name as a tensor on the batch's device.
     """
 
     present: Bools
-    """(B, R): where there is an object."""
+    """(B, R): True where there is an object."""
     available: Bools
     """(B, 7): slots whose block can still be used."""
     pose: Floats32
@@ -287,33 +287,33 @@ class SceneBatch:
     sticky: Floats32
     """(B, R), 0 or 1."""
     touch: Floats32
-    """(B, R, R), 0 or 1: whether each two objects touch."""
+    """(B, R, R), 0 or 1: whether two objects touch."""
     glue: Floats32
-    """(B, R, R), 0 or 1: whether they are glued."""
+    """(B, R, R), 0 or 1: whether two objects are glued."""
     legal: Bools | None = None
     """(B, 3, R, offsets): placements of each kind of block that overlap nothing, if the schema stores them."""
     points: Floats32 | None = None
-    """(B, P, 2): where in the world welds hold, if the schema stores them."""
+    """(B, P, 2): positions of the glue points, if the schema stores them."""
     glued: Ints | None = None
-    """(B,): how many of `points` there are in each scene."""
+    """(B,): the number of glue points of each scene."""
     steps_left: Ints | None = None
-    """(B,): how many steps are left, if the schema stores it."""
+    """(B,): the number of steps left, if the schema stores it."""
     device: str | torch.device | None = None
-    """Where its tensors are; None: in main memory, which they share with the arrays."""
+    """The device of the tensors. None: main memory, shared with the arrays."""
     memo: dict[str, Any] = field(default_factory=dict)
-    """What networks have computed from the batch alone, see `once`."""
+    """Cache of results that depend on the batch alone, see `once`."""
 
     def __len__(self) -> int:
         return len(self.present)
 
     def __getitem__(self, which: slice) -> SceneBatch:
-        """Some of the scenes, with the padding they have here."""
+        """A slice of the scenes, with the same padding."""
         arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("device", "memo")}
         parts: dict[str, Any] = {name: array if array is None else array[which] for name, array in arrays.items()}
         return SceneBatch(**parts, device=self.device)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
-        """The result of a function of the batch alone. Computed once: the learning and the target network both ask for it."""
+        """The result of a function of the batch alone, computed once, because the learning network and the target network both need it."""
         if name not in self.memo:
             self.memo[name] = compute()
         return self.memo[name]
@@ -321,8 +321,8 @@ class SceneBatch:
     def send(self, array: NDArray[Any]) -> Tensor:
         """An array as a tensor on the device.
 
-        What depends on how much there is of something (which rows, which edges) is computed in main memory, and the indices are
-        sent: a device would have to be waited for to tell.
+        Anything whose size depends on the data (which rows, which edges) is computed in main memory, and only the indices are sent.
+        Computing it on the device would force a synchronisation.
         """
         import torch
 
@@ -336,27 +336,27 @@ class SceneBatch:
 
     @property
     def nodes(self) -> Bools:
-        """(B, 7 + R): which slots are available, then where there is an object."""
+        """(B, 7 + R): whether each slot is available, then whether each object is present."""
         return np.concatenate([self.available, self.present], axis=1)
 
     @cached_property
     def first(self) -> Ints:
-        """(B + 1,): which row each scene begins at where all objects are rows one after another, and how many rows there are."""
+        """(B + 1,): the first row of each scene when all objects are rows one after another; the last entry is the number of rows."""
         return np.concatenate([[0], np.cumsum(self.present.sum(axis=1))])
 
     @cached_property
     def first_pair(self) -> Ints:
-        """(B + 1,): the same where all pairs of objects of a scene are."""
+        """(B + 1,): the same for the pairs of objects of each scene."""
         return np.concatenate([[0], np.cumsum(self.count**2)])
 
     @property
     def start(self) -> Ints:
-        """(B,): `first` without its end."""
+        """(B,): `first` without its last entry."""
         return self.first[:-1]
 
     @cached_property
     def count(self) -> Ints:
-        """(B,): how many objects each scene has."""
+        """(B,): the number of objects in each scene."""
         return np.diff(self.first)
 
     @cached_property
@@ -366,39 +366,39 @@ class SceneBatch:
 
     @property
     def place(self) -> Ints:
-        """(n,): the place of each object in (B · R)."""
+        """(n,): the index of each object in the padded (B · R)."""
         return np.flatnonzero(self.present)
 
     @property
     def pair_place(self) -> Ints:
-        """(p,): the place of each pair of objects of a scene in (B · R · R)."""
+        """(p,): the index of each pair of objects in the padded (B · R · R)."""
         return np.flatnonzero(self.present[:, :, None] & self.present[:, None])
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
-        """(p,), twice: the rows of both objects of each pair of objects of a scene, the one that looks first."""
+        """(p,), twice: the rows of both objects of each pair of objects of a scene. The first is the row that looks at the second."""
         scene, one, other = (self.present[:, :, None] & self.present[:, None]).nonzero()
         return self.start[scene] + one, self.start[scene] + other
 
     @cached_property
     def left(self) -> Floats32:
-        """(B, 3): how many blocks of each kind are available."""
+        """(B, 3): the number of available blocks of each kind."""
         return self.available.astype(np.float32) @ SLOTS_OF_KIND.T.astype(np.float32)
 
     @property
     def drawing(self) -> tuple[Bools, Ints, Floats32, Floats32, Ints, Floats32, Floats32, Ints]:
-        """What `raster` draws pictures from."""
+        """The arguments from which `raster` draws pictures."""
         assert self.points is not None, "the schema stores no glue points"
         assert self.glued is not None
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
 
     def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
-        """What `raster.windows` shows of all objects of the scenes: of each the available blocks, then the others."""
+        """`raster.windows` of all objects: in each scene first the available blocks, then the other objects."""
         return windows(*self.drawing, tight=tight)
 
 
 class TensorView:
-    """The arrays of a batch, and all that is computed of them, as tensors on the batch's device; each is made once."""
+    """The arrays of a batch, and the arrays derived from them, as tensors on the batch's device. Each tensor is made once."""
 
     def __init__(self, batch: SceneBatch) -> None:
         self._batch = batch

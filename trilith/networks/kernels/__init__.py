@@ -1,1 +1,1 @@
-"""Compiled loops on the CPU, each beside its form in tensors."""
+"""Compiled loops for the CPU, each next to the same function in tensor operations."""

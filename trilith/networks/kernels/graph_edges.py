@@ -1,7 +1,7 @@
-"""The function of a graph's edges, and their sums into nodes: a few thousand edges at a time on the CPU, tensors elsewhere.
+"""The edge function of a graph, and the sums of edges into nodes: a few thousand edges at a time on the CPU, tensors elsewhere.
 
-A batch has tens of thousands of edges, whose rows are too many for a processor's caches. So on the CPU edges are taken in
-chunks that fit, and all operations on a row between two matrix products are one compiled loop.
+A batch has tens of thousands of edges, and their rows do not fit into a processor's caches. So the CPU processes edges in chunks
+that fit. All operations on a row between two matrix products are one compiled loop.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from trilith.world.scene import Ints
 
 Array = NDArray[np.float32]
 CHUNK = 2048
-"""Edges at a time: with 64 units their rows, some tensors of them, fit into 2 MB."""
+"""Edges per chunk: with 64 units, the few tensors of a chunk fit into 2 MB."""
 
 
 class EdgeInputs(NamedTuple):
     """The inputs of `edge_function` for E edges between V nodes.
 
-    The first of its two rectified layers is a sum of parts: of the edge itself, of its sender, and of its receiver, with the bias in one
-    of them.
+    The first of the two rectified layers is a sum of three parts: of the edge, of its sender and of its receiver. One of the parts includes
+    the bias.
     """
 
     given: Tensor
-    """(E, e): edges; without `of_edge`, a table (4, width) of the parts that an edge can have."""
+    """(E, e): edges; without `of_edge`, a table (4, width) of the parts of all possible edges."""
     of_edge: Tensor | None
     """(width, e): the weights of the edge's part."""
     send: Tensor
     """(V, width): the part of each node as a sender."""
     receive: Tensor
-    """(V, width): its part as a receiver."""
+    """(V, width): the part of each node as a receiver."""
     weight: Tensor
-    """(width, width): of the second layer."""
+    """(width, width): weights of the second layer."""
     bias: Tensor
     """(width,)"""
     code: Tensor
     """(E,): the row of the table for each edge."""
     sender: Tensor
-    """(E,): the row of its sender."""
+    """(E,): the row of each edge's sender."""
     receiver: Tensor
-    """(E,): the row of its receiver."""
+    """(E,): the row of each edge's receiver."""
 
 
 def edge_function(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
-    """(E, width) and (V, width): edges after two rectified layers, and the sum of those that end at each node."""
+    """(E, width) and (V, width): edges after two rectified layers, and for each node the sum of the edges that end there."""
     return edges_compiled(inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
 
 
@@ -100,7 +100,7 @@ class _Edges(torch.autograd.Function):
         of_edges, of_arrived = grads
         of_arrived = hidden.new_zeros(ctx.nodes, width) if of_arrived is None else of_arrived.contiguous()
         send_grad, receive_grad = torch.zeros_like(of_arrived), torch.zeros_like(of_arrived)
-        # Where only the slope along actions is asked for, weights need none: that is a third of the work.
+        # If only the gradient of the actions is wanted, the gradients of the weights, a third of the work, are skipped.
         need = EdgeInputs(*ctx.needs_input_grad[1:])
         given_grad = torch.zeros_like(given) if need.given else None
         of_edge_grad = torch.zeros_like(of_edge) if need.of_edge else None
@@ -133,7 +133,7 @@ class _Edges(torch.autograd.Function):
 
 @compiled
 def _look_up(rows: Array, table: Array, code: Ints) -> None:
-    """Copies the row of `table` (4, width) that `code` (E,) names to each of `rows` (E, width)."""
+    """Copies row `code` (E,) of `table` (4, width) to each row of `rows` (E, width)."""
     for e in range(len(code)):
         row, at = rows[e], table[code[e]]
         for k in range(rows.shape[1]):
@@ -142,7 +142,7 @@ def _look_up(rows: Array, table: Array, code: Ints) -> None:
 
 @compiled
 def _gather(hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
-    """Adds the parts of both ends to `hidden` (E, width), and rectifies it."""
+    """Adds the parts of sender and receiver to `hidden` (E, width), and rectifies it."""
     for e in range(len(sender)):
         row, one, other = hidden[e], send[sender[e]], receive[receiver[e]]
         for k in range(hidden.shape[1]):
@@ -151,7 +151,7 @@ def _gather(hidden: Array, send: Array, receive: Array, sender: Ints, receiver: 
 
 @compiled
 def _collect(edges: Array, arrived: Array, receiver: Ints) -> None:
-    """Rectifies `edges` (E, width), and adds them to the rows (V, width) of their receivers."""
+    """Rectifies `edges` (E, width), and adds them to the rows of their receivers in `arrived` (V, width)."""
     for e in range(len(receiver)):
         row, at = edges[e], arrived[receiver[e]]
         for k in range(edges.shape[1]):
@@ -161,7 +161,7 @@ def _collect(edges: Array, arrived: Array, receiver: Ints) -> None:
 
 @compiled
 def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> None:
-    """Makes `grad` (E, width) of `edges` that of what they were before they were rectified."""
+    """Turns `grad` (E, width), the gradient of the rectified `edges`, into the gradient before rectification."""
     for e in range(len(receiver)):
         row, value, at = grad[e], edges[e], arrived[receiver[e]]
         for k in range(grad.shape[1]):
@@ -170,7 +170,7 @@ def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> 
 
 @compiled
 def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
-    """The same for the first layer, whose gradient goes to both ends. One loop each: of more arrays at once a compiler makes slow code."""
+    """The same for the first layer, whose gradient goes to sender and receiver. Separate loops, as a joint loop compiles to slow code."""
     for e in range(len(sender)):
         row, value, one, other = grad[e], hidden[e], send[sender[e]], receive[receiver[e]]
         for k in range(grad.shape[1]):
@@ -183,7 +183,7 @@ def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender
 
 @compiled
 def _sum_rows(table: Array, rows: Array, code: Ints) -> None:
-    """Adds each of `rows` (E, width) to the one of `table` (4, width) that it was copied from."""
+    """Adds each row of `rows` (E, width) to the row of `table` (4, width) that it was copied from."""
     for e in range(len(code)):
         at, row = table[code[e]], rows[e]
         for k in range(rows.shape[1]):

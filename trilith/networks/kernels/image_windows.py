@@ -1,6 +1,6 @@
-"""The max pools of windows that are added to fixed maps: compiled loops on the CPU, tensors elsewhere.
+"""Max pools of windows that are added to fixed maps: compiled loops on the CPU, tensors elsewhere.
 
-Cutting out of a map, adding, pooling and taking the fixed pool away again are each a copy of all windows; here they are one loop.
+Cutting a part out of a map, adding, pooling and subtracting the fixed pool would each copy all windows; here they are one loop.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from trilith.world.scene import Ints
 
 Choices = NDArray[np.int32]
 Reach = tuple[int, int]
-"""How many more places a pool looks at before and after a window: all that reach it."""
+"""Extra places before and after a window that its pool reads: every pool that sees the window."""
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:
-    """What windows add to the max pool (3, stride 2) of a fixed map.
+    """The change that windows make to the max pool (3, stride 2) of a fixed map.
 
-    `grown` (n, C, h, w) is what they add to the map `convolved` (1, C, s, s), from its rows `top` and columns `left` (n,) on, of which
-    some may be beyond its border; `pooled` (1, C, s / 2, s / 2) is the map's own pool. Returns what they add to that, 0 beyond its border,
-    and where that begins.
+    `grown` (n, C, h, w) is added to the map `convolved` (1, C, s, s), starting at its rows `top` (n,) and columns `left` (n,); parts of it
+    may lie beyond the border. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of `pooled`, 0 beyond the
+    border, and the row and the column where the change begins.
     """
     pad, after = reach
     first, along = top - pad, left - pad  # even
@@ -54,13 +54,13 @@ def pool_added_plain(
 
 
 def _inside(first: Tensor, count: int, side: int) -> Tensor:
-    """(n, count) bool: which places from `first` (n,) on are within a map."""
+    """(n, count) bool: which places from `first` (n,) on lie within a map."""
     at = first[:, None] + torch.arange(count, device=first.device)
     return (at >= 0) & (at < side)
 
 
 def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
-    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,), and what is outside it."""
+    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,). Places beyond the map are `outside`."""
     frame = max(tall, wide)
     framed = F.pad(fixed[0], (frame,) * 4, value=outside).permute(1, 2, 0)
     rows = top[:, None] + frame + torch.arange(tall, device=top.device)
@@ -70,7 +70,7 @@ def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside
 
 
 def add_to_map(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """(n, C, s, s): a map (1, C, s, s) with what windows (n, C, h, w) add to it from `top` and `left` (n,) on; 0 beyond its border."""
+    """(n, C, s, s): the map `pooled` (1, C, s, s) plus the windows (n, C, h, w) at `top` and `left` (n,). Parts beyond the border are 0."""
     if added.device.type == "cpu":
         whole: Tensor = _AddToMap.apply(added, pooled, top, left)
         return whole
@@ -134,7 +134,7 @@ class _AddToMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tensor:
         parts, fixed = _last(added), _last(pooled)[0]
-        out = fixed.repeat(len(parts), 1, 1, 1)  # a copy even of one, where `expand` would give the map itself
+        out = fixed.repeat(len(parts), 1, 1, 1)  # `repeat` copies even a single map; `expand` would return the map itself
         ctx.places, ctx.size = (top.numpy(), left.numpy()), parts.shape
         add_parts(out.numpy(), parts.numpy(), *ctx.places, True)  # type: ignore[call-arg]
         return out.permute(0, 3, 1, 2)
@@ -152,7 +152,7 @@ class _AddToMap(torch.autograd.Function):
 def pool_forward(
     grown: Array, convolved: Array, pooled: Array, top: Ints, left: Ints, first: Ints, along: Ints, added: Array, choice: Choices
 ) -> None:
-    """Fills `added` (n, tall, wide, C), and `choice` with which of its 3 × 3 places each is from; channels are last in all."""
+    """Fills `added` (n, tall, wide, C), and `choice` with the index of the maximum among 3 × 3 places. Channels are last everywhere."""
     n, tall, wide, channels = added.shape
     side, half = len(convolved), len(pooled)
     for w in range(n):
@@ -201,7 +201,7 @@ def pool_backward(
     of_convolved: Array,
     of_pooled: Array,
 ) -> None:
-    """Adds to the gradients of what `pool_forward` was given, from that of `added`."""
+    """Adds to the gradients of the inputs of `pool_forward`, from the gradient of `added`."""
     n, tall, wide, channels = grad.shape
     half = len(of_pooled)
     for w in range(n):
@@ -223,7 +223,7 @@ def pool_backward(
 
 @compiled
 def add_parts(whole: Array, parts: Array, top: Ints, left: Ints, there: bool) -> None:
-    """Adds parts (n, h, w, C) to where they belong in `whole` (n, s, s, C) or, if not `there`, the other way round."""
+    """Adds parts (n, h, w, C) to their places in `whole` (n, s, s, C) or, if not `there`, adds those places to the parts."""
     n, tall, wide, channels = parts.shape
     side = whole.shape[1]
     for w in range(n):

@@ -1,7 +1,7 @@
-"""The compiled loops of the networks: attention forward and backward, and what acting without torch needs besides.
+"""The compiled loops of the networks: attention forward and backward, and the other operations for acting without torch.
 
-Rows and windows are computed one by one, in an order of their own: what they come out as depends neither on those beside them nor
-on how many threads there are, to the last bit.
+Rows and windows are computed one by one, in a fixed order. So each result is the same to the last bit, whatever the other rows of the
+batch and the number of threads are.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trilith.world.scene import Ints
 
 @compiled(reorder=True)
 def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
-    """(n, outputs): x (n, inputs) · weight (inputs, outputs) + bias (outputs,), `rectify`: not below 0."""
+    """(n, outputs): x (n, inputs) · weight (inputs, outputs) + bias (outputs,); `rectify` clips the result at 0."""
     inputs, outputs = weight.shape
     y = np.empty((len(x), outputs), np.float32)
     for i in range(len(x)):
         given, row = x[i], y[i]
         for j in range(outputs):
             row[j] = bias[j]
-        for k in range(0, inputs - 3, 4):  # four at a time: a row that is being summed up is read and written a quarter as often
+        for k in range(0, inputs - 3, 4):  # four at a time, so the row of sums is read and written a quarter as often
             a, b, c, d = given[k], given[k + 1], given[k + 2], given[k + 3]
             of_a, of_b, of_c, of_d = weight[k], weight[k + 1], weight[k + 2], weight[k + 3]
             for j in range(outputs):
@@ -41,7 +41,7 @@ def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
 
 @compiled(reorder=True)
 def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
-    """(n, width): rows x (n, width) with mean 0 and variance 1, then times weight (width,) plus bias (width,)."""
+    """(n, width): rows of x (n, width) normalised to mean 0 and variance 1, then times weight (width,) plus bias (width,)."""
     y, width = np.empty_like(x), np.float32(x.shape[1])
     for i in range(len(x)):
         row, mean, spread = x[i], np.float32(0), np.float32(0)
@@ -50,7 +50,7 @@ def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
         mean /= width
         for j in range(len(row)):
             spread += (row[j] - mean) ** 2
-        scale = np.float32(1 / sqrt(spread / width + 1e-5))  # the same small number that torch adds
+        scale = np.float32(1 / sqrt(spread / width + 1e-5))  # the epsilon of torch
         for j in range(len(row)):
             y[i, j] = (row[j] - mean) * scale * weight[j] + bias[j]
     return y
@@ -58,7 +58,7 @@ def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
 
 @compiled(reorder=True)
 def mean_rows(x: Array, first: Ints) -> Array:
-    """(B, width): the mean of the rows of x (n, width) from `first[b]` to `first[b + 1]`; 0 where there are none."""
+    """(B, width): the mean of rows `first[b]` to `first[b + 1]` of x (n, width); 0 where there are no rows."""
     y = np.zeros((len(first) - 1, x.shape[1]), np.float32)
     for b in range(len(y)):
         mean = y[b]
@@ -71,7 +71,7 @@ def mean_rows(x: Array, first: Ints) -> Array:
 
 @compiled(reorder=True)
 def attention_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
-    """Fills `out` (n, heads · (d + P)), which is 0, and `shares` (p, heads): how much of each pair is looked at."""
+    """Fills `out` (n, heads · (d + P)), which must be 0, and `shares` (p, heads), the attention weight of each pair."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)
@@ -122,7 +122,7 @@ def attention_backward(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Adds to the gradients of what `attention_forward` was given, from that of its `out`."""
+    """Adds to the gradients of the inputs of `attention_forward`, from the gradient of its `out`."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)
@@ -161,8 +161,8 @@ def attention_backward(
 
 @compiled(reorder=True)
 def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
-    """Adds to `y` (p, P), in place and not below 0: of each pair of objects of a scene `looks` (n, P) of the one, `looked_at` (n, P) of the
-    other, and the rows of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
+    """Adds to `y` (p, P) in place, then clips it at 0. Each pair of objects of a scene gets `looks` (n, P) of the first, `looked_at` (n, P)
+    of the second, and the rows of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
     for b in range(len(first) - 1):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
@@ -176,7 +176,7 @@ def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Arr
 
 @compiled
 def _paste(whole: Array, part: Array, top: int, left: int) -> None:
-    """Lays a part (C, h, w) over a map from row `top` and column `left` on. In loops, which take seconds less to compile than a slice."""
+    """Copies a part (C, h, w) into a map at row `top` and column `left`. Uses loops, which compile seconds faster than a slice."""
     channels, tall, wide = part.shape
     for c in range(channels):
         for i in range(tall):
@@ -186,14 +186,15 @@ def _paste(whole: Array, part: Array, top: int, left: int) -> None:
 
 @compiled(reorder=True)
 def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
-    """The convolution (3 × 3, "same") of a map that is `whole` but for a part (C, h, w) from row `top` and column `left` on: what of it
-    sees that part, and where that begins. `whole` (C, s + 2, s + 2) is in a frame of zeros, `weight` (O, C, 9), `bias` (O,)."""
+    """The convolution (3 × 3, "same") of the map `whole` with a part (C, h, w) pasted in at row `top` and column `left`. Returns only the
+    places that see the part, and the row and the column where they begin. `whole` (C, s + 2, s + 2) has a border of zeros; `weight` is
+    (O, C, 9), `bias` (O,)."""
     side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
     first, last = max(top - 1, 0), min(top + tall + 1, side)
     along, end = max(left - 1, 0), min(left + wide + 1, side)
     seen = whole[:, first : last + 2, along : end + 2].copy()
     _paste(seen, part, top + 1 - first, left + 1 - along)
-    # Over all rows as one, so that loops are long: what comes out for the last two places of a row means nothing.
+    # All rows are processed as one, so that loops are long. The results for the last two places of a row are meaningless.
     w = end + 2 - along
     rows = seen.reshape(channels, -1)
     y = np.empty((len(weight), (last - first) * w), np.float32)
@@ -214,8 +215,8 @@ def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias
 
 @compiled(reorder=True)
 def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
-    """The max pool (3, stride 2) of a map that is `whole` but for a part (C, h, w) from row `top` and column `left` on: what of it sees
-    that part, and where that begins. `whole` (C, s + 1, s + 1) has -inf after its last row and column."""
+    """The max pool (3, stride 2) of the map `whole` with a part (C, h, w) pasted in at row `top` and column `left`. Returns only the places
+    that see the part, and the row and the column where they begin. `whole` (C, s + 1, s + 1) has -inf after its last row and column."""
     channels, tall, wide = part.shape
     first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
     along, end = max((left - 1) // 2, 0), (left + wide + 1) // 2
@@ -240,8 +241,9 @@ Maps = tuple[Array, ...]
 def convolve_windows(
     boxes: Ints, first: Ints, pixels: Array, which: Ints, weights: Maps, biases: Maps, inputs: Maps, convolved: Maps, last: Array
 ) -> Array:
-    """(n, C, s, s): what convolutions, each with a pool, give for pictures with nothing in them but a window, those of `which` (n,) in
-    `boxes`, `first` and `pixels` of `raster.windows`. `inputs`, `convolved` and `last` (C, s, s) are the maps of an empty picture."""
+    """(n, C, s, s): the output of convolutions, each with a pool, for pictures that are empty except for one window each. `which` (n,)
+    selects windows of `boxes`, `first` and `pixels`, see `raster.windows`. `inputs`, `convolved` and `last` (C, s, s) are the maps of an
+    empty picture."""
     y = np.empty((len(which), *last.shape), np.float32)
     for n in range(len(which)):
         top, bottom, left, right = boxes[which[n]]

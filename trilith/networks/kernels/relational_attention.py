@@ -1,8 +1,8 @@
-"""Attention between the objects of each scene, which are packed one after another: compiled loops on the CPU, tensors elsewhere.
+"""Attention between the objects of each scene, with scenes packed one after another: compiled loops on the CPU, tensors elsewhere.
 
-With a dozen objects a scene, matrices are so small that a library spends more time around them than in them. The loops below
-also need no memory for how much each pair of objects adds to a score, and nothing is padded. On other devices `relational_attention_plain`
-computes the same function.
+With a dozen objects per scene the matrices are so small that the overhead of a library call exceeds the arithmetic. The loops below
+also store no score bias per pair of objects, and pad nothing. On other devices `relational_attention_plain` computes the same
+function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trilith.world.scene import Ints
 
 
 class Rows(NamedTuple):
-    """Where the objects and the pairs of each scene begin, and where the last one's end: all that is needed of a batch on the CPU."""
+    """Where the objects and the pairs of each scene begin, and where the last scene's end. On the CPU no more of a batch is needed."""
 
     first: Ints
     """(B + 1,)"""
@@ -28,11 +28,11 @@ class Rows(NamedTuple):
 
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """(n, heads · (d + P)): what each object sees of the others of its scene: their values, then how they lie to it.
+    """(n, heads · (d + P)): for each object, the attention-weighted values of the objects in its scene, then of the pair features.
 
-    `qkv` (n, 3, heads, d) are queries, keys and values of all objects, `pairs` (p, P) how each two of a scene lie to each other,
-    the one that looks first. A score is the scaled product of query and key plus `weight` (heads, P) · pair.
-    The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, its pairs likewise by `batch.first_pair`.
+    `qkv` (n, 3, heads, d) are queries, keys and values of all objects. `pairs` (p, P) are features of the relative position of each pair
+    in a scene, ordered by the object that attends. A score is the scaled product of query and key plus `weight` (heads, P) · pair.
+    The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`; `batch.first_pair` gives its pairs in the same way.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
         return relational_attention_compiled(qkv, pairs, weight, batch)
@@ -47,7 +47,7 @@ def relational_attention_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch
     query, key, value = qkv.new_zeros(b * r, 3, heads, d).index_copy(0, rows, qkv).view(b, r, 3, heads, d).unbind(2)
     pairs = pairs.new_zeros(b * r * r, wide).index_copy(0, places, pairs).view(b, r, r, wide)
     scores = torch.einsum("bihd,bjhd->bijh", query, key) * d**-0.5 + pairs @ weight.t()
-    least = torch.finfo(scores.dtype).min  # not -inf, which in a scene without objects would leave nothing to share
+    least = torch.finfo(scores.dtype).min  # not -inf, because softmax over a scene without objects would be NaN
     shares = scores.masked_fill(~batch.tensors.present[:, None, :, None], least).softmax(dim=2)
     seen = torch.einsum("bijh,bjhd->bihd", shares, value).reshape(b * r, heads * d)
     beside = torch.einsum("bijh,bijp->bihp", shares, pairs).reshape(b * r, heads * wide)

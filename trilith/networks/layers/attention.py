@@ -1,8 +1,8 @@
-"""The trunk of all networks of ours that learn: relational attention over the objects of a scene.
+"""The trunk of all our learning networks: relational attention over the objects of a scene.
 
-Objects are tokens. How two of them lie to each other biases the attention between them and travels along with what is attended to.
+Objects are tokens. The relative position of two objects biases the attention between them and is also part of the attended values.
 
-This form learns. `inference.attention` is the same function for agents that only act, without torch: what changes here changes there.
+This form learns. `inference.attention` is the same function for agents that only act, without torch. Change both together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trilith.networks.kernels.relational_attention import Rows, relational_atten
 
 
 class AttentionLayer(nn.Module):
-    """Attention and a small MLP, each behind a norm and beside a residual."""
+    """Attention and a small MLP, each with a layer norm before it and a residual connection."""
 
     def __init__(self, width: int, heads: int, pair: int) -> None:
         super().__init__()
@@ -30,14 +30,14 @@ class AttentionLayer(nn.Module):
         self.down = nn.Linear(2 * width, width)
 
     def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """(n, width) from the same, `pairs` (p, pair), and what a pair adds to scores by, (heads, pair)."""
+        """(n, width) from `tokens` (n, width) and `pairs` (p, pair). `weight` (heads, pair) turns a pair into a score bias."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
         tokens = tokens + self.gather(relational_attention(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
 
 
 class AttentionTrunk(nn.Module):
-    """A network with attention layers. A base class, not a part of a network: so the names of parameters are those of shipped weights."""
+    """A network with attention layers. A base class instead of a submodule, because shipped weights use these parameter names."""
 
     def add_layers(self, width: int, layers: int, heads: int, pair: int) -> None:
         """Adds the attention layers, for tokens of `width` units and pairs of `pair` units."""
@@ -52,7 +52,7 @@ class AttentionTrunk(nn.Module):
         self.add_layers(width, layers, heads, pair)
 
     def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """(n, width): objects after all layers, from `tokens` (n, width), and from `pairs` (p, pair) before they are rectified."""
+        """(n, width): objects after all layers, from `tokens` (n, width) and from `pairs` (p, pair) before rectification."""
         pairs = F.relu(pairs)
         for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
@@ -60,7 +60,7 @@ class AttentionTrunk(nn.Module):
 
 
 class ObjectTrunk(AttentionTrunk):
-    """The trunk over what `inputs.objects` lists of each object and of each two."""
+    """The trunk over the columns of `inputs.objects` for each object and each pair."""
 
     def add_object_trunk(self, width: int, layers: int, heads: int, pair: int) -> None:
         """Adds all layers of the trunk."""
@@ -81,7 +81,7 @@ def scene_mean(tokens: Tensor, batch: SceneBatch) -> Tensor:
 
 
 def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
-    """An array as a tensor where the batch is, in memory of torch's own: where that begins changes the last bits of sums of products."""
+    """An array as a tensor on the batch's device, in torch's own memory, because memory alignment changes the last bits of dot products."""
     return batch.send(array).clone()
 
 

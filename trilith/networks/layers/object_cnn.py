@@ -1,11 +1,11 @@
 """The paper's CNN of one object (§C.2): its segmented image through three convolutions with max pools and two layers to 32 features.
 
-An object covers a few of 64 × 64 pixels; everywhere else its channels are 0 but for the coordinates. So outside the window around
-it, grown by each layer's reach, every layer's output is one fixed map for all objects, that of a picture with nothing in it.
-Here only windows are computed, as what they add to the fixed maps: the same function as the plain form in `tests/networks/plain_cnn.py`,
-to rounding. Windows begin and end at multiples of 8 pixels, so that each halves three times; there are few sizes of them, as
-arithmetic is cheap beside a call for each size.
-Windows that are the same to the byte, as those of the available blocks are, are computed once.
+An object covers a few of 64 × 64 pixels. Everywhere else all its channels except the coordinates are 0. So outside the window around
+the object, grown by each layer's receptive field, every layer's output equals the map of an empty picture, one fixed map for all objects.
+This module computes only what windows add to the fixed maps: the same function as the plain form in `tests/networks/plain_cnn.py`,
+to rounding. Windows begin and end at multiples of 8 pixels, so that each can be halved three times. They have few sizes, because
+arithmetic is cheaper than one call per size.
+Windows that are equal to the byte, as the windows of the available blocks are, are computed once.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS
 
 _FEW = 4.0
-"""Square root of 64 places of the last map over those, about four, that an object is seen in."""
+"""Square root of 64 / 4: the last map has 64 places, and an object is seen in about four of them."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
 _REACH = ((1, 2), (2, 1), (1, 1))
-"""How many more places each layer's pool looks at before and after those that its convolution adds something to: all that reach them."""
+"""Extra places before and after a convolution's output that each layer's pool reads: every pool that sees the output."""
 
 
 class Maps(NamedTuple):
-    """What a layer gives for a picture with nothing in it."""
+    """The output of a layer for an empty picture."""
 
     convolved: Tensor
     """(1, C, s, s): after the convolution."""
@@ -45,31 +45,31 @@ class Maps(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """All windows of one size, n of them, no two the same."""
+    """All n windows of one size, without duplicates."""
 
     colours: Tensor
     """(n, 4, h, w): red, green, blue and alpha, channels last in memory."""
     top: Tensor
-    """(n,): the first row of each in the picture."""
+    """(n,): the first row of each window in the picture."""
     left: Tensor
-    """(n,): its first column."""
+    """(n,): the first column of each window."""
 
 
 class Segments(NamedTuple):
-    """What is seen of V objects."""
+    """The visual inputs of V objects."""
 
     sizes: list[Windows]
-    """Their windows by size."""
+    """The windows by size."""
     which: Tensor
-    """(V,): which window each object has, those of all sizes one after another."""
+    """(V,): the window of each object, counted over the windows of all sizes one after another."""
     moments: Tensor
     """(V, 13): the moments of each object."""
     relations: Tensor
-    """(p, 16): the relations of each pair of objects of a scene, available blocks aside."""
+    """(p, 16): the relations of each pair of objects of a scene, without available blocks."""
 
 
 def segments_of(batch: SceneBatch) -> Segments:
-    """The windows of a batch: of each scene the available blocks, then the other objects."""
+    """The windows of a batch: in each scene first the available blocks, then the other objects."""
     return batch.once("segments", lambda: _segments(batch))
 
 
@@ -96,7 +96,7 @@ def _segments(batch: SceneBatch) -> Segments:
 
 
 def no_segments(batch: SceneBatch) -> Segments:
-    """The same if nothing were seen of any object."""
+    """The same with an empty picture for every object."""
     count = int(batch.nodes.sum())
     shapes = ((1, _COLOURS, LEAST, LEAST), (count, MOMENTS), (int(batch.first_pair[-1]), RELATIONS))
     colours, where, between = (batch.send(np.zeros(shape, np.float32)) for shape in shapes)
@@ -105,7 +105,7 @@ def no_segments(batch: SceneBatch) -> Segments:
 
 
 class ObjectCNN(nn.Module):
-    """Features of segmented images; if `blank`, of empty ones."""
+    """Features of segmented images; with `blank`, of empty images."""
 
     def __init__(self, blank: bool = False) -> None:
         super().__init__()
@@ -121,27 +121,27 @@ class ObjectCNN(nn.Module):
 
     @torch.no_grad()
     def _start(self) -> None:
-        """First weights by which objects differ as much as inputs of a network should. With the usual ones most of a feature is what the
-        coordinates add to it, the same for all objects, and many features are 0 for all."""
+        """Initial weights that make objects differ as much as inputs of a network should. With the usual initial weights, most of a feature
+        comes from the coordinates, which are the same for all objects, and many features are 0 for all objects."""
         for part in (*self.layers, self.hidden, self.out):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
             nn.init.zeros_(part.bias)
-        self.hidden.weight.mul_(_FEW)  # of its inputs few see the object
-        self.hidden.bias.sub_(self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten()))  # so an empty picture comes out as 0
+        self.hidden.weight.mul_(_FEW)  # only few of its inputs see the object
+        self.hidden.bias.sub_(self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten()))  # so that an empty picture gives 0
 
     def segments(self, batch: SceneBatch) -> Segments:
-        """What is seen of the objects of a batch: of each scene the available blocks, then the others."""
+        """The visual inputs of a batch: in each scene first the available blocks, then the other objects."""
         return no_segments(batch) if self.blank else segments_of(batch)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(V, 32): of each scene the available blocks, then the other objects."""
+        """(V, 32): in each scene first the available blocks, then the other objects."""
         segments, maps = self.segments(batch), self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
         return features.index_select(0, segments.which)
 
     def _maps(self) -> list[Maps]:
-        """`fixed_maps`, once for each set of weights if there is nothing to learn."""
+        """`fixed_maps`, computed once per set of weights if no gradient is needed."""
         if torch.is_grad_enabled():
             return self.fixed_maps()
         weights = [(each.data_ptr(), each._version) for each in self.layers.parameters()]
@@ -150,7 +150,7 @@ class ObjectCNN(nn.Module):
         return self._known[1]
 
     def fixed_maps(self) -> list[Maps]:
-        """What each layer gives where there is nothing but coordinates."""
+        """Each layer's output for a picture with coordinates only."""
         maps, x = list[Maps](), torch.as_tensor(self.empty)
         for layer in self.layers:
             convolved = layer(x)
@@ -159,14 +159,14 @@ class ObjectCNN(nn.Module):
         return maps
 
     def window(self, given: Windows, maps: list[Maps]) -> Tensor:
-        """(n, 8, 8, 8): what the last pool gives for windows of one size.
+        """(n, 8, 8, 8): the output of the last pool for windows of one size.
 
-        As convolutions are linear, what a window adds to a layer's input adds its convolution to the fixed map; the pool of that
-        sum, without the fixed pool, is what it adds to the next input.
+        Convolutions are linear. So the convolution of a window's addition is added to the fixed map. The pool of this sum, minus the fixed
+        pool, is the window's addition to the next layer's input.
         """
         added, top, left = given.colours, given.top, given.left
         for layer, (convolved, pooled), reach in zip(self.layers, maps, _REACH, strict=True):
             assert isinstance(layer, nn.Conv2d)
-            grown = F.conv2d(added, layer.weight[:, : added.shape[1]], padding=2)  # one more on each side than it was given
+            grown = F.conv2d(added, layer.weight[:, : added.shape[1]], padding=2)  # one more place on each side than the input
             added, top, left = pool_added(grown, convolved, pooled, top - 1, left - 1, reach)
         return add_to_map(added, pooled, top, left)

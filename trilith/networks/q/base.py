@@ -1,4 +1,4 @@
-"""Networks of Q-values in the form that learns: values of all actions, values of given ones, and which may be chosen."""
+"""Q-networks in the form that learns: values of all actions, values of given actions, and which actions may be chosen."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from trilith.networks.q.function import QFunction
 from trilith.world.scene import Bools
 
 DEFAULT = NetConfig()
-"""The sizes of networks, unless given."""
+"""The default sizes of networks."""
 
 
 class Outcomes(NamedTuple):
     """Predictions of a network for some actions."""
 
     q: Tensor
-    """(m,): their values."""
+    """(m,): the values of the actions."""
     reward: Tensor | None = None
-    """(m,): the reward of each alone, if it has a head for it."""
+    """(m,): the immediate reward of each action, if the network has a head for it."""
     end: Tensor | None = None
-    """(m,): the log-odds that the episode ends with it, if it has a head for that."""
+    """(m,): the log-odds that the episode ends with each action, if the network has a head for it."""
     state: Tensor | None = None
-    """(B,): the values of the scenes themselves, if it has a head for these."""
+    """(B,): the values of the scenes, if the network has a head for state values."""
 
 
 class QNet(nn.Module, QFunction):
-    """A Q-function that learns: of a batch of scenes one dense tensor (B, S, M, outputs), see `QFunction`."""
+    """A Q-function that learns. It gives one dense tensor (B, S, M, outputs) for a batch of scenes, see `QFunction`."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class QNet(nn.Module, QFunction):
 
     @property
     def device(self) -> torch.device:
-        """Where it is, and batches for it have to be."""
+        """The device of the network, on which its batches must be."""
         return self.kind_of_slot.device
 
     def weights(self) -> dict[str, Floats32]:
@@ -63,19 +63,19 @@ class QNet(nn.Module, QFunction):
 
     @abstractmethod
     def q(self, batch: SceneBatch) -> Tensor:
-        """(B, S, M, outputs): the value of every action; a value where `mask` is False means nothing."""
+        """(B, S, M, outputs): the value of every action. Values where `mask` is False are meaningless."""
 
     @abstractmethod
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
-        """(m,): the values of actions by their index (m,), in scenes (m,) of the batch, without the work for all others; None: one in
-        each."""
+        """(m,): the values of the actions `index` (m,) in `scenes` (m,) of the batch, without computing the others. With `scenes` None,
+        there is one action in each scene."""
 
     def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
-        """`q_at`, and all else that the network predicts of these actions."""
+        """`q_at`, and the network's other predictions for these actions."""
         return Outcomes(self.q_at(batch, index, scenes))
 
     def v(self, batch: SceneBatch) -> Tensor:
-        """(B,): the values of the scenes themselves, if it `values_states`. These need no mask of legal actions."""
+        """(B,): the values of the scenes, if the network `values_states`. Needs no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -83,16 +83,16 @@ class QNet(nn.Module, QFunction):
         """(B, S, M, outputs) bool: which actions may be chosen."""
 
     def place(self, index: Tensor, receivers: int) -> Tensor:
-        """(B,): where actions by index (B,) are among the values of their scenes, flattened; there are so many `receivers`."""
+        """(B,): the position of each action `index` (B,) in the flattened values of its scene, which has `receivers` receivers."""
         sender, node, _, _ = self.schema.parts(index)
         if self.by_kind:
             sender = self.kind_of_slot[sender]
         return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
 
     def best(self, batch: SceneBatch, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The index (B,) of the action of the highest value in each scene, and that value (B,), -inf where there is none to choose.
+        """The index (B,) of the action with the highest value in each scene, and that value (B,), -inf where no action may be chosen.
 
-        The action of each scene whose index is `without` (B,) is left out, if that is given.
+        If `without` (B,) is given, the action with that index is left out in each scene.
         """
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
         receivers, values = values.shape[2], values.flatten(1)

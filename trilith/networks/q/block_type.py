@@ -11,8 +11,8 @@ from trilith.networks.q.base import QNet
 
 
 class BlockTypeQNetwork(QNet):
-    """Values of placing a kind of block by an object, (B, 3, R, outputs). Knows no edges between objects alone: the mask `none` is not
-    for it."""
+    """Values of placing a kind of block by an object, (B, 3, R, outputs). It has no edges between other objects, so it does not support the
+    mask `none`."""
 
     by_kind = True
 

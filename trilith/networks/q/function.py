@@ -1,4 +1,4 @@
-"""The interface between networks of Q-values, in the form that learns and in the form that acts, and agents.
+"""The interface between agents and Q-networks, both in the form that learns and in the form that acts.
 
 Imports no learning framework.
 """
@@ -33,32 +33,32 @@ class QFunction(ABC):
     """
 
     values_states = False
-    """Whether it has a head for the values of states."""
+    """Whether the network has a head for state values."""
     by_kind = False
-    """Whether blocks of one width have one value; the first that is available stands for all."""
+    """Whether blocks of one width share one value; the first available block represents them."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
         self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
-        """How the states are stored that it sees; actions of an edge; whether its agent ends the episode where all values are below 0."""
+        """How its states are stored; actions per edge; whether its agent ends the episode when all values are below 0."""
         self.mask_rule: Mask = mask
         self.first_receiver = SLOTS if schema.codec.relative and mask != "none" else 0
-        """Which node the first receiver is."""
+        """The node of the first receiver."""
 
     @abstractmethod
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, S, M, outputs), twice: the values of all actions, and which of them may be chosen."""
+        """(B, S, M, outputs), twice: the values of all actions, and which actions may be chosen."""
 
     def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if it `values_states`; their records, of `schema.scenes`, need no mask of legal actions."""
+        """(B,): the values of states, if the network `values_states`. `records` are of `schema.scenes`, without masks."""
         raise NotImplementedError
 
     @abstractmethod
     def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters, by their names."""
+        """A copy of the parameters by name."""
 
     @abstractmethod
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes parameters by their names. Raises ValueError in one line, and changes nothing, if they are not its own."""
+        """Loads parameters by name. If names or shapes differ, raises ValueError in one line and changes nothing."""
 
     def listed(self, records: Records) -> list[Listed]:
         """The actions of each state that may be chosen, and their values."""

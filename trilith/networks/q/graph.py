@@ -1,16 +1,16 @@
 """Q-values by the paper's graph network (§C.2): encode, process n_rec times with a GRU each, decode on the edges.
 
 The same function as the plain form in `tests/networks/plain_graph.py`, to rounding, made fast:
-- graphs of different sizes are packed, one row a node or edge, so that nothing is computed for padding;
-- the first layer of the edge function is a sum of an edge's, its sender's, its receiver's and the globals' part: the last
-  three are computed a node, not an edge;
-- an edge's input is two bits, so that everything that depends on it alone, the encoded edge and what the first step does
-  with it, is computed for four rows and looked up; the global input is a constant, so its code is one row;
-- in the last step edges go through the GRU only where a value is asked for, and nodes not at all;
+- graphs of different sizes are packed, with one row per node or edge, so that nothing is computed for padding;
+- the first layer of the edge function is a sum of four parts: of the edge, its sender, its receiver and the globals. The last
+  three are computed once per node instead of once per edge;
+- an edge's input is two bits. So everything that depends on this input alone (the encoded edge, and its part of the first step)
+  is computed for four rows and looked up. The global input is a constant, so its encoding is one row;
+- in the last step the GRU processes only edges whose value is needed, and no nodes;
 - values are decoded only where an action can exist.
 
-What the paper leaves open: both hidden layers are rectified, edges are summed into nodes, and edges and nodes averaged into
-globals, where sums over all edges would saturate the GRU.
+Choices that the paper leaves open: both hidden layers are rectified, edges are summed into nodes, and edges and nodes are averaged
+into globals, because sums over all edges would saturate the GRU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GLOBAL_FEATURES = 1
 
 
 def edge_codes() -> nn.Buffer:
-    """(4, 2): all inputs that an edge can have, whether its ends touch and are glued: row touching + 2 · glued."""
+    """(4, 2): all possible inputs of an edge, (touching, glued). The row is touching + 2 · glued."""
     return nn.Buffer(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
 
 
@@ -51,7 +51,7 @@ class MLP(nn.Module):
         return self.after(self.first(x))
 
     def after(self, first: Tensor) -> Tensor:
-        """The rest of the way from what the first layer gives, before it is rectified."""
+        """The rest of the MLP, from the first layer's output before rectification."""
         return F.relu(self.second(F.relu(first)))
 
 
@@ -70,7 +70,7 @@ class Decoder(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A batch of graphs, one row a node and one row an edge. V nodes, E edges in all."""
+    """A batch of graphs with one row per node and one row per edge. V nodes and E edges in all."""
 
     nodes: Tensor
     """(V, 15): the rows of `observations.objects`."""
@@ -79,22 +79,22 @@ class Packed:
     sender: Tensor
     """(E,): row of the node where each edge starts."""
     receiver: Tensor
-    """(E,): row of the node where it ends."""
+    """(E,): row of the node where each edge ends."""
     code: Tensor
     """(E,): touching + 2 · glued."""
     where: Ints
-    """(E,): place of each edge in a padded (B, 7 + R, 7 + R). In main memory, where it is chosen which edges to decode."""
+    """(E,): index of each edge in a padded (B, 7 + R, 7 + R). In main memory, where the edges to decode are selected."""
     place: Tensor
-    """(B · (7 + R) · (7 + R),): row of the edge at each place; only meaningful where there is one."""
+    """(B · (7 + R) · (7 + R),): row of the edge at each index. Meaningless where there is no edge."""
     per_graph: Tensor
-    """(B, 2): how many edges and nodes each scene has."""
+    """(B, 2): the number of edges and nodes of each scene."""
 
 
 class GraphNet(QNet):
-    """See the module. With absolute actions the values come from the globals instead of the edges."""
+    """See the module. With absolute actions the values are decoded from the globals instead of the edges."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT, features: int = FEATURES) -> None:
-        """`features` are those of a node."""
+        """`features` is the number of features of a node."""
         super().__init__(schema, mask)
         self.codes = edge_codes()
         self.width, self.recurrent, self.connectivity, self.relative = net.width, net.recurrent, net.connectivity, schema.codec.relative
@@ -115,17 +115,17 @@ class GraphNet(QNet):
     # ---- the network
 
     def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
-        """What is decoded: the edges `chosen` (C,), or none, as (C, width), and the globals as (B, width)."""
+        """The decoder's inputs: the `chosen` edges (C,), if any, as (C, width), and the globals as (B, width)."""
         width = self.width
         split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
         of_nodes = torch.cat([of_sender, of_receiver])
 
-        bits = self.codes  # (4, 2): all inputs an edge can have
+        bits = self.codes  # (4, 2): all possible inputs of an edge
         encoded = self.encode_edge(bits)
         first = F.linear(bits, of_input)  # (4, width)
         table = first + F.linear(encoded, of_edge + of_hidden)
-        edge = edge_hidden = encoded  # in the first step a table of four rows, later a row for each edge
+        edge = edge_hidden = encoded  # a table of four rows in the first step, later a row for each edge
         node = node_hidden = self.encode_node(packed.nodes)
         zero = packed.nodes.new_zeros(len(packed.per_graph), GLOBAL_FEATURES)
         glob = glob_hidden = self.encode_global(zero[:1]).expand(len(zero), -1)
@@ -148,7 +148,7 @@ class GraphNet(QNet):
             glob = self.core_global(torch.cat([means, glob_in], dim=1))
             glob_hidden = _gru(self.gru_global, glob, glob_hidden)
 
-            which = packed.code if n == 1 else None  # in the first step rows of a table
+            which = packed.code if n == 1 else None  # rows of the table in the first step
             if n < self.recurrent:
                 edge, edge_hidden = new_edge, _gru(self.gru_edge, new_edge, edge_hidden, which)
                 node_hidden = _gru(self.gru_node, node, node_hidden)
@@ -238,19 +238,19 @@ def _pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
 
 
 def node_features(batch: SceneBatch) -> Floats32:
-    """(B, 7 + R, 15): the rows of `observations.objects`, the seven slots first, used or not."""
+    """(B, 7 + R, 15): the rows of `observations.objects`. The seven slots come first, whether used or not."""
     position, angle, role = batch.pose[..., :2], batch.pose[..., 2:], np.eye(len(Role), dtype=np.float32)[batch.role]
     columns = [position, np.cos(angle), np.sin(angle), batch.size, batch.velocity, batch.sticky[..., None], role]
     return np.concatenate([np.broadcast_to(_SLOT_ROWS, (len(batch), *_SLOT_ROWS.shape)), np.concatenate(columns, axis=-1)], axis=1)
 
 
 def _between_nodes(pairs: Floats32) -> Floats32:
-    """(B, 7 + R, 7 + R): what is known of each two objects (B, R, R), as of each two nodes."""
+    """(B, 7 + R, 7 + R): features of pairs of objects (B, R, R), as features of pairs of nodes."""
     return np.pad(pairs, ((0, 0), (SLOTS, 0), (SLOTS, 0)))
 
 
 def links(batch: SceneBatch, connectivity: Connectivity) -> Bools:
-    """(B, 7 + R, 7 + R): where there is an edge, as `observations.graph` has them."""
+    """(B, 7 + R, 7 + R): where there is an edge, as in `observations.graph`."""
     present = batch.nodes
     both = present[:, :, None] & present[:, None]
     if connectivity == "full":
@@ -263,12 +263,12 @@ def links(batch: SceneBatch, connectivity: Connectivity) -> Bools:
 
 
 def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
-    """(E, width): the new hidden state for inputs x (E, width); `hidden` is (E, width), or a table that `code` (E,) looks up in."""
+    """(E, width): the new hidden state for inputs x (E, width). `hidden` is (E, width), or a table that `code` (E,) indexes."""
     given = F.linear(hidden, cell.weight_hh, cell.bias_hh)
     if code is not None:
         given, hidden = given.index_select(0, code), hidden.index_select(0, code)
     new = F.linear(x, cell.weight_ih, cell.bias_ih)
-    # Split, not sliced: the gradient of a split is one copy, that of a slice a padded tensor each.
+    # Split instead of slices: the gradient of a split is one copy, the gradient of each slice a padded tensor.
     sizes = [2 * hidden.shape[1], hidden.shape[1]]
     (new_gates, new_part), (given_gates, given_part) = new.split(sizes, dim=1), given.split(sizes, dim=1)
     reset, keep = (new_gates + given_gates).sigmoid().chunk(2, dim=1)

@@ -1,17 +1,16 @@
-"""Q-values of placements, from objects alone: ours, and the network of `objects`.
+"""Q-values of placements from objects alone: our network `objects`.
 
-Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well: it sees all
-objects of its scene by differences of coordinates (`inputs/placements.py`), and each object after the transformer. Three figures
-are learned of it:
+Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well. It sees all
+objects of its scene through differences of coordinates (`inputs/placements.py`), and each object after the transformer. The network
+predicts three numbers for a placement:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
-`reward` is that of the placement alone and `end` whether the episode ends with it, both learned also from placements that were only
-simulated; `later` is the return of the rest of the episode. A fourth figure is of the scene as a whole: V(s), the value of the state, which
-needs no placement and so costs little. It is what values are learned from.
+`reward` is the immediate reward of the placement. `end` says whether the episode ends with it. Both are also learned from placements that
+were only simulated. `later` is the return of the rest of the episode. A fourth number belongs to the whole scene: V(s), the value of the
+state. It needs no placement, so it is cheap. The targets of Q-values are computed from V(s).
 
-This form learns. `inference.objects.ActingObjects` is the same function for agents that only act, without torch: what changes here
-changes there.
+This form learns. `inference.objects.ActingObjects` is the same function for agents that only act, without torch. Change both together.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n, decoder): each object after the transformer, the whole scene included; scenes one after another."""
+        """(n, decoder): each object after the transformer, combined with the whole scene; scenes one after another."""
         steps_left = None
         if self.clock is not None:
             assert batch.steps_left is not None, "the schema does not store how many steps are left"
@@ -85,7 +84,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self.reference(tokens) + self.pooled(scene_mean(tokens, batch)).index_select(0, batch.tensors.scene)
 
     def _states(self, batch: SceneBatch, references: Tensor) -> Tensor:
-        """(B,): the value of each scene, given its objects after the transformer."""
+        """(B,): the value of each scene, from its objects after the transformer."""
         seen, scene = F.relu(references), batch.tensors.scene
         sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, scene, seen)
         most = torch.zeros_like(sums).scatter_reduce(0, scene[:, None].expand_as(seen), seen, "amax")
@@ -95,7 +94,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self._states(batch, self.encode(batch))
 
     def _edges(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, decoder): edges from a kind of block (m,) to an object (m,) of a scene (m,)."""
+        """(m, decoder): edges from a kind of block `kind` (m,) to an object `ref` (m,) of a scene (m,)."""
         left = batch.tensors.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
@@ -106,8 +105,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return F.relu(self.edge(F.relu(pairs)))
 
     def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
-        """(m, 2, 3): `later`, `reward` and `end`, without and with glue, of placements: scene, kind, reference and offset (m,) each, and
-        `which` (m,) of the `edges` (k, decoder) each is on."""
+        """(m, 2, 3): `later`, `reward` and `end` of placements, without and with glue. `placements` are scene, kind, reference and offset,
+        (m,) each. `which` (m,) is the row of each placement's edge in `edges` (k, decoder)."""
         scene, kind, ref, offset = placements
         placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
@@ -129,13 +128,13 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return values.view(*mask.shape[:-1], self.outputs)
 
     def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
-        """Of actions by index (m,) in scenes (m,) of the batch; None: one in each."""
+        """Predictions for the actions `index` (m,) in `scenes` (m,) of the batch. With `scenes` None, there is one action in each scene."""
         every = torch.arange(len(index), device=index.device)
         slot, node, offset, sticky = self.schema.parts(index)
         given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
         figures = self._figures(batch, references, self._edges(batch, references, *given), every, (*given, offset))
         later, reward, end = figures[every, sticky].unbind(1)
-        # The reward has targets of its own, so errors of Q teach what comes later alone.
+        # The reward has its own targets, so errors of Q train only `later`.
         return Outcomes(later + reward.detach(), reward, end)
 
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
@@ -147,8 +146,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): the result of `placements.look_forward` for placements in scenes (m,), from the objects' own parts of the messages,
-    `objects` (n, P), and `weight` (P, 40)."""
+    """(m, 2P): the result of `placements.look_forward` for placements in scenes (m,). `objects` (n, P) are the objects' own parts of the
+    messages, `weight` is (P, 40)."""
     if objects.device.type == "cpu":
         return look_compiled(placed, scene, batch, objects, weight)
     return look_by_tensors(placed, scene, batch, objects, weight)
@@ -161,7 +160,7 @@ def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, object
 
 
 def look_compiled(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """`look` in compiled loops, for the CPU, which take the placements of a scene one after another."""
+    """`look` in compiled loops, for the CPU. The loops process the placements scene by scene."""
     if (scene[1:] >= scene[:-1]).all():
         return _Look.apply(objects, weight, placed, scene, batch)
     order = scene.argsort(stable=True)
@@ -170,7 +169,7 @@ def look_compiled(placed: Placements, scene: Tensor, batch: SceneBatch, objects:
 
 
 def _boxes(batch: SceneBatch) -> Tensor:
-    """(n, 6): those of the objects."""
+    """(n, 6): `placements.boxes` of the objects."""
     return batch.once("boxes", lambda: batch.send(boxes(batch)))
 
 

@@ -1,10 +1,10 @@
-"""Q-values by attention over segmented images: ours, with nothing of an object but its pixels.
+"""Q-values by attention over segmented images (ours). It sees nothing of an object except its pixels.
 
-The attention of `layers/attention.py`, without the geometry. The inputs of a pair of objects are made of both pictures: the features of
-a small CNN, and where the pixels lie (`inputs/image_moments.py`). A kind of block is known by the picture of the first that is available.
+The attention is `layers/attention.py`, without the geometry. The inputs of a pair of objects come from both pictures: the features of a
+small CNN, and the positions of the pixels (`inputs/image_moments.py`). The picture of the first available block of a kind represents
+the kind.
 
-This form learns. `inference.pixels.ActingPixels` is the same function for agents that only act, without torch: what changes here
-changes there.
+This form learns. `inference.pixels.ActingPixels` is the same function for agents that only act, without torch. Change both together.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from trilith.world.scene import SLOTS, Ints
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
-    """See the module. Its other inputs are which objects are available blocks, and which of the others touch and are glued.
+    """See the module. Other inputs: which objects are available blocks, and which pairs of the other objects touch and are glued.
 
-    The list of actions gives away which available blocks are alike, as only the first of them is in it. The mask `legal` gives away where
-    blocks fit, and so where solid objects are. Neither enters the values of actions.
+    The list of actions reveals which available blocks are interchangeable, because it contains only the first of them. The mask `legal`
+    reveals where blocks fit, and so where solid objects are. Neither enters the values of actions.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
@@ -54,7 +54,7 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n + 3 · B, decoder): each object, with what there is of the whole scene, then the kinds of blocks of each scene."""
+        """(n + 3 · B, decoder): each object, combined with the whole scene, then the kinds of blocks of each scene."""
         blocks, scene, kinds, others, code = batch.once("rows", lambda: tuple(map(batch.send, _rows(batch))))
         one, other = batch.once("pairs", lambda: tuple(map(batch.send, batch.pairs)))
         seen = self.cnn.segments(batch)
@@ -69,7 +69,7 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return torch.cat([references, self.block(features.index_select(0, kinds))])
 
     def q(self, batch: SceneBatch) -> Tensor:
-        choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # decoded only where there is something to choose
+        choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # decoded only where an action may be chosen
         values = self._decode(batch, *map(batch.send, np.nonzero(choices)))
         place = batch.send(np.flatnonzero(choices))
         return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
@@ -81,7 +81,7 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
     def _decode(self, batch: SceneBatch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, outputs): values of placing a kind (m,) by an object (m,) of a scene (m,)."""
+        """(m, outputs): values of placing a block of `kind` (m,) by an object `ref` (m,) of a scene (m,)."""
         references = self.encode(batch)
         first = len(references) - KINDS * len(batch)
         pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
@@ -89,10 +89,10 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
 
 
 def _rows(batch: SceneBatch) -> tuple[Ints, ...]:
-    """Which of a batch's features are whose: of each scene come those of the available blocks, then those of the other objects.
+    """Rows of a batch's features. In each scene the available blocks come first, then the other objects.
 
-    (m,): rows of the available blocks; (m,): the scene of each of them; (3 · B,): row of the first available block of each kind, of
-    anything where there is none; (n,): rows of the other objects; (p,): touching + 2 · glued, of each pair of objects of a scene.
+    (m,): rows of the available blocks; (m,): the scene of each; (3 · B,): row of the first available block of each kind, an arbitrary
+    row if the kind has none; (n,): rows of the other objects; (p,): touching + 2 · glued of each pair of objects of a scene.
     """
     row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
     first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots

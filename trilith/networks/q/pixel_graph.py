@@ -1,4 +1,4 @@
-"""Q-values by the paper's graph network over segmented images (§C.2): CNN-GN-DQN sees nothing of an object but its pixels."""
+"""Q-values by the paper's graph network over segmented images (§C.2): CNN-GN-DQN sees nothing of an object except its pixels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trilith.networks.q.graph import GraphNet, Packed
 
 
 class PixelGraphNet(GraphNet):
-    """The graph network with 32 features a node, which a small CNN makes of each object's segmented image.
+    """The graph network with 32 features per node, which a small CNN computes from each object's segmented image.
 
-    Its other inputs are the number of objects, as nodes, and which of them touch and are glued, on the edges. The mask `edges` gives away
-    which nodes are available blocks. The mask `legal` gives away more: where blocks fit, and so where solid objects are.
+    Other inputs: the number of objects (as nodes), and which objects touch and are glued (on the edges). The mask `edges` reveals
+    which nodes are available blocks. The mask `legal` reveals more: where blocks fit, and so where solid objects are.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:

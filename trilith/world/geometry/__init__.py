@@ -1,1 +1,1 @@
-"""Geometry on arrays, one compiled implementation each, with its constants: rectangles, drop, statics, rigid groups, chains, coverage."""
+"""Geometry on arrays, compiled, with its constants: rectangles, drop, statics, rigid groups, chains, coverage."""

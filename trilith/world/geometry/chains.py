@@ -1,7 +1,7 @@
-"""Chains: the cheapest paths of glued blocks, one block per layer, each placed on the one before, past obstacles to a target.
+"""Chains: the cheapest paths of glued blocks, one block per layer, each placed on the previous one, past obstacles to a target.
 
-Glue is rigid, so that a chain from the floor stands however far it leans. The costs of leaning, long arms and falls stay because
-chains without them leave more room for the next ones.
+Glue is rigid, so a chain from the floor stands however far it leans. Leaning, long arms and falls still cost, because chains
+without them leave more room for the next chains.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from trilith.world.geometry.rectangles import Bools, Floats, Ints
 from trilith.world.scene import BLOCK_HEIGHT, PLACE_X
 
 CHAIN_CELL = 0.1
-"""Metres: of all chains whose last blocks have the same width and lie in the same cell of this size, only the cheapest is extended."""
+"""Metres: among chains whose last blocks have the same width and lie in the same cell of this size, only the cheapest is extended."""
 SHARED_WIDTH = 0.15
-"""Metres of width that a block of a chain and the block below it share at least."""
+"""Minimum width, in metres, that a block of a chain shares with the block below it."""
 TARGET_INSET = 0.03
-"""Metres that the centre of a target lies inside the block that reaches it, at least."""
+"""Metres: the centre of a target must lie at least this far inside the block that reaches it."""
 TIGHT_GAP = 0.12
 """Metres between a block and an obstacle below which the block costs more."""
 
-# Costs are counted in blocks: each block of a chain costs 1, and more by the following.
+# Costs are counted in blocks: each block of a chain costs 1, plus the following.
 WIDTH_COST = 0.4
-"""Per metre of its width: wide blocks are in the way of later chains."""
+"""Per metre of the block's width, because wide blocks are in the way of later chains."""
 DROP_COST = 2.0
 """Per metre of free fall."""
 LEAN_COST = 5.0
-"""Per metre of its width, and per metre of its centre beyond the end of the block below."""
+"""Per metre of the block's width, and per metre of its centre beyond the end of the block below."""
 SHIFT_COST = 2.0
 """Per metre of sideways step."""
 ARM_COST = 0.5
-"""Per metre of its width, and per metre between its centre and where the chain stands."""
+"""Per metre of the block's width, and per metre between its centre and where the chain stands."""
 TIGHT_COST = 2.0
 """For an obstacle closer than TIGHT_GAP."""
 COST_NOISE = 4.0
-"""At most, at random, where other chains than the cheapest are wanted."""
+"""Maximum of a random cost, for finding other chains than the cheapest."""
 
 
 class Links(NamedTuple):
@@ -48,7 +48,7 @@ class Links(NamedTuple):
     x: Floats
     width: Floats
     cost: Floats
-    """Of the whole chain."""
+    """Cost of the whole chain."""
     base: Floats
     """x where the chain stands."""
     root: Ints
@@ -56,7 +56,7 @@ class Links(NamedTuple):
     parent: Ints
     """Row in the layer below, -1 for the first block."""
     offset: Ints
-    """Index in the grid of offsets at which it is placed on its parent, -1 for the first block."""
+    """Index of the offset at which it is placed on its parent, -1 for the first block."""
 
     def take(self, rows: Ints) -> Links:
         """Some of the chains."""
@@ -67,13 +67,13 @@ class Chain(NamedTuple):
     """A path to a target."""
 
     root: int
-    """Number of the start it begins with."""
+    """Number of the start that the chain begins with."""
     rest: list[tuple[float, int]]
-    """Width and offset of each block after it, from below."""
+    """Width and offset of each block after the start, from below."""
 
 
 class Surroundings(NamedTuple):
-    """All that is in the way of a chain, and all that it can be made of."""
+    """Everything that is in the way of a chain, and the blocks that it can use."""
 
     obstacles: Floats
     """(O, 4): x, y, width, height."""
@@ -86,7 +86,7 @@ class Surroundings(NamedTuple):
 
 
 def start_links(root: Ints, x: Floats, width: Floats, y: Floats, drop: Floats, left: Floats, right: Floats, obstacles: Floats) -> Links:
-    """Chains of one block each, known by the number `root`: at (x, y) after a fall of `drop` metres, carried from `left` to `right`."""
+    """Chains of one block each, identified by `root`: at (x, y) after a fall of `drop` metres, carried from `left` to `right`."""
     middle = (left + right) / 2
     lean = np.maximum(0, -np.minimum(x - left, right - x))
     cost = 1 + WIDTH_COST * width + DROP_COST * drop + LEAN_COST * width * lean + SHIFT_COST * np.abs(x - middle)
@@ -146,7 +146,7 @@ def _extend(
     below_x: Floats, below_width: Floats, below_cost: Floats, base: Floats, y: float,
     obstacles: Floats, blocks: Floats, widths: Floats, grid: Floats,
 ) -> Floats:  # fmt: skip
-    """(6, M): x, width, cost, base, parent and offset of every block that fits on one of the layer below."""
+    """(6, M): x, width, cost, base, parent and offset of every block that fits on a block of the layer below."""
     found = np.empty((6, len(widths) * len(below_x) * len(grid)))
     count = 0
     for width in widths:
@@ -174,7 +174,7 @@ def _extend(
 
 @compiled
 def _beside(x: float, y: float, width: float, obstacles: Floats, gap: float) -> bool:
-    """Whether a block at (x, y) has an obstacle within `gap` sideways, or touches one above or below while it is placed."""
+    """Whether a block at (x, y) has an obstacle within `gap` sideways, or touches one above or below during placement."""
     for ox, oy, w, h in obstacles:
         if abs(x - ox) < (width + w) / 2 + gap and abs(y + CLEARANCE / 2 - oy) < (BLOCK_HEIGHT + CLEARANCE + h) / 2 + OBSTACLE_GAP:
             return True
@@ -189,7 +189,7 @@ def _tight(x: Floats, y: Floats, width: Floats, obstacles: Floats) -> Bools:
 
 @compiled
 def _blocked(x: float, y: float, width: float, blocks: Floats) -> bool:
-    """Whether a block at (x, y) overlaps one of the scene."""
+    """Whether a block at (x, y) overlaps a block of the scene."""
     for left, right, low, top in blocks.T:
         if x - width / 2 < right and x + width / 2 > left and top > y - BLOCK_HEIGHT / 2 + LEVEL and low < y + BLOCK_HEIGHT / 2 - LEVEL:
             return True

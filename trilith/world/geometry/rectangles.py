@@ -40,7 +40,7 @@ def extent(w: float, h: float, angle: float) -> tuple[float, float]:
 def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float) -> bool:
     """Whether an upright rectangle (centre x, y, size w, h) shares area with another (px, py, cos and sin of its angle, pw, ph).
 
-    Exact, by separating axes: two rectangles are apart just when they are apart along an axis of one of them.
+    Exact, by separating axes: two rectangles do not overlap if and only if they are separated along an axis of one of them.
     """
     dx, dy, ac, as_ = x - px, y - py, abs(c), abs(s)
     return (
@@ -64,9 +64,9 @@ def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Flo
 
 @compiled
 def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: float, bt: float, bw: float, bh: float) -> float:
-    """Distance between two rectangles (x, y, angle, width, height), 0 where they overlap.
+    """Distance between two rectangles (x, y, angle, width, height); 0 if they overlap.
 
-    Outside an overlap the closest points always include a corner of one of the two, so eight corners decide.
+    If they do not overlap, the closest points always include a corner of one of the two, so eight corners decide.
     """
     aw, ah, bw, bh = aw / 2, ah / 2, bw / 2, bh / 2
     dx, dy = bx - ax, by - ay
@@ -94,11 +94,11 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 
 @compiled
 def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
-    """(C, 2): pairs (i, j), i < j, sorted, of rows of `solid` (N,) at most `apart` metres apart, at least one of them `wanted` (N,)."""
+    """(C, 2): sorted pairs (i, j), i < j, of rows of `solid` (N,) that are at most `apart` metres apart. At least one is `wanted` (N,)."""
     n = len(solid)
     pairs = np.empty((n * (n - 1) // 2, 2), dtype=np.int64)
     count = 0
-    reach = (size[:, 0] + size[:, 1]) / 2  # never less than from the centre to a corner
+    reach = (size[:, 0] + size[:, 1]) / 2  # at least the distance from the centre to a corner
     for i in range(n):
         if not solid[i]:
             continue

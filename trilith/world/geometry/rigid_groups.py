@@ -10,7 +10,7 @@ from trilith.world.geometry.rectangles import Bools, Ints
 
 @compiled
 def rigid_groups(bonded: Bools) -> Ints:
-    """(N,): the first row of the rigid body of each object, by which pairs are `bonded` (N, N); (i, j) also means (j, i)."""
+    """(N,): the first row of each object's rigid body. `bonded` (N, N) are the glued pairs; (i, j) also means (j, i)."""
     group = np.arange(len(bonded))
     for i in range(len(bonded)):
         for j in range(i):

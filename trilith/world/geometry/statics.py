@@ -13,10 +13,10 @@ from trilith.world.geometry.rigid_groups import rigid_groups
 def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: float = 0.0) -> bool:
     """Whether N upright objects, the floor (row 0) and blocks, stay in place: every load lies `margin` metres inside its supports.
 
-    `bonded` (N, N) are the pairs that glue holds already; a sticky block also joins all that it lies on or carries.
-    From the top down, each rigid group passes its weight and load on: to the one support under the resultant, or to the two on
-    either side of it, as a lever does. It topples when the resultant lies beyond all its supports. A group with the floor in it
-    never does. Friction, and tension in a glued contact, are left out.
+    `bonded` (N, N) are the pairs that glue already holds; a sticky block also joins everything that it lies on or carries.
+    From the top down, each rigid group passes on its weight and load: to the one support under the resultant, or to the two on
+    either side of it, as a lever does. A group topples when the resultant lies beyond all its supports. A group that includes the
+    floor never topples. Friction, and tension in a glued contact, are ignored.
     """
     left, right, bottom, top = boxes(pose, size)
     on = (np.abs(bottom[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left))
@@ -45,9 +45,9 @@ def _balances(
         x = torque[g] / load[g]
         if not len(supports) or not begin[supports[0]] + margin <= x <= end[supports].max() - margin:
             return False
-        x = min(max(x, begin[supports[0]]), end[supports].max())  # a negative margin lets it lie a little outside
+        x = min(max(x, begin[supports[0]]), end[supports].max())  # a negative margin allows x to lie a little outside
         before, behind, one, two = -np.inf, np.inf, g, g
-        for s in supports:  # the nearest supported points on either side of x; both are x itself where a support lies under it
+        for s in supports:  # the nearest supported points on either side of x; both equal x if a support lies under x
             if begin[s] <= x and min(end[s], x) > before:
                 before, one = min(end[s], x), under[s]
             if end[s] >= x and max(begin[s], x) < behind:

@@ -1,4 +1,4 @@
-"""The scene as a graph: objects are nodes, and what lies between two of them is an edge."""
+"""The scene as a graph: objects are nodes, and edges hold the relation between two objects."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Graph(NamedTuple):
     edges: NDArray[np.float32]
     """(E, 2): whether sender and receiver touch, and whether they are glued."""
     senders: NDArray[np.int64]
-    """(E,): row where each edge starts, rising."""
+    """(E,): row where each edge starts, ascending."""
     receivers: NDArray[np.int64]
-    """(E,): row where each edge ends, rising within a sender."""
+    """(E,): row where each edge ends, ascending within a sender."""
 
 
 def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
-    """The graph of a scene: all ordered pairs of different objects, or the sparse set of them (see `sparse_links`)."""
+    """The graph of a scene: all ordered pairs of different objects, or the sparse subset (see `sparse_links`)."""
     n, features = len(scene), edge_features(scene)
     if connectivity == "full":
         senders, receivers, flat = _full_links(n)
@@ -44,7 +44,7 @@ def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
 
 
 def edge_features(scene: Scene) -> NDArray[np.float32]:
-    """(N, N, 2): whether each two objects touch, and whether they are glued; symmetric."""
+    """(N, N, 2): whether two objects touch, and whether they are glued; symmetric."""
     return _edge_features(len(scene), scene.contact, scene.glue)
 
 
@@ -58,7 +58,7 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
 
 
 def sparse_links(scene: Scene) -> Bools:
-    """(N, N): available ↔ everything in the scene, targets and obstacles ↔ blocks, blocks in contact; the floor counts as a block."""
+    """(N, N): available ↔ everything in the scene, targets and obstacles ↔ blocks, blocks in contact. The floor counts as a block."""
     available = scene.role == Role.AVAILABLE
     block = (scene.role == Role.BLOCK) | (scene.role == Role.FLOOR)
     marker = ~available & ~block

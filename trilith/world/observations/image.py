@@ -1,7 +1,7 @@
-"""The scene as a picture for a network, and the one rasteriser that every picture of the package is made with.
+"""The scene as a picture for a network, and the rasteriser that draws every picture of the package.
 
-Pictures are square and show `scene.VIEW`; row 0 is the top. A pixel belongs to a shape just when the pixel's centre lies
-inside it. Each shape is looked at only within the window of pixels around it, which is what makes this fast.
+Pictures are square and show `scene.VIEW`; row 0 is the top. A pixel belongs to a shape if and only if the pixel's centre lies
+inside the shape. Each shape is tested only within the window of pixels around it, which makes drawing fast.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from trilith.world.scene import BLOCK_HEIGHT, VIEW, Floats, Role, Scene
 Float32 = NDArray[np.float32]
 
 RENDER_PIXELS = 128
-"""Side of the picture that is drawn, and of the masks."""
+"""Side of the drawn picture and of the masks."""
 PIXELS = 64
-"""Side of what a network gets: means of 2 × 2 pixels of what is drawn."""
+"""Side of a network's input: means of 2 × 2 drawn pixels."""
 COLUMNS = ("red", "green", "blue", "x", "y")
 CHANNELS = len(COLUMNS)
 
@@ -33,21 +33,21 @@ SILHOUETTE_COLOUR = (0.0, 1.0, 0.0, 0.3)
 CONNECTING_COLOUR = (0.0, 0.0, 1.0, 0.5)
 GLUE_COLOUR = (0.5, 0.5, 0.5, 1.0)
 GLUE_RADIUS = 0.14
-"""Of the disc that marks a glue point, in metres: about four pixels of the render, so that averaging leaves a trace of it."""
+"""Radius of the disc that marks a glue point, in metres: about four pixels of the render, so that it stays visible after averaging."""
 
 _LAYER = np.zeros(len(Role), dtype=np.int64)
 _LAYER[[Role.FLOOR, Role.OBSTACLE, Role.AVAILABLE, Role.BLOCK, Role.TARGET]] = (0, 1, 2, 2, 3)
 
 
 class Window(NamedTuple):
-    """Where a shape is in a picture: rows `top` to `bottom`, columns `left` to `right` (ends excluded), and how much of each pixel."""
+    """A shape in a picture: rows `top` to `bottom`, columns `left` to `right` (ends excluded), and how much of each pixel it covers."""
 
     top: int
     bottom: int
     left: int
     right: int
     cover: NDArray[np.bool_] | Float32
-    """(bottom - top, right - left): whether each pixel belongs to the shape, or the share of it that does."""
+    """(bottom - top, right - left): whether each pixel belongs to the shape, or which share of the pixel does."""
 
 
 def render(scene: Scene, size: int = RENDER_PIXELS) -> Float32:
@@ -67,7 +67,7 @@ def image(scene: Scene) -> Float32:
 
 
 def target_colour(height: float) -> tuple[float, float, float, float]:
-    """Red, green, blue and alpha of a target, whose height (metres) depends on the task: Silhouette's are as high as a block."""
+    """Red, green, blue and alpha of a target. Its height (metres) depends on the task: Silhouette's targets are as high as a block."""
     return SILHOUETTE_COLOUR if height > 0.75 * BLOCK_HEIGHT else CONNECTING_COLOUR
 
 
@@ -81,7 +81,7 @@ def colours(scene: Scene) -> Float32:
 
 
 def draw_order(scene: Scene) -> tuple[list[int], list[int]]:
-    """Rows to draw before the glue points and rows to draw after: floor, obstacles, blocks; then targets, through which one sees."""
+    """Rows to draw before the glue points (floor, obstacles, blocks), and rows to draw after them (targets, which are transparent)."""
     layer = _LAYER[scene.role]
     order = np.argsort(layer, kind="stable")
     solid = int(np.count_nonzero(layer < _LAYER[Role.TARGET]))
@@ -89,7 +89,7 @@ def draw_order(scene: Scene) -> tuple[list[int], list[int]]:
 
 
 def glue_points(scene: Scene) -> Floats:
-    """(G, 2): where in the world each weld holds, as its first object has it."""
+    """(G, 2): the position of each weld in the world, computed from its first object."""
     x, y, angle = scene.pose[scene.glue[:, 0]].T
     u, v = scene.glue_frame[:, 0], scene.glue_frame[:, 1]
     c, s = np.cos(angle), np.sin(angle)
@@ -109,7 +109,7 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
         dx, dy = xs[left:right] - x, ys[top:bottom, None] - y
         if s:
             inside = (np.abs(dx * c + dy * s) <= w / 2) & (np.abs(dy * c - dx * s) <= h / 2)
-        else:  # upright, as all but placed blocks are: the same with half the work
+        else:  # upright, like everything except placed blocks: the same result with half the work
             inside = (np.abs(dx) <= w / 2) & (np.abs(dy) <= h / 2)
         windows.append(Window(top, bottom, left, right, inside))
     return windows
@@ -127,7 +127,7 @@ def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Wi
 
 
 def shrink(window: Window, factor: int) -> Window:
-    """The same window in a picture with `factor` times fewer pixels a side: each holds the share of its pixels that was covered."""
+    """The same window in a picture with `factor` times fewer pixels per side. Each pixel holds its covered share."""
     top, bottom, left, right, cover = window
     top, bottom, left, right = top // factor, bottom // factor, left // factor, right // factor
     # Adding whole slices is several times faster than numpy's sum over axes this short.
@@ -139,7 +139,7 @@ def shrink(window: Window, factor: int) -> Window:
 
 
 def blend(canvas: Float32, window: Window, colour: Float32) -> None:
-    """Lays a shape of one colour (4,), the last its alpha, over a picture (P, P, 3), in place."""
+    """Blends a shape of one colour (4,), alpha last, over a picture (P, P, 3), in place."""
     top, bottom, left, right, cover = window
     part = canvas[top:bottom, left:right]
     part += (cover * colour[3])[..., None] * (colour[:3] - part)
@@ -152,10 +152,10 @@ def halve(picture: Float32) -> Float32:
 
 
 def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
-    """(pixels, pixels, 3): the render, from the windows of all rows; `segments` has them already, and so passes them."""
+    """(pixels, pixels, 3): the render, from the windows of all rows. `segments` passes the windows, because it has them already."""
     table = colours(scene)
     below, above = draw_order(scene)
-    # What hides everything behind it is drawn as a number of its colour, which is many times faster than blending.
+    # Opaque shapes are drawn by their colour's index, which is many times faster than blending.
     palette = np.concatenate([table[:, :3], np.array([GLUE_COLOUR[:3], BACKGROUND], dtype=np.float32)])
     drawn = np.full((pixels, pixels), len(palette) - 1)
     shapes = [(row, windows[row]) for row in below]
@@ -178,7 +178,7 @@ def _centres(pixels: int) -> tuple[Floats, Floats]:
 def _boxes(centre: Floats, half: Floats, pixels: int, align: int) -> list[list[int]]:
     """For each of N shapes with the half width and half height `half` (N, 2): top, bottom, left, right of its window.
 
-    A hair wider than the shape, so that rounding loses no pixel on its edge: whether that one is inside is for the shape to say.
+    Slightly larger than the shape, so that rounding loses no pixel on its edge. The shape itself decides whether such a pixel is inside.
     """
     left, right, _, top = VIEW
     hair = 1e-9

@@ -15,7 +15,7 @@ COLUMNS = (
     *("velocity along x in m/s", "velocity along y in m/s", "angular velocity in rad/s", "sticky"),
     *(role.name.lower() for role in Role),
 )
-"""The paper says 15 numbers and names four roles, which makes 14; the floor is the fifth role here."""
+"""The paper says 15 numbers and names four roles, which gives 14. Here the floor is the fifth role."""
 FEATURES = len(COLUMNS)
 
 

@@ -1,6 +1,6 @@
-"""Images of many scenes at once, and of their objects, in one compiled loop: to the bit those of `image` and `segments`.
+"""Images of many scenes and of their objects in one compiled loop, equal to `image` and `segments` to the bit.
 
-Takes arrays as networks store states: everything but the available blocks, padded, and which slots are still available.
+Takes the arrays in which networks store states: everything except the available blocks, padded, and which slots are available.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _COLOURS = np.array(
 _FLOOR, _OBSTACLE, _BLOCK, _STICKY, _SILHOUETTE, _CONNECTING, _GLUE = range(len(_COLOURS))
 _IS_FLOOR, _IS_OBSTACLE, _IS_TARGET = int(Role.FLOOR), int(Role.OBSTACLE), int(Role.TARGET)
 TILE = 8
-"""Windows of objects begin at multiples of this many pixels."""
+"""Windows of objects begin at multiples of this number of pixels."""
 LEAST = 2 * TILE
-"""Their height and width is this, or twice, or four times as much, so that there are few sizes: most objects fit the least."""
+"""Height and width of a window are this, or twice, or four times as much. So there are few sizes; most objects fit the smallest."""
 
 
 class Scenes(NamedTuple):
@@ -49,7 +49,7 @@ class Scenes(NamedTuple):
     available: Bools
     """(B, 7): whether the block of each slot is still available."""
     objects: Ints
-    """(B,): how many objects are not available blocks."""
+    """(B,): the number of objects, available blocks not counted."""
     pose: Float32
     """(B, R, 3)"""
     size: Float32
@@ -61,7 +61,7 @@ class Scenes(NamedTuple):
     points: Float32
     """(B, P, 2): glue points."""
     glued: Ints
-    """(B,): how many of the glue points there are."""
+    """(B,): the number of glue points."""
 
 
 def images(
@@ -84,12 +84,13 @@ def windows(
     glued: Ints,
     tight: bool = False,
 ) -> tuple[Ints, Ints, Float32]:
-    """What `segments` shows of each object in the window around it: outside, all but the coordinates is 0.
+    """The part of `segments` inside the window around each object. Outside the window, everything except the coordinates is 0.
 
-    Returns the boxes (V, 4) of V objects, top, bottom, left and right in pixels of 64, within the picture; where each begins in the
-    pixels (V,); and the pixels (P, 4), red, green, blue and alpha, windows one after another, each row by row.
-    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide; those that are `tight` fit the object, and that of one out of the
-    picture is empty. Of each scene come the available blocks, then the other objects. The other arguments are the fields of `Scenes`.
+    Returns three arrays: the boxes (V, 4) of V objects (top, bottom, left and right in pixels of 64, within the picture); the first pixel
+    (V,) of each box; and the pixels (P, 4) (red, green, blue, alpha) of all windows one after another, row by row.
+    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide. With `tight`, a box fits its object, and the box of an object outside
+    the picture is empty. In each scene the available blocks come first, then the other objects. The other arguments are the fields of
+    `Scenes`.
     """
     scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
     total = int(available.sum() + count.sum())
@@ -106,7 +107,7 @@ def windows(
 
 @compiled
 def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
-    """Fills `poses` (V, 3) and `sizes` (V, 2): of each scene the available blocks, then the other objects."""
+    """Fills `poses` (V, 3) and `sizes` (V, 2): in each scene first the available blocks, then the other objects."""
     v = 0
     for b in range(len(scenes.objects)):
         for slot in range(SLOTS):
@@ -120,7 +121,7 @@ def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
 
 @compiled
 def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
-    """Fills `boxes` (V, 4) with the windows around rectangles; one in the picture's corner if the rectangle is not in it."""
+    """Fills `boxes` (V, 4) with the windows around rectangles. A rectangle outside the picture gets a window in the picture's corner."""
     tile = TILE * RENDER_PIXELS // PIXELS
     for v in range(len(pose)):
         top, bottom, left, right = _bounds(pose[v], size[v])
@@ -138,7 +139,7 @@ def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
 
 @compiled
 def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Ints, out: Float32) -> None:
-    """Adds to `out` (P, 4), which is 0."""
+    """Adds the windows to `out` (P, 4), which must be 0."""
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
     v = 0
     for b in range(len(scenes.objects)):
@@ -150,10 +151,10 @@ def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Int
 
 @compiled
 def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Floats) -> None:
-    """Of one object: its mask, averaged over 2 × 2 pixels, then what one sees there times that."""
+    """Draws one object: its mask, averaged over 2 × 2 pixels, and the visible colours times that mask."""
     top, bottom, left, right = _bounds(pose, size)
     if top == bottom or left == right:
-        return  # not in the picture, or between two rows of pixels; its window is elsewhere
+        return  # outside the picture, or between two rows of pixels; its window is elsewhere
     x, y, c, s, w, h = _shape(pose, size)
     wide = window[3] - window[2]
     for i in range(top, bottom):
@@ -184,7 +185,7 @@ def _images(scenes: Scenes, out: Float32) -> None:
 
 @compiled
 def _mean(above: Float32, below: Float32, j: int, k: int) -> float:
-    """Of the 2 × 2 pixels in two rows of the render that are one pixel of an image."""
+    """The mean of the 2 × 2 pixels, in two rows of the render, that form one pixel of an image."""
     return ((above[2 * j, k] + below[2 * j, k]) + (above[2 * j + 1, k] + below[2 * j + 1, k])) * np.float32(0.25)
 
 
@@ -194,7 +195,7 @@ def _draw_scene(canvas: Float32, scenes: Scenes, b: int) -> None:
     available, pose, size, role, sticky = scenes.available[b], scenes.pose[b], scenes.size[b], scenes.role[b], scenes.sticky[b]
     count = scenes.objects[b]
     flat = canvas.reshape(-1)
-    flat[:] = np.float32(1)  # the background, which is white
+    flat[:] = np.float32(1)  # the white background
     for kind, colour in ((_IS_FLOOR, _FLOOR), (_IS_OBSTACLE, _OBSTACLE)):
         for k in range(count):
             if role[k] == kind:
@@ -238,7 +239,7 @@ def _bounds(pose: Floats, size: Floats) -> tuple[int, int, int, int]:
 
 @compiled
 def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, int]:
-    """Top, bottom, left and right (ends excluded) of the pixels of a render around a shape of half width and half height."""
+    """Top, bottom, left and right (ends excluded) of the render's pixels around a shape with half width `across` and half height `up`."""
     hair = 1e-9
     down, along = (_TOP - y) * _SCALE - 0.5, (x - _LEFT) * _SCALE - 0.5
     across, up = across * _SCALE + hair, up * _SCALE + hair
@@ -249,7 +250,7 @@ def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, in
 
 @compiled
 def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> None:
-    """Lays a rectangle of one colour (4,), the last its alpha, over a picture."""
+    """Blends a rectangle of one colour (4,), alpha last, over a picture."""
     x, y, c, s, w, h = _shape(pose, size)
     top, bottom, left, right = _bounds(pose, size)
     red, green, blue, alpha = colour

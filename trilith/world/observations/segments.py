@@ -14,9 +14,9 @@ CHANNELS = len(COLUMNS)
 def segments(scene: Scene) -> Float32:
     """(N, 64, 64, 6): an image for each object, in order of appearance.
 
-    Its alpha is the object's own 128 × 128 mask averaged over 2 × 2 pixels; a pixel may belong to several objects, so what
-    lies behind something else still has its whole mask. Red, green and blue are those of `image` times that alpha, so they
-    show what one sees there. x and y are those of `image`, everywhere.
+    Alpha is the object's own 128 × 128 mask averaged over 2 × 2 pixels. A pixel may belong to several objects, so a hidden object
+    still has its whole mask. Red, green and blue are those of `image` times alpha, so they show the visible colours. x and y equal
+    those of `image`, everywhere.
     """
     factor = RENDER_PIXELS // PIXELS
     windows = rectangles(scene.pose, scene.size, RENDER_PIXELS, align=factor)

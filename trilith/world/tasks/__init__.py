@@ -1,4 +1,4 @@
-"""What a task is, the four tasks of the paper, and where a task is found by its name."""
+"""The definition of a task, the four tasks of the paper, and the registry of tasks by name."""
 
 from trilith.world.tasks.registry import TASKS, get_task, known_tasks, register
 from trilith.world.tasks.task import Level, Progress, Task

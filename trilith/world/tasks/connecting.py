@@ -15,7 +15,7 @@ TARGETS = 3
 TARGET_SIZE = 0.35
 OBSTACLE_WIDTH = (0.7, 2.8)
 MIN_GAP = 1.4
-"""Two obstacles of a layer leave at least this much between them, so that there is a way through."""
+"""Minimum gap, in metres, between two obstacles of a layer, so that there is a way through."""
 
 
 class _Row(NamedTuple):
@@ -23,9 +23,9 @@ class _Row(NamedTuple):
 
     obstacle_layers: tuple[int, ...]
     obstacles: tuple[int, int]
-    """Fewest and most in a layer."""
+    """Minimum and maximum number of obstacles in a layer."""
     target_layers: tuple[int, ...]
-    """One for all three targets, or one each."""
+    """One layer for all three targets, or one for each."""
     steps: int
 
 
@@ -49,13 +49,13 @@ class Connecting(Task):
     """Connect the floor to three targets: a target counts while its centre lies inside a placed block.
 
     ## Action
-    Place an available block; there is no end to the supply. Making it sticky is free.
+    Place an available block; the supply is unlimited. Making it sticky is free.
 
     ## Observation
     Targets are 0.35 × 0.35 and not solid. Obstacles are 0.35 high, lie in layers, and must not be touched.
 
     ## Reward
-    +1 for each target whose centre lies inside some placed block; −1 when it no longer does.
+    +1 for each target whose centre lies inside a placed block; −1 when it no longer does.
 
     ## End
     All three reached; the step limit; an obstacle touched; a placement that is not possible.

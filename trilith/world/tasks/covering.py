@@ -11,18 +11,18 @@ from trilith.world.scene import SLOTS, Floats, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, obstacle_layer, uniform
 
 OBSTACLES = (1, 2)
-"""Fewest and most obstacles in a layer."""
+"""Minimum and maximum number of obstacles in a layer."""
 ENOUGH = 0.99
 """Share of the total length above which everything counts as covered."""
 
 
 class _Shelter(Task):
-    """What both coverings share: the score, and scenes of layers of obstacles."""
+    """Shared by both covering tasks: the score, and scenes with layers of obstacles."""
 
     unit = "m"
     obstacle_width: ClassVar[tuple[float, float]]
     layer_step: ClassVar[int]
-    """Obstacles lie in every layer, or in every second one."""
+    """1: obstacles lie in every layer. 2: in every second layer."""
 
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
         layers = range(0, self.layer_step * int(level) + 1, self.layer_step)
@@ -45,13 +45,13 @@ class Covering(_Shelter):
     """Build a shelter over layers of obstacles that are far enough apart to build between them.
 
     ## Action
-    Place an available block; there is no end to the supply. Making it sticky costs 2, which hardly ever pays.
+    Place an available block; the supply is unlimited. Making it sticky costs 2, which hardly ever pays.
 
     ## Observation
     Obstacles are 0.35 high and must not be touched. There are no targets.
 
     ## Reward
-    The change of the covered length: of each obstacle's top, what lies under the horizontal projection of some placed
+    The change of the covered length. A part of an obstacle's top is covered if it lies under the horizontal projection of a placed
     block whose centre is at or above the obstacle's (never counted twice); −2 for each sticky block.
 
     ## End
@@ -78,13 +78,13 @@ class Covering(_Shelter):
 
 
 class CoveringHard(_Shelter):
-    """Build a shelter over a dense field of obstacles with seven blocks and no more.
+    """Build a shelter over a dense field of obstacles with only seven blocks.
 
     ## Action
     Place one of the available blocks that are left. Making it sticky costs 0.5.
 
     ## Observation
-    Obstacles are 0.35 high and must not be touched. A used block is no longer available: its row becomes the placed one.
+    Obstacles are 0.35 high and must not be touched. A used block is no longer available: its row becomes the placed block.
 
     ## Reward
     The change of the covered length, as in Covering; −0.5 for each sticky block.
@@ -94,7 +94,7 @@ class CoveringHard(_Shelter):
 
     ## Levels
     Level d, 0 or 1, has 1–2 obstacles, 0.7 to 3.5 wide, in each of the layers 0 … d. The training mix has two scenes of
-    level 0 for each of level 1, which gives the paper's mean of 4.2.
+    level 0 for each scene of level 1, which gives the paper's mean of 4.2.
     """
 
     name = "covering_hard"
@@ -114,7 +114,7 @@ class CoveringHard(_Shelter):
 
 
 def covered(scene: Scene) -> Floats:
-    """(O,): length of each obstacle's top, in row order, that lies under some block at or above it."""
+    """(O,): length of each obstacle's top, in row order, that lies under a block at or above it."""
     return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 
@@ -125,6 +125,6 @@ def covered_spans(scene: Scene) -> tuple[tuple[float, float, float], ...]:
     spans: list[tuple[int, float, float]] = []
     for obstacle, begin, end in covered_pieces(scene.pose, scene.size, scene.rows(Role.BLOCK), obstacles).tolist():
         if spans and spans[-1][0] == obstacle and spans[-1][2] == begin:
-            begin = spans.pop()[1]  # the piece continues the one before
+            begin = spans.pop()[1]  # the piece continues the previous one
         spans.append((int(obstacle), begin, end))
     return tuple((begin, end, float(top[obstacle])) for obstacle, begin, end in spans)

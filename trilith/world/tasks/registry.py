@@ -1,4 +1,4 @@
-"""Tasks by their names: those of the paper, and a user's own."""
+"""Tasks by name: those of the paper, and a user's own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trilith.world.tasks.silhouette import Silhouette
 from trilith.world.tasks.task import Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Silhouette(), Connecting(), Covering(), CoveringHard())}
-"""The four tasks of the paper by their names. Their Gymnasium ids are in `trilith/__init__.py`, checksums of their test scenes in
+"""The four tasks of the paper by name. Their Gymnasium ids are in `trilith/__init__.py`, checksums of their test scenes in
 `evaluation/scenes.json`, which `trilith scenes --freeze` writes."""
 _OWN: dict[str, Task] = {}
-"""A user's tasks that this process knows, by the name they were registered or asked for with."""
+"""A user's tasks that this process knows, by the name under which they were registered or requested."""
 
 
 def get_task(name: str) -> Task:
-    """The task of a name, or of a class of your own as my_module:MyTask. Raises ValueError naming those there are."""
+    """The task of a name, or of a class of your own as my_module:MyTask. Raises ValueError that names the known tasks."""
     task = TASKS.get(name) or _OWN.get(name)
     if task is None:
         if not names_a_class(name):
@@ -29,9 +29,9 @@ def get_task(name: str) -> Task:
 
 
 def register(given: Task | type[Task]) -> Task:
-    """Makes a task of one's own, a class or an instance, known in this process by its `name`; returns the task.
+    """Registers a user's task, a class or an instance, in this process by its `name`. Returns the task.
 
-    Raises ValueError in one line if it is not a task or its name or title is taken.
+    Raises ValueError in one line if `given` is not a task, or if its name or title is taken.
     """
     made = _checked(given)
     if made.name in TASKS:
@@ -43,12 +43,12 @@ def register(given: Task | type[Task]) -> Task:
 
 
 def known_tasks() -> dict[str, Task]:
-    """The tasks that this process knows without importing anything, by their names."""
+    """The tasks that this process knows without importing anything, by name."""
     return TASKS | _OWN
 
 
 def _checked(given: object, spec: str | None = None) -> Task:
-    """The task that a user gave, with what it states checked; under the name `spec`, if any, instead of its own."""
+    """Checks a user's task and returns it. With `spec`, its name becomes `spec`."""
     label = spec or getattr(given, "__name__", type(given).__name__)
     if not isinstance(given, Task) and not (isinstance(given, type) and issubclass(given, Task)):
         raise ValueError(f"{label} is not a task: it must be a subclass of trilith.Task")
@@ -57,7 +57,7 @@ def _checked(given: object, spec: str | None = None) -> Task:
     except TypeError as error:
         raise ValueError(f"the task {label} cannot be made: {error}") from None
     if spec is not None:
-        task.name = spec  # so that states name it as every process can find it
+        task.name = spec  # so that states name the task in a form that every process can resolve
     task.title = getattr(task, "title", type(task).__name__)
     for field in ("name", "levels", "mix", "sticky_cost"):
         if not hasattr(task, field):

@@ -19,7 +19,7 @@ MAX_OFFSET = 3.85
 SUPPORT = 0.9 * SMALL
 """A target lies above another if they share at least this much of their width."""
 NEAR = 0.14
-"""An obstacle may lie above a target, or miss being above it by up to this."""
+"""An obstacle may lie above a target, or beside the space above it at a distance of up to this."""
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
@@ -27,7 +27,7 @@ _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
 HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
 SAME = 1e-3
-"""Sizes that differ by no more than this are the same: a width that another program computed is rarely exact."""
+"""Sizes that differ by no more than this count as equal, because a width computed by another program is rarely exact."""
 
 
 class _Pieces(NamedTuple):
@@ -45,10 +45,10 @@ class _Pieces(NamedTuple):
 
 
 class Silhouette(Task):
-    """Fill a silhouette: every target wants a block of its own size in its own place.
+    """Fill a silhouette: every target needs a block of its own size in its own place.
 
     ## Action
-    Place an available block; there is no end to the supply. Making it sticky costs 0.5.
+    Place an available block; the supply is unlimited. Making it sticky costs 0.5.
 
     ## Observation
     Targets are 0.7 high and not solid. Obstacles are 0.35 high and must not be touched.
@@ -111,7 +111,7 @@ def filled(scene: Scene) -> Bools:
 
 @compiled
 def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]], blocks: Ints, targets: Ints) -> Bools:
-    """(T,): the same for those rows of arrays of any objects."""
+    """(T,): the same for the rows `blocks` and `targets` of arrays of any objects."""
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         nearest = np.inf
@@ -126,7 +126,7 @@ def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]
 
 
 def _numbers(level: Level) -> tuple[int, int, tuple[int, int]]:
-    """Number of targets, of layers, and the range of the number of obstacles."""
+    """Number of targets, number of layers, and the range of the number of obstacles."""
     if level == "nine_targets":
         return 9, 6, (1, 6)
     if level == "double_the_targets":
@@ -149,10 +149,10 @@ def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
 
 
 def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacles: int) -> tuple[list[int], list[int]] | None:
-    """Pieces that become targets, and those that become obstacles; None when the tessellation has too few.
+    """Pieces that become targets, and pieces that become obstacles; None if the tessellation has too few.
 
-    Targets come one after another, each on the floor or directly above one already chosen. Obstacles are then drawn from
-    what is left on the floor or about above a target.
+    Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from
+    the remaining pieces on the floor or approximately above a target.
     """
     overlap = pieces.overlap()
     weight = (pieces.layer + 1.0) ** HEIGHT_BIAS

@@ -1,4 +1,4 @@
-"""What a task is: a generator of scenes, a score, and a few numbers. The rules of an episode are in `episode.py`."""
+"""The definition of a task: a generator of scenes, a score, and a few numbers. The rules of an episode are in `episode.py`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Level = int | str
 SPACING = 0.70
 """Height of a layer: layer k has its centre at 0.35 + k * SPACING.
 
-Chosen for how blocks rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other; glued ones
+Chosen for how blocks rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other. Glued blocks
 are bonded where they first touch, up to 0.005 m apart, and stay there.
-`benchmarks/rest.py` measures where the centres of six layers come to lie, and how much of its target the top block overlaps:
+`benchmarks/rest.py` measures the final centres of six layers, and how much of its target the top block overlaps:
     SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85
     six small               0.349  1.044  1.740  2.437  3.135  3.834  97.6 %
     six medium              0.349  1.042  1.736  2.431  3.128  3.827  96.6 %
@@ -26,8 +26,8 @@ are bonded where they first touch, up to 0.005 m apart, and stay there.
     five large on a small   0.347  1.033  1.727  2.422  3.119  3.818  95.4 %
     any of these with glue  0.350  1.051  1.751  2.452  3.157  3.857  99.0 %
     seven large on a small  0.350  1.051  1.751  2.452  3.157  3.857  99.0 % (glued, two each in the last two layers)
-So a straight tower of any blocks fills all its targets, which takes 90 %, loose or glued. Of generated silhouettes built all
-sticky, their obstacles taken away, all fill every target (200 of each of four levels, up to sixteen targets).
+So a straight tower of any blocks, loose or glued, fills all its targets, which takes 90 %. Generated silhouettes, built all sticky
+and without their obstacles, fill every target (200 of each of four levels, up to sixteen targets).
 """
 
 SCENE_WIDTH = 14.0
@@ -42,10 +42,10 @@ def layer_y(layer: int) -> float:
 
 
 def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0.0) -> list[float]:
-    """Centres of things of these widths laid in a row over the 14 m, in random distances.
+    """Centres of objects of the given widths, laid in a row over the 14 m at random distances.
 
-    What the things leave free is split into gaps, both ends included, in proportion to independent U(0, 1) draws,
-    redrawn until every gap between two things is at least `min_gap`.
+    The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated
+    until every gap between two objects is at least `min_gap`.
     """
     widths_ = np.asarray(widths)
     free = SCENE_WIDTH - widths_.sum()
@@ -61,14 +61,14 @@ def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0
 def obstacle_layer(
     rng: np.random.Generator, layer: int, count: tuple[int, int], width: tuple[float, float], min_gap: float = 0.0
 ) -> list[tuple[float, float, float, float]]:
-    """One layer of obstacles as (x, y, width, height): their number uniform in `count`, both ends included, widths in `width`."""
+    """One layer of obstacles as (x, y, width, height). Their number is uniform in `count`, both ends included, their widths in `width`."""
     n = int(rng.integers(count[0], count[1] + 1))
     widths = rng.uniform(*width, size=n).tolist()
     return [(x, layer_y(layer), w, OBSTACLE_HEIGHT) for x, w in zip(spread(rng, widths, min_gap), widths, strict=True)]
 
 
 class Progress(NamedTuple):
-    """What is worth showing of how far a scene is built."""
+    """The progress of a scene, for display."""
 
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
@@ -77,14 +77,14 @@ class Progress(NamedTuple):
 
 
 class Task(ABC):
-    """A construction task. A subclass states the class variables and the methods below."""
+    """A construction task. A subclass defines the class variables and the methods below."""
 
     name: str
-    """As in the command line and in files. One of a user's own that is named my_module:MyTask has that for its name."""
+    """The name in the command line and in files. A user's task that is addressed as my_module:MyTask has that as its name."""
     title: str
-    """As in prose and, without its space, in the Gymnasium id."""
+    """The name in prose and, without its space, in the Gymnasium id."""
     unit: ClassVar[str] = ""
-    """What the score is measured in, if in anything."""
+    """The unit of the score, if it has one."""
     levels: ClassVar[tuple[int, ...]]
     """The curriculum, easiest first; the last is "hardest"."""
     mix: ClassVar[tuple[float, ...]]
@@ -92,31 +92,31 @@ class Task(ABC):
     generalisation: ClassVar[tuple[str, ...]] = ()
     """Named levels outside the curriculum, for testing only."""
     sticky_cost: ClassVar[float]
-    """What a sticky block costs."""
+    """Cost of a sticky block."""
     keeps_supply: ClassVar[bool] = True
     """Whether a used block stays available."""
     pass_mark: ClassVar[float] = 0.5
-    """In a curriculum by performance, the share of the most there is to earn that a good episode has, and the share of episodes
-    that must be good for a level to be passed."""
+    """For a curriculum by performance: the share of the highest possible score that makes an episode good, and the share of episodes that
+    must be good to pass a level."""
     grid: ClassVar[tuple[int, int]] = (8, 64)
     """Heights and widths of the discrete absolute action space that the paper found best."""
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
-        """A new scene of a level, made from nothing but `rng`."""
+        """A new scene of a level. It depends on nothing but `rng` and `level`."""
 
     @abstractmethod
     def score(self, scene: Scene) -> float:
-        """What the blocks in the scene have earned, glue not counted."""
+        """The score of the blocks in the scene, without the cost of glue."""
 
     @abstractmethod
     def best(self, scene: Scene) -> float:
-        """The most there is to earn in this scene; no builder can have more, and some scenes not as much."""
+        """Upper bound of the score in this scene. In some scenes no builder can reach it."""
 
     def group(self, scene: Scene) -> dict[str, int | str]:
-        """What kind of scene it is before the first placement: in a curriculum by performance, each kind has to be mastered by itself.
+        """The kind of a scene before the first placement. In a curriculum by performance, each kind must be mastered separately.
 
-        As in the paper: how many targets and obstacles there are, and the layer of the highest of each (−1: there is none).
+        As in the paper: the number of targets and of obstacles, and the layer of the highest of each (−1: there is none).
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
@@ -126,11 +126,11 @@ class Task(ABC):
         return found
 
     def progress(self, scene: Scene) -> Progress:
-        """What to mark in a picture of the scene; nothing, unless a task says otherwise."""
+        """The marks in a picture of the scene; none by default."""
         return Progress()
 
     def complete(self, scene: Scene, score: float) -> bool:
-        """Whether there is nothing left to do in a scene of this `score`."""
+        """Whether nothing is left to do in a scene with this `score`."""
         return score >= self.best(scene)
 
     @abstractmethod
@@ -139,28 +139,28 @@ class Task(ABC):
 
     @abstractmethod
     def max_objects(self, level: Level) -> int:
-        """Rows that a scene of this level can have at most, at the end of its longest episode."""
+        """Maximum number of rows of a scene of this level, at the end of its longest episode."""
 
     def check_level(self, level: Level) -> Level:
-        """`level` if the task has it, with "hardest" resolved. Raises ValueError naming those there are."""
+        """`level` if the task has it, with "hardest" resolved. Raises ValueError that names the known levels."""
         if level == "hardest":
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
             level = int(level)
         for each in (*self.levels, *self.generalisation):
             if level == each and not isinstance(level, bool):
-                return each  # as it stands in the table: an int, never a float or an integer of numpy
+                return each  # the entry of the table: an int, never a float or a numpy integer
         names = "".join(f", {name}" for name in self.generalisation)
         raise ValueError(f"{self.name} has no level {level!r}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
 
     def draw_level(self, rng: np.random.Generator, level: Level) -> Level:
-        """The level of one episode: "all" draws from the training mix, anything else is itself."""
+        """The level of one episode: "all" draws from the training mix, any other level is returned."""
         if level == "all":
             return int(rng.choice(self.levels, p=self.mix))
         return self.check_level(level)
 
     def objects_for(self, level: Level) -> int:
-        """`max_objects` of a level or, for "all", over those of the mix."""
+        """`max_objects` of a level or, for "all", the maximum over the levels of the mix."""
         return max(self.max_objects(each) for each in (self.levels if level == "all" else (self.check_level(level),)))
 
 
@@ -170,4 +170,4 @@ def uniform(levels: Sequence[int]) -> tuple[float, ...]:
 
 
 BASE_OBJECTS = SLOTS + 1
-"""Rows that every scene has: the available blocks and the floor."""
+"""Number of rows that every scene has: the available blocks and the floor."""
