@@ -1,10 +1,10 @@
-"""What an agent is, and what an algorithm that learns one is made of: the few small interfaces that a run meets.
+"""The interfaces of an agent, and of an algorithm that trains an agent. A run uses only these interfaces.
 
 An agent gets states and returns placements, for many episodes side by side, so that a network can answer them in one
-batch. Each episode brings its own random generator: what happens in one never depends on which others run beside it.
+batch. Each episode has its own random generator, so an episode never depends on the episodes that run beside it.
 
-An algorithm is a folder. Its `Policy` is all that an actor holds, its `Learner` all that a run drives; neither knows of runs,
-processes or files, and a run knows of no algorithm.
+An algorithm is a folder. An actor holds only its `Policy`, and a run drives only its `Learner`. Neither depends on runs,
+processes or files, and a run depends on no algorithm.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
 Weights = dict[str, NDArray[Any]]
 """Parameters by their names."""
 WORLD = "world."
-"""What the names of parameters of a learned model of the world begin with, among those of a policy whose actors search in it. How an
-agent searches is not part of it, so its card does without them; a run keeps them as a model (`LearnsModel`)."""
+"""Prefix of the parameters of a learned world model. The weights of a policy contain them if its actors search in the model. An
+agent's file leaves them out, because the search is not part of the agent. A run saves them as a model (`LearnsModel`)."""
 
 
 class Agent(Protocol):
     """Anything that builds."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A placement for each state (None: it stops, and the episode ends), drawing only from the generator of its episode."""
+        """Returns a placement for each state. None stops, which ends the episode. Draws only from the generator of each episode."""
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """An agent with a policy over continuous actions, from which it can also draw."""
+    """An agent with a policy over continuous actions that can also sample from this policy."""
 
     def sampling(self) -> Agent:
-        """The same agent, but it draws from its policy."""
+        """Returns the same agent, but one that samples from its policy."""
 
 
 class Decision(NamedTuple):
-    """What a policy does in a state."""
+    """The decision of a policy in a state."""
 
     placement: Placement | None
-    """None: it stops."""
+    """None: the policy stops."""
     step: np.void | None
-    """What the learner wants kept of it, a record of the policy's `dtype`; None where there is nothing to choose: the episode is over."""
+    """The record that the learner needs, of the policy's `dtype`. None if there is no action to choose, so the episode is over."""
     beside: tuple[Placement, ...] = ()
-    """Counterfactual placements, to be simulated beside it; then its policy is a `Foresees`."""
+    """Counterfactual placements, which are simulated beside the chosen one. The policy is then a `Foresees`."""
 
 
 class Policy(Protocol):
-    """All that an actor holds: what decides, and its weights."""
+    """All that an actor holds: the decision rule and its weights."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the record of a decision: at least a field `state` and a field `action`."""
+        """The dtype of a decision's record. It has at least the fields `state` and `action`."""
 
     @property
     def wants_states(self) -> bool:
@@ -75,13 +75,13 @@ class Policy(Protocol):
         """A copy of the weights."""
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes weights that `weights` gave. Raises ValueError in one line if they are of another network."""
+        """Loads the result of `weights`. Raises ValueError in one line if the weights belong to another network."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
-        """A decision in each state, exploring as the learner said."""
+        """Returns a decision for each state, with the learner's `exploration`."""
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """The decision that comes nearest to a placement somebody else made."""
+        """Returns the decision nearest to a placement that another agent made."""
 
 
 @runtime_checkable
@@ -91,8 +91,8 @@ class Foresees(Protocol):
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
     ) -> list[int]:
-        """For each decision the number of the placement that is made: 0 for its own, 1 on for those `beside` it. `outcomes` are those of
-        all of them, in this order; the policy keeps of them what the learner wants."""
+        """Returns, for each decision, the number of the placement to make: 0 for the chosen one, 1 and up for those in `beside`.
+        `outcomes` has the outcomes of all placements in this order. The policy stores the parts that the learner needs."""
 
 
 class ObjectView(NamedTuple):
@@ -101,13 +101,14 @@ class ObjectView(NamedTuple):
     row: int
     """The object's row in the scene."""
     top: int
-    """First row of the window around it in the picture of 64 × 64 pixels."""
+    """First row of the window around the object in the picture of 64 × 64 pixels."""
     left: int
-    """Its first column."""
+    """First column of the window."""
     pixels: NDArray[np.float32]
-    """(height, width, 4): red, green, blue and alpha in the window, colours times alpha. Outside, all are 0."""
+    """(height, width, 4): red, green, blue and alpha in the window. Colours are multiplied by alpha. All are 0 outside the window."""
     value: float | None
-    """The highest value of placing a block by it or, of an available block, of placing it; None if nothing of the kind may be done."""
+    """The highest value of placing a block by this object or, for an available block, of placing this block. None if no such placement
+    is allowed."""
 
 
 @runtime_checkable
@@ -115,24 +116,24 @@ class ObjectViews(Protocol):
     """An agent whose inputs can be shown."""
 
     def views(self, state: State) -> list[ObjectView]:
-        """Its view of each object; nothing if it does not see pictures."""
+        """Returns the agent's view of each object; empty if the agent does not see pictures."""
 
 
 class Episode(NamedTuple):
-    """What an actor yields. The state an episode ended in has no value, so it is not kept."""
+    """An episode that an actor played. The final state has no value, so it is not kept."""
 
     steps: NDArray[Any]
-    """(L,): the records of the decisions, and the `reward` of each."""
+    """(L,): the records of the decisions, each with its `reward`."""
     level: int
-    """Number of its level in the curriculum."""
+    """Number of the episode's level in the curriculum."""
     correction: bool
-    """Whether it shows the policy what it could have done better."""
+    """Whether the episode shows the policy better actions than its own."""
     exploration: Any
-    """What the policy was given when it played; None for a correction."""
+    """The `exploration` with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
-    """All its states, if the policy wants them."""
+    """All states of the episode, if the policy wants them."""
     ended: bool = True
-    """Whether it ended with its last step; else nothing could be placed any more, or whoever built it stopped."""
+    """Whether the episode ended with its last step. Otherwise no placement was possible any more, or the builder stopped."""
 
 
 class Learner(Protocol):
@@ -144,10 +145,10 @@ class Learner(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """Whose weights actors are given, and are evaluated and kept."""
+        """The policy whose weights are sent to actors, evaluated and saved."""
 
     def updates_due(self) -> float:
-        """Learner steps that can be made with the episodes so far; below 1 it waits for more."""
+        """Learner steps that the episodes so far allow. Below 1 the learner waits for more episodes."""
 
     def warmup_status(self) -> str:
         """Progress to the first learner step, as one line for the log; "" once learning has started."""
@@ -165,15 +166,15 @@ class Learner(Protocol):
         """The content of a checkpoint: arrays by name, and facts as JSON."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError in one line if it is of another learner."""
+        """Resumes from the result of `state`. Raises ValueError in one line if the result belongs to another learner."""
 
 
 @runtime_checkable
 class LearnsFromCorrections(Protocol):
-    """A learner whose policy can be corrected: it plays an episode, and from one of its states on the planner takes over."""
+    """A learner whose policy can be corrected: the policy plays an episode, and the planner takes over from one of the states."""
 
     def wants_correction(self, requested: int) -> bool:
-        """Whether it is time for another correction, after so many episodes of them were requested."""
+        """Whether to request another correction, after `requested` episodes of corrections were requested."""
 
 
 class LearnedModel(NamedTuple):
@@ -182,7 +183,7 @@ class LearnedModel(NamedTuple):
     net: DynamicsConfig
     weights: Weights
     about: dict[str, Any]
-    """What its card says of it."""
+    """What the model's card says about the model."""
 
 
 @runtime_checkable
@@ -190,7 +191,7 @@ class LearnsModel(Protocol):
     """A learner that may learn a model of the world as well."""
 
     def learned_model(self) -> LearnedModel | None:
-        """The model as it is; None if there is none, or nothing to be made of it yet."""
+        """Returns the current model; None if there is no model, or if it is not usable yet."""
 
 
 @dataclass(frozen=True)
@@ -199,13 +200,13 @@ class Recipe:
 
     name: str
     config: Any
-    """Of the algorithm's `config` type."""
+    """An instance of the algorithm's `config` type."""
     about: str
-    """What it is, in one sentence; the paper's agent that it stands for, if any."""
+    """The recipe in one sentence, with the agent of the paper that it reproduces, if any."""
     run: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the run, not of the algorithm, that have other defaults here, as JSON has them."""
+    """Options of the run (not of the algorithm) that have other defaults in this recipe, as JSON values."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By task: what has other values there, options of the run as in `run`, and fields of the config under `agent`."""
+    """By task: values that differ in this task. Options of the run are as in `run`, fields of the config are under `agent`."""
     version: int = 1
 
     @property
@@ -216,29 +217,30 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The door of an algorithm's folder. What needs a learning framework is named as module:attribute, and imported when it is used."""
+    """The entry point of an algorithm's folder. Parts that need a learning framework are named as module:attribute, and imported when
+    they are used."""
 
     name: str
     config: type
-    """Dataclass of all that the algorithm depends on; its fields are options of the command line."""
+    """Dataclass with all settings of the algorithm. Its fields are options of the command line."""
     recipes: tuple[Recipe, ...]
     policy: str
-    """(config, task, *, beyond, zero_on_hit, device) -> Policy; with `beyond` it has room for scenes beyond the curriculum."""
+    """(config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond` the policy has room for scenes beyond the curriculum."""
     learner: str
     """(config, task, seed, device) -> Learner. Raises ValueError in one line for options that do not go together."""
     needed: tuple[str, ...]
-    """Fields of the config that a policy is made of; the others say how it has learnt, and may change from version to version."""
+    """Fields of the config that define a policy. The other fields say how it was trained, and may change from version to version."""
     shapes: str = ""
-    """(config, task, *, beyond) -> the shapes of a policy's weights by name, known without making them; "" if they are always small."""
+    """(config, task, *, beyond) -> the shapes of a policy's weights by name, without allocating them. "" if they are always small."""
     searchable: bool = True
-    """Whether its actions can be listed, and so searched."""
+    """Whether the algorithm's actions can be listed, which a search needs."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
-        """A policy whose weights mean nothing yet, which will play by the rule `zero_on_hit`."""
+        """Returns a policy with placeholder weights that will play by the rule `zero_on_hit`."""
         return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
-        """Raises ValueError in one line if a policy of this config has not weights of the shapes that are given."""
+        """Raises ValueError in one line if the weights of a policy of this config do not have the shapes `given`."""
         wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
         for name in sorted(wanted.keys() | given.keys()):
             if name not in wanted or name not in given:
@@ -247,7 +249,7 @@ class Algorithm:
                 raise ValueError(f"{name} has shape {given[name]}, this network has {wanted[name]}")
 
     def make_learner(self, config: Any, task: str, seed: int, device: str = "cpu") -> Learner:
-        """A learner at its beginning."""
+        """Returns a new learner, before its first step."""
         return _imported(self.learner)(config, task, seed, device)
 
 

@@ -1,4 +1,4 @@
-"""Shared by all learners: steps of an optimiser, target networks, and both as arrays by name, and back."""
+"""Shared by all learners: steps of an optimiser, target networks, and the conversion of both to named arrays and back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
-    """The learning rate at a step: risen from 0 over `warmup` steps, fallen to a tenth over `decay_steps` along a cosine (0: not)."""
+    """The learning rate at a step. It rises from 0 over `warmup` steps, and falls to a tenth over `decay_steps` along a cosine (0: no
+    fall)."""
     rate *= min(1.0, (step + 1) / max(warmup, 1))
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
 
 def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
-    """One step of an optimiser down a loss, the norm of gradients clipped unless `clip` is 0."""
+    """One optimiser step on a loss. The norm of gradients is clipped to `clip`, unless `clip` is 0."""
     [group] = optimiser.param_groups
     group["lr"] = rate
     optimiser.zero_grad()
@@ -35,9 +36,9 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
 
 
 def polyak_update(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
-    """Moves a target by a share towards the network that has had so many steps.
+    """Moves a target by the share `rate` towards the network, which has made `steps` steps.
 
-    Early on the average covers only the steps there have been, so that the target does not lag behind.
+    Early in training the share is larger: the average covers only the steps made so far, so that the target does not lag behind.
     """
     with torch.no_grad():
         torch._foreach_lerp_(list(target.parameters()), list(net.parameters()), max(rate, 1 / (steps + 1)))
@@ -53,9 +54,9 @@ def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
 
 
 def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError if they are not of these parameters: an optimiser writes where its moments are, whatever their shape.
+    """Raises ValueError if `moments` do not fit the optimiser's parameters, because Adam itself does not check their shapes.
 
-    None at all are those of an optimiser that has not stepped yet.
+    Empty `moments` belong to an optimiser that has not stepped yet.
     """
     wanted = {
         f"{index}.{name}": (() if name == "step" else tuple(parameter.shape), np.dtype(np.float32))
@@ -77,17 +78,17 @@ def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]
 
 
 def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Those of some arrays whose names begin with a prefix, without it."""
+    """Returns the arrays whose names begin with a prefix, by their names without the prefix."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Arrays by name of several groups, each with its prefix: `part` is the inverse."""
+    """Returns the arrays of all groups by name, with the group's prefix. `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
 
 
 def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
-    """Tensors as Python numbers, with one copy from the device. Only here does a learner step wait for the device."""
+    """Tensors as Python numbers, with one copy from the device. A learner step waits for the device only here."""
     return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 
@@ -112,7 +113,7 @@ class TargetLearner(Generic[N]):
         return prefixed(groups)
 
     def load_networks(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Takes what `network_state` gave. Raises ValueError in one line if it is of another network."""
+        """Loads the result of `network_state`. Raises ValueError in one line if the result belongs to another network."""
         moments = part(arrays, "optimiser.")
         check_moments(self.optimiser, moments)
         load_parameters(self.net, part(arrays, "net."))
@@ -120,7 +121,7 @@ class TargetLearner(Generic[N]):
         load_moments(self.optimiser, moments)
 
     def update(self, loss: Tensor, figures: Mapping[str, float]) -> None:
-        """One step of the optimiser, at the learning rate of the moment, then of the target.
+        """One step of the optimiser at the current learning rate, then one update of the target.
 
         Raises ValueError if the loss in `figures`, or another figure, is not finite.
         """

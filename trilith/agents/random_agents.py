@@ -13,7 +13,7 @@ from trilith.world.scene import Placement
 
 
 class RandomAgent:
-    """Any discrete relative action at all, most of which are invalid edges or overlap something."""
+    """Chooses any discrete relative action. Most of these actions are invalid edges or overlap something."""
 
     codec = DiscreteRelative()
 
@@ -24,14 +24,14 @@ class RandomAgent:
 
 
 class LegalAgent:
-    """Any discrete relative action that is a valid edge and overlaps nothing, sticky half of the time."""
+    """Chooses any discrete relative action that is a valid edge and overlaps nothing. Half of the actions are sticky."""
 
     codec = DiscreteRelative()
     discount = 0.99
-    """Of a raw search."""
+    """Discount factor of a raw search."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A uniformly random legal action in each state; it stops where there is none."""
+        """A uniformly random legal action in each state. The agent stops where there is none."""
         return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:
@@ -43,7 +43,7 @@ class LegalAgent:
         return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """Every legal action, of blocks of one width only those of the first, each with the value 0: a raw search."""
+        """Every legal action with the value 0, for a raw search. Of blocks of the same width only the first is listed."""
         found = []
         for state in states:
             mask = self.codec.mask(state.scene)

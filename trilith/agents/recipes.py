@@ -10,11 +10,11 @@ from trilith.agents.dqn.recipes import ALGORITHM as DQN
 from trilith.agents.rs0.recipes import ALGORITHM as RS0
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
-"""Those that come with the package."""
+"""The algorithms that come with the package."""
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """The algorithm of a name, or of a module of one's own that has an ALGORITHM. Raises ValueError naming those there are."""
+    """Returns the algorithm of a name, or of a user's module that has an ALGORITHM. Raises ValueError that lists the known algorithms."""
     if name in ALGORITHMS:
         return ALGORITHMS[name]
     found = _of_module(name)
@@ -24,9 +24,9 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """The algorithm, by the name that `get_algorithm` takes, and a recipe: the newest version of a name, or an exact one as `objects-v1`.
+    """Returns a recipe and its algorithm's name for `get_algorithm`. `name` gives the newest version, or an exact one as `objects-v1`.
 
-    A recipe of one's own is my_module:name. Raises ValueError naming those there are.
+    A recipe in a user's module is my_module:name. Raises ValueError that lists the known recipes.
     """
     module, _, own = name.rpartition(":")
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
@@ -44,7 +44,7 @@ def exact_name(name: str) -> str:
 
 
 def check_recipe_version(exact: str | None) -> None:
-    """Raises ValueError if the recipe that a card names is not exact, or newer than those of this version of trilith."""
+    """Raises ValueError if the recipe that a card names has no exact version, or is newer than the recipes of this version of trilith."""
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
     if exact and not version.isdecimal():
@@ -54,15 +54,18 @@ def check_recipe_version(exact: str | None) -> None:
 
 
 def _of_module(name: str) -> Algorithm | None:
-    """None if there is no such module, or it has none. Raises ValueError in one line if there is one that cannot be imported."""
+    """Returns the algorithm of a module; None if there is no such module, or if the module has no algorithm.
+
+    Raises ValueError in one line if the module exists but cannot be imported.
+    """
     if not all(part.isidentifier() for part in name.split(".")):
         return None
     if "" not in sys.path:
-        sys.path.insert(0, "")  # modules of the folder that the command is given in
+        sys.path.insert(0, "")  # finds modules in the current folder
     try:
         found = getattr(import_module(name), "ALGORITHM", None)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-            return None  # it is this module that is not there, not one that it needs
+            return None  # this module itself is missing, not one that it imports
         raise ValueError(f"the module {name!r} cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}") from None
     return found if isinstance(found, Algorithm) else None

@@ -1,4 +1,4 @@
-"""Where an agent is found: by its name, by the path of its weights, or as a class of one's own."""
+"""Loads agents by name, by the path of their weights, or as a class of the user."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "scripted": partial(_make, "trilith.planners:ScriptedBuilder"),
     "planner": partial(_make, "trilith.planners:Planner"),
 }
-"""Every agent that needs no training, by its name."""
+"""The agents that need no training, by name."""
 ZOO = Path(__file__).parent.parent / "zoo"
-"""Weights that come with the package: a folder for each agent, in it a file for each task and a card beside it."""
+"""Weights that come with the package: a folder for each agent, with a file and a card for each task."""
 
 
 def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
-    """The agent of a name, of the folder of a training run or a file of weights, or a class of your own, as my_module:MyAgent.
+    """Returns an agent. `name` is its name, the folder of a training run, a file of weights, or a class of your own as my_module:MyAgent.
 
-    With a budget to `search`, it acts by search; with `sample` it draws from its policy, if it has one.
+    If `search` has a budget, the agent acts by search. With `sample` it samples from its policy, if it has one.
 
-    `zero_on_hit` is the rule by which it is going to play, and so by which it searches. Raises ValueError naming the agents there are.
+    `zero_on_hit` is the rule by which the agent will play, so its search uses the same rule. Raises ValueError that lists the agents.
     """
     agent = _load(name)
     if sample:
@@ -69,12 +69,12 @@ def fingerprint(name: str, task: str) -> str | None:
 
 
 def shipped(name: str) -> dict[str, Path]:
-    """By task: the weights of a trained agent that comes with the package; none if there is no such agent."""
+    """By task: the weights of a trained agent that comes with the package. Empty if there is no such agent."""
     return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.replace("-", "_").isidentifier() else {}
 
 
 def trained_for(name: str, task: str) -> bool:
-    """Whether the agent of a name was trained for a task, if it is one that is trained at all."""
+    """Whether the agent of a name was trained for a task. True for an agent that needs no training."""
     if name in AGENTS or names_a_class(name):
         return True
     return task in shipped(name) or (not shipped(name) and read_card(weights_file(Path(name)))["task"] == task)
@@ -91,12 +91,12 @@ def check_builds(name: str, task: str) -> None:
 
 
 def available() -> list[str]:
-    """Every agent that there is without a training of one's own."""
+    """The names of all agents that a user does not have to train."""
     return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
 
 
 def short_names(agents: set[Path]) -> dict[Path, str]:
-    """The last part of each agent's path, or more of it where that would be the same for several."""
+    """The last part of each agent's path, or more parts where several agents would have the same name."""
     names, parts = dict[Path, str](), 1
     while len(names) < len(agents):
         ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())

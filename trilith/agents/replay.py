@@ -1,4 +1,4 @@
-"""A memory of whole episodes, one record a step, the oldest forgotten first. Steps are drawn uniformly: there are no priorities."""
+"""A memory of whole episodes, with one record per step. The oldest are dropped first. Steps are drawn uniformly, without priorities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Replay:
     """A ring of steps. Episodes are written whole, so the step that follows another is in the next place of the ring."""
 
     def __init__(self, dtype: np.dtype[Any], megabytes: float, most: int | None = None) -> None:
-        """`dtype` is that of a policy's decisions; there is room for so many megabytes of them, and at most for `most`."""
+        """`dtype` is the dtype of a policy's decisions. There is room for `megabytes` of them, but for at most `most` steps."""
         self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
         """`left`: steps to the end of the episode, this one included."""
         self.capacity = max(min(int(megabytes * 1e6) // self.dtype.itemsize, most or sys.maxsize), 256)
@@ -55,7 +55,7 @@ class Replay:
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if it is not of these records, or its counter does not fit them."""
+        """Resumes from the result of `state`. Raises ValueError if the records have another dtype, or if the counter does not fit them."""
         raw, added = np.ascontiguousarray(state["ring"]), state["added"]
         if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")

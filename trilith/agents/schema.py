@@ -1,6 +1,6 @@
-"""What a network sees and how it acts, in words: the observation columns and the parts of an action that a card stores.
+"""The inputs and actions of a network in words: the observation columns and the parts of an action that a card stores.
 
-Weights are refused where the code has other columns than those they were trained with.
+Weights are refused if the code has other columns than the weights were trained with.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOMENT_COLUMNS = (
     *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
     *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
 )
-"""Of the pixels of a segmented image (`networks.inputs.image_moments`)."""
+"""Columns computed from the pixels of a segmented image (`networks.inputs.image_moments`)."""
 _LENGTHS = (f"lengths are divided by {SCALE:g} m, widths at most {MAX_WIDTH:g} m, tanh of {SHARP:g} / m",)
 _ATTENTION: Schema = {"unit": _LENGTHS, "object": OBJECT_COLUMNS, "pair": PAIR_COLUMNS}
 _GRAPH: Schema = {"object": ROW_COLUMNS, "pair": EDGE_COLUMNS}
@@ -40,7 +40,7 @@ NETWORKS: dict[str, Schema] = {
     "pixels": _SEGMENTS,
     **{"mlp": _LIST, "rnn": _LIST, "cnn": _IMAGE, "cnn-rn": _IMAGE, "gn": _GRAPH, "attention": _ATTENTION},
 }
-"""By the name of a Q-network, or of an actor-critic's encoder."""
+"""Columns by the name of a Q-network, or of an actor-critic's encoder."""
 _CLEARANCE = f"placed {CLEARANCE:g} m clear of the object"
 ACTIONS = {
     "discrete_relative": ("block", "object", "offset along x", "sticky", _CLEARANCE),
@@ -53,7 +53,7 @@ ACTIONS = {
 
 
 def observation_columns(config: Any) -> list[str]:
-    """The input columns of the network of an algorithm's config; none for a network of one's own."""
+    """The input columns of the network of an algorithm's config; empty for a network of the user."""
     net = getattr(config, "net", None)
     schema = dict(NETWORKS.get(getattr(net, "network", getattr(net, "encoder", "")), {}))
     if getattr(net, "clock", False):
@@ -62,12 +62,12 @@ def observation_columns(config: Any) -> list[str]:
 
 
 def action_parts(config: Any, listed: bool) -> list[str]:
-    """The parts of an action of an algorithm's config, discrete if actions can be `listed`; none for an algorithm of one's own."""
+    """The parts of an action of an algorithm's config. Actions are discrete if they can be `listed`. Empty for an algorithm of the user."""
     return list(ACTIONS.get(f"{'discrete' if listed else 'continuous'}_{getattr(config, 'actions', '')}", ()))
 
 
 def check_same(field: str, stored: Sequence[str], known: Sequence[str]) -> None:
-    """Raises ValueError, naming the field of a card and the first column, if the code has other columns than a card."""
+    """Raises ValueError if the code has other columns than a card. The message names the card's field and the first wrong column."""
     for number, (old, new) in enumerate(zip_longest(stored, known), start=1):
         if old != new:
             raise ValueError(f"{field} column {number} is {old!r}, this version of trilith has {new!r}")

@@ -1,4 +1,4 @@
-"""Trained agents that come with the package: one name, the weights of every task that was trained."""
+"""Trained agents that come with the package. One name stands for the weights of all trained tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trilith.world.scene import Placement
 
 
 class ShippedAgent:
-    """Builds in each task with the weights of that task. Raises ValueError in a task that it has none for."""
+    """Builds in each task with the weights of that task. Raises ValueError in a task without weights."""
 
     def __init__(self, name: str, weights: dict[str, Path]) -> None:
         self.name, self.weights = name, weights
@@ -32,15 +32,15 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """That of the first task: a search asks the agent `of` its task."""
+        """The discount factor of the first task's agent. A search uses the agent `of` its task instead."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state, which are of one task."""
+        """The best placement in each state. All states belong to one task."""
         return self.of(states[0].task).act(states, rngs) if states else []
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions in each state, which are of one task."""
+        """The values of all actions in each state. All states belong to one task."""
         return self.of(states[0].task).priors(states) if states else []
 
     def decode(self, state: State, action_id: int) -> Placement | None:
@@ -48,10 +48,10 @@ class ShippedAgent:
         return self.of(state.task).decode(state, action_id)
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """The k placements of the highest values."""
+        """The k placements with the highest values."""
         return self.of(state.task).ideas(state, rng, k)
 
     def views(self, state: State) -> list[ObjectView]:
-        """What it sees of each object, if it sees pictures."""
+        """The agent's view of each object, if it sees pictures."""
         agent = self.of(state.task)
         return agent.views(state) if isinstance(agent, ObjectViews) else []

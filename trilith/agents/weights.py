@@ -1,8 +1,8 @@
-"""Weights on disk: a safetensors file and, beside it as JSON, a card that says what they mean.
+"""Weights on disk: a safetensors file and, beside it as JSON, a card that describes the weights.
 
 A card names the algorithm, the task, the exact recipe, the physics and, in words, every observation column and every part of an
-action. Loading compares all of these with the code's: a mismatch is refused in one line that names the field. Only older physics
-is no error, but one line of warning. The card also holds the checksum of its weights, so that the two are known to be a pair.
+action. Loading compares all of these with the code, and refuses a mismatch with one line that names the field. Older physics is
+not an error, but gives one line of warning. The card also holds the checksum of its weights, to check that the two are a pair.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from trilith.world.episode import physics_from_json
 from trilith.world.physics import PHYSICS
 
 FORMAT = 3
-"""Of cards."""
+"""Version of the card format."""
 
 
 class Cost(TypedDict):
     """Cost of a training."""
 
     minutes: float
-    """Of the training, by the clock."""
+    """Wall-clock time of the training."""
     core_minutes: NotRequired[float]
-    """Of the training, processor time of all its processes."""
+    """Processor time of all processes of the training."""
     simulated: NotRequired[dict[str, int]]
-    """Steps of the simulator that were learned from, by what they were for."""
+    """Steps of the simulator that the agent learned from, by their purpose."""
     kept: float
-    """Minutes after which these weights were there; core-minutes where these are known."""
+    """Minutes of training after which these weights were saved; core-minutes if they are known."""
     processes: int
 
 
@@ -48,7 +48,7 @@ class Tested(TypedDict):
 
     level: str
     budget: int
-    """Simulations before each placement, at most."""
+    """Maximum number of simulations before each placement."""
     algorithm: NotRequired[str]
     """Search algorithm, if there was a search."""
     scenes: int
@@ -83,29 +83,30 @@ class Card(TypedDict):
     action: list[str]
     """Parts of an action, in words, in order."""
     physics: NotRequired[int]
-    """The first version was not named."""
+    """Version of the physics; missing for the first version."""
     weights: str
-    """Checksum of what the weights' file holds."""
+    """Checksum of the content of the weights' file."""
     agent: dict[str, Any]
-    """Fields of the algorithm's config that a policy is made of."""
+    """Fields of the algorithm's config that define a policy."""
     learning: NotRequired[dict[str, Any]]
-    """The other fields: how it was trained."""
+    """The other fields, which say how the agent was trained."""
     recipe: NotRequired[str]
     seed: NotRequired[int]
     command: NotRequired[str]
     commit: NotRequired[str]
     cost: NotRequired[Cost]
     curve: NotRequired[list[tuple[float, float]]]
-    """Core-minutes of training (minutes, of weights without `core_minutes`), and the mean reward on the hardest validation scenes then."""
+    """Points of the learning curve: core-minutes of training (minutes for weights without `core_minutes`), and the mean reward on the
+    hardest validation scenes at that time."""
     test: NotRequired[list[Tested]]
     seeds: NotRequired[list[Seed]]
-    """All seeds that were trained with the recipe, if there are several: the weights are those of the median one."""
+    """All seeds that were trained with the recipe, if there are several. The weights come from the median seed."""
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes weights to `path` and a card beside them, with all that is needed to use them and further fields `about` them.
+    """Writes weights to `path` and a card beside them. The card has all that is needed to use the weights, and the further fields `about`.
 
-    Weights of a learned model that actors search (`WORLD`) are left out: the agent acts without it.
+    Weights of a learned model that actors search (`WORLD`) are left out, because the agent acts without the model.
     """
     from trilith.agents.schema import action_parts, observation_columns
     from trilith.utils.tensors import checksum, save_tensors
@@ -124,13 +125,13 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
         "learning": learning,
         **about,
     }
-    with atomic_write(path.with_suffix(".json")) as aside:  # both are whole on the disk before either gets its name
+    with atomic_write(path.with_suffix(".json")) as aside:  # both files are whole on the disk before either gets its name
         aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(path, weights)
 
 
 def is_pair(path: Path) -> bool:
-    """Whether weights and the card beside them belong together. They do not if the writer was killed between their two names."""
+    """Whether weights and the card beside them belong together. They do not if the writer was killed between the two renames."""
     from trilith.utils.tensors import read_header
 
     try:
@@ -140,7 +141,7 @@ def is_pair(path: Path) -> bool:
 
 
 def weights_file(path: Path) -> Path:
-    """The weights that a path stands for: itself, or those of a run's folder, its best ones if there are any yet."""
+    """Returns the weights' file for a path: the path itself or, for a run's folder, the best weights if there are any, else the last."""
     if not path.is_dir():
         return path
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
@@ -151,7 +152,7 @@ def weights_file(path: Path) -> Path:
 
 
 def read_card(path: Path) -> Card:
-    """The card of a file of weights. Raises ValueError in one line if there is none, or it is of something else."""
+    """The card of a file of weights. Raises ValueError in one line if there is no card, or if the file is not a card of weights."""
     where = path.with_suffix(".json")
     data = read_json(where)
     require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
@@ -166,7 +167,7 @@ def read_card(path: Path) -> Card:
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
     """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together.
 
-    What the card claims is compared with what the file's header says before a network of that size is made.
+    The shapes that the card implies are compared with the file's header before a network of that size is allocated.
     """
     from trilith.agents.schema import action_parts, check_same, observation_columns
     from trilith.utils.tensors import load_tensors, read_header
@@ -186,7 +187,7 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
             algorithm.check_shapes(config, card["task"], header.shapes, beyond=beyond)
             policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
             policy.load(load_tensors(path)[0])
-    except ModuleNotFoundError as error:  # of a network that has no form without torch
+    except ModuleNotFoundError as error:  # the network has no form without torch
         if error.name not in LEARNING:
             raise
         raise ValueError(missing(f"the agent {path}")) from None
@@ -199,18 +200,18 @@ LEARNING = ("torch", "tensorboard")
 
 
 def learning() -> bool:
-    """Whether what training needs is installed."""
+    """Whether the packages for training are installed."""
     return all(find_spec(package) for package in LEARNING)
 
 
 def missing(what: str) -> str:
-    """What to say where a package of the extra `learn` is missing."""
+    """The message for a missing package of the extra `learn`."""
     absent = ", ".join(package for package in LEARNING if not find_spec(package))
     return f'{what} needs more packages ({absent} missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 
 
 @cache
 def warn_of_physics(version: int) -> None:
-    """Tells, once a process, that weights were trained in another world than this one."""
+    """Warns, once per process, that weights were trained with another version of the physics."""
     if version != PHYSICS:
         print(f"weights trained with version {version} of the physics (now {PHYSICS}): they act, but were not made for it", file=sys.stderr)

@@ -1,10 +1,10 @@
-"""The command line, a shell around the other rooms."""
+"""The command line, a shell around the other packages."""
 
 from __future__ import annotations
 
 
 def start() -> None:
-    """The command `trilith`. Its modules are imported here, so that Ctrl-C while they are is as quiet as later."""
+    """The command `trilith`. Its modules are imported here, so that Ctrl-C during the imports is handled as quietly as later."""
     try:
         from trilith.cli.main import main
 
@@ -12,6 +12,6 @@ def start() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
-        # CPython notes an interrupt inside a string that is executed, as those of dataclasses are while they are imported, and `python -m`
-        # then ends by the signal whatever was made of it. Executing another string makes it forget.
+        # CPython remembers an interrupt inside an executed string, and the import of dataclasses executes strings. `python -m` then ends by
+        # the signal, even if the interrupt was handled. Executing another string clears this memory.
         exec("")

@@ -22,18 +22,18 @@ class Compare(SceneOptions):
     """
 
     agents: Positional[Annotated[tuple[str, str], arg(metavar="AGENT AGENT")]]
-    """Two agents, each a name, a run's folder, a file of weights or my_module:MyAgent, as `trilith evaluate` takes them."""
+    """Two agents. Each is a name, a run's folder, a file of weights or my_module:MyAgent, as in `trilith evaluate`."""
     scenes: int = 200
-    """How many of them, from the first."""
+    """Number of scenes, from the first."""
     budgets: tuple[int, int] = (0, 0)
-    """Simulations per decision of each."""
+    """Simulations per decision, for each agent."""
     shown: int = 5
-    """Scenes to draw: those in which the two differ most; 0: none."""
+    """Number of scenes to draw: those in which the two agents differ most. 0 draws none."""
     out: Path = Path("compare.png")
-    """Where the picture goes."""
+    """File for the picture."""
 
     def run(self) -> None:
-        """Measures what is not measured yet, compares, and draws."""
+        """Evaluates the agents where results are missing, compares them, and draws."""
         from trilith.evaluation.compare import compare, draw_differences
         from trilith.utils.config import check_least
         from trilith.utils.files import check_png

@@ -1,4 +1,4 @@
-"""Agents build in every task, to be looked at."""
+"""A demonstration: agents build in every task."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Demo:
     """
 
     agents: tuple[str, ...] | None = None
-    """Agents by name, or folders of training runs; the last one that can build in a task is filmed. Legal, scripted, planner
-    and objects, unless given."""
+    """Agents by name, or folders of training runs. In each task, the last agent that can build in it is filmed. Unless given: legal,
+    scripted, planner and objects."""
     budget: int = 10
-    """Simulations per decision: trained agents are shown as they are and once more with search; 0: without only."""
+    """Simulations per decision. Trained agents are shown without search and once more with search. 0 shows them without search only."""
     world: str = "simulator"
-    """What is searched: the simulator, the folder of a model, or my_module:MyWorld."""
+    """The world for the search: the simulator, the folder of a model, or my_module:MyWorld."""
     scenes: int = 8
     """Scenes of each task's hardest level, from its test set."""
     out: Path = Path("demo")
@@ -46,7 +46,7 @@ class Demo:
         from trilith.utils.distributed.processes import limit_threads
         from trilith.utils.files import make_folder
 
-        limit_threads(1)  # networks are small: more threads, on a busy machine, wait for each other ten times as long as they compute
+        limit_threads(1)  # networks are small: on a busy machine, more threads wait for each other ten times as long as they compute
         begun = not self.out.exists()
         loaded = self._load()
         make_folder(self.out)
@@ -62,7 +62,7 @@ class Demo:
                 self.out.rmdir()
 
     def _load(self) -> dict[str, tuple[str, Agent]]:
-        """By its label: the name of each agent, and the agent. Raises ValueError for what cannot be shown."""
+        """By label: the name of each agent, and the agent. Raises ValueError for an agent that cannot be shown."""
         from trilith.agents.registry import AGENTS, available, load, short_names
         from trilith.evaluation.scene_sets import SIZES
         from trilith.search.agent import Valuer
@@ -82,7 +82,7 @@ class Demo:
         return loaded
 
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
-        """Lets them build, and notes every file before it is written."""
+        """Lets the agents build. Adds every file to `written` before it is written."""
         from trilith.agents.registry import trained_for
         from trilith.evaluation.rollout import play
         from trilith.evaluation.scene_sets import generator, start_in_set
@@ -112,14 +112,14 @@ class Demo:
                     progress.add(before + work[task.name, label] - progress.done, f"{what}: reward {means[label]:.2f}")
                 most = sum(task.best(state.scene) for state in starts[task.name]) / self.scenes
                 table.add_row(task.title, *(f"{means[label]:.2f}" if label in means else "–" for label in loaded), f"{most:.2f}")
-                for label in loaded:  # the sheet shows the first scene, nothing chosen
+                for label in loaded:  # the sheet always shows the first scene, not a selected one
                     end = played[label][0][1] if label in played else starts[task.name][0]
                     pictures.append(without_sky(picture(end.scene, 400)))
                     why = _caption(task.title, label, end.total, task.best(end.scene), end.ended)
                     captions.append(why if label in played else f"{task.title} · {label}\nnot trained for this task")
                 if played:
                     recording, path = played[[*played][-1]][0][0], self.out / f"{task.name}.gif"
-                    written.append(path)  # before it is there, or it could be there and not be named
+                    written.append(path)  # before the file exists, so that no file is left unnamed
                     film(episode_frames(recording.start, recording.replay(record=True), 400), path)
                     progress.add(films[task.name], str(path))
         save_png(contact_sheet(pictures, captions, len(loaded), legend=True), self.out / "sheet.png")
@@ -132,20 +132,20 @@ class Demo:
         print(f"Films: {', '.join(map(str, written))}")
 
     def _seconds(self, label: str, first: State) -> float:
-        """About how long an agent needs for its scenes on one core: a search as long as it has steps, a plan as it has scenes."""
+        """Approximate seconds that an agent needs for its scenes on one core. A search needs time per step, other agents per scene."""
         if label.endswith(" + search"):
             return 1e-3 * self.budget * first.max_steps * self.scenes
         return (0.3 if label == "planner" else 0.03) * self.scenes
 
 
 class _Watched:
-    """An agent, and something to do whenever it has acted."""
+    """An agent with a callback that is called after each action."""
 
     def __init__(self, agent: Agent, acted: Callable[[], None]) -> None:
         self._agent, self._acted = agent, acted
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """What the agent does."""
+        """Returns the agent's placements."""
         placements = self._agent.act(states, rngs)
         self._acted()
         return placements
@@ -156,7 +156,7 @@ def _caption(task: str, agent: str, total: float, most: float, reason: str | Non
 
 
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
-    """In a sentence: how an agent that comes with the package has learned, or what it does more when it searches; "" for any other."""
+    """One sentence about how a shipped agent has learned, or what search adds to it; "" for any other agent."""
     from trilith.agents.registry import shipped
     from trilith.utils.files import read_json
 

@@ -1,4 +1,4 @@
-"""Agents measured on frozen scenes, and reports of what was measured."""
+"""Evaluates agents on frozen scenes, and writes reports of the results."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class SceneOptions:
     level: str = "hardest"
     """A level's number or name, "hardest", or "all" for the training mix."""
     split: str = "test"
-    """The scenes: "test" (10,000, for figures) or "valid" (1,000, to watch a training by)."""
+    """The set of scenes: "test" (10,000, for reported figures) or "valid" (1,000, to monitor a training)."""
     scenes: int = 1000
-    """How many of them, from the first."""
+    """Number of scenes, from the first."""
     workers: int = 2
-    """Processes; the result does not depend on it."""
+    """Number of processes. The result does not depend on it."""
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -51,24 +51,25 @@ class Evaluate(SceneOptions):
     """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
     in a module of this folder, as my_module:MyAgent."""
     cluster: str | None = None
-    """Run the workers on a Ray cluster: one that is started here for it (local), that runs on this machine (auto), or that this machine
-    belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
+    """Run the workers on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that this
+    machine belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
     seed: int = 0
-    """Of the agent's own randomness."""
+    """Seed of the agent's own randomness."""
     budget: str = "0"
-    """Simulations per decision, for an agent that values actions (a trained one; legal: a raw search); several, as 0,10,50, in a row."""
+    """Simulations per decision, for an agent that values actions: a trained agent, or legal for a raw search. Several budgets, such as
+    0,10,50, are evaluated one after another."""
     sample: bool = False
-    """Draw from the policy of an agent with continuous actions, rather than to act by its mean."""
+    """Sample from the policy of an agent with continuous actions, instead of taking its mean."""
     worst: int = 10
-    """Episodes to show and to keep in the result: those that fell furthest short."""
+    """Number of episodes to show and to keep in the result: those that fell furthest short of the highest possible reward."""
     out: Path | None = None
-    """Result file; by default its name in the folder results says what was measured."""
+    """Result file. By default it is in the folder results, with a name that says what was measured."""
     record: Path | None = None
     """Folder for a recording of every episode, to film or to open in the page."""
 
     def run(self) -> None:
-        """Runs what is left to do, writes the result and prints it."""
-        for run in self.runs():  # all of them are checked before the first runs
+        """Runs the remaining episodes, writes the result and prints it."""
+        for run in self.runs():  # all runs are checked before the first one starts
             result = self.measure(run)
             show(_result_table(result))
             if self.worst:
@@ -82,7 +83,7 @@ class Evaluate(SceneOptions):
             print(run.out)
 
     def runs(self) -> list[Run]:
-        """What is to be measured, and where the results go. Raises ValueError for what cannot be."""
+        """The evaluations to run, with their result files. Raises ValueError if one cannot be run."""
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 
@@ -114,7 +115,7 @@ class Evaluate(SceneOptions):
         return runs
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """Runs what is left to do of one and writes its result."""
+        """Runs the remaining episodes of one evaluation and writes its result."""
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
@@ -159,7 +160,7 @@ class Report:
 
 
 def _file_name(agent: str) -> str:
-    """What the name of a result begins with: the last part of an agent's path, and for one of several seeds that of its run too."""
+    """The beginning of a result's file name: the last part of an agent's path. For one of several seeds, the run's name comes too."""
     from trilith.evaluation.report import run_and_seed
 
     path, (run, _) = Path(agent), run_and_seed(agent)

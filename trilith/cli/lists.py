@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from trilith.utils.console import show, table_of
 
 SCENES = 1000
-"""Test scenes over which the highest possible reward is averaged: as many as most agents are evaluated on."""
+"""Test scenes over which the highest possible reward is averaged. Most agents are evaluated on the same number."""
 
 
 @dataclass
 class Tasks:
-    """List the tasks, their levels, what there is to earn and how many actions each action space has.
+    """List the tasks, their levels, the highest possible rewards and the number of actions in each action space.
 
     Example: trilith tasks
     """
@@ -110,7 +110,7 @@ class Recipes:
 
 @dataclass
 class Scenes:
-    """Check that the frozen test scenes are what they were, all of them.
+    """Check that all frozen scenes are unchanged.
 
     Example: trilith scenes
     """

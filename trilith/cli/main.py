@@ -51,7 +51,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown command, recipe or run."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         raise ValueError(f"there is no command {arguments[0]!r}: choose {', '.join(COMMANDS)}")
-    # Recipe and task, or the run to resume, give the defaults of all other options of a training, so they are read first.
+    # The recipe and task, or the run to resume, set the defaults of all other training options, so they are read first.
     given = {}
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
@@ -73,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Bad input gets one line on standard error and exit code 2."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed, as by >&-
+        if stream is None:  # the stream is closed, as by >&-
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as this runs
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where "≤" cannot be shown, "?" does
+            stream.reconfigure(errors="replace")  # a terminal that cannot show "≤" shows "?"
     alone = arguments is None  # this process is for the command only
     arguments = sys.argv[1:] if arguments is None else arguments
     if [*arguments] == ["--version"]:
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"trilith: {_one_line(errors.getvalue())}", file=sys.stderr)
         raise
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or it is tried, and complained about, once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python writes once more at exit, and prints an error
         raise SystemExit(1) from None
     except (ValueError, OSError) as error:
         print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)
@@ -104,12 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
-        if alone:  # all is said: Ctrl-C while Python clears up is too late to change how it ended
+        if alone:  # all output is written; Ctrl-C while Python shuts down must not change the exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _one_line(box: str) -> str:
-    """What a parser's framed message says, without frame and advice."""
+    """The text of a parser's framed message, without frame and advice."""
     words: list[str] = []
     titled = False
     for line in box.splitlines():

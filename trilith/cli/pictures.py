@@ -33,18 +33,18 @@ class Scene:
     seed: int = 0
     """The same seed gives the same scene."""
     out: Path = Path("scene.png")
-    """Where the picture goes."""
+    """File for the picture."""
     pixels: int = 640
     """Width and height of the picture."""
     agent: str | None = None
-    """Show the placements that this agent's search tried most, with their values and visits; it is drawn 880 wide. Of one that sees
-    segmented images, show these too, each object's with the highest value of a placement by it."""
+    """Show the placements that this agent's search tried most, with their values and visits. The picture is then 880 wide. If the agent
+    sees segmented images, show these too: the image of each object, with the highest value of a placement by this object."""
     budget: int = 100
     """Simulations of that search."""
     steps: int = 0
-    """Placements that the agent makes before."""
+    """Placements that the agent makes before the picture."""
     shown: int = 12
-    """Placements to show: those tried most, of several close together only the first."""
+    """Number of placements to show: those tried most. Of several that are close together, only the first is shown."""
 
     def run(self) -> None:
         """Writes the picture."""
@@ -114,7 +114,7 @@ class Film:
     episode: Positional[Annotated[Path, arg(metavar="EPISODE.json")]]
     """A recording, as `trilith evaluate --record` or the page writes it."""
     out: Path = Path("episode.gif")
-    """Where the film goes, .gif or .mp4."""
+    """File for the film, .gif or .mp4."""
     pixels: int = 480
     """Width and height of the film."""
 

@@ -23,7 +23,7 @@ class RecordEpisodes:
     """
 
     agents: Positional[Annotated[tuple[str, ...], arg(metavar="AGENT [AGENT ...]")]]
-    """Who builds, in turn: names that `trilith agents` lists, folders of training runs, files of weights, or my_module:MyAgent."""
+    """Agents that build, in turn: names that `trilith agents` lists, folders of training runs, files of weights, or my_module:MyAgent."""
     task: str
     """Name of a task, or my_module:MyTask."""
     out: Path
@@ -33,23 +33,23 @@ class RecordEpisodes:
     episodes: int = 1000
     """Number of episodes. A folder that has fewer is continued."""
     format: Literal["arrays", "minari"] = "arrays"
-    """Arrays are safetensors files. With minari (extra minari) a Minari dataset of them is written as well, in OUT/minari."""
+    """arrays writes safetensors files. minari (extra minari) also writes a Minari dataset of the same episodes, in OUT/minari."""
     epsilon: float = 0.0
-    """Probability that a placement is any legal one instead of the agent's."""
+    """Probability that a placement is a random legal one instead of the agent's."""
     split: Literal["new", "valid", "test"] = "new"
-    """The scenes: new ones, none of which agents are evaluated on, or those of a frozen set."""
+    """The scenes: new ones, on which no agent is evaluated, or those of a frozen set."""
     seed: int = 0
-    """Of agents, and of new scenes."""
+    """Seed of agents and of new scenes."""
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper."""
     budget: int = 0
     """Simulations per decision, for agents that value actions."""
     search: SearchOptions = field(default_factory=SearchOptions)
     workers: int = 2
-    """Processes; what is recorded does not depend on it."""
+    """Number of processes. The recording does not depend on it."""
 
     def run(self) -> None:
-        """Records what is missing."""
+        """Records the missing episodes."""
         from trilith.data.minari import check_minari, write_minari
         from trilith.data.recording import Recorder, record, rewards_of
 

@@ -24,8 +24,8 @@ class Train(Generic[C]):
 
     config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
-    """Resume the run of this folder. The other options are then as they were, unless given; only --minutes, --core-minutes, --steps,
-    --actors and how often it writes may be others."""
+    """Resume the run of this folder. The other options keep their values, unless given. Only --minutes, --core-minutes, --steps,
+    --actors and how often the run writes may change."""
 
     def run(self) -> None:
         """Trains until it is time to stop."""
@@ -53,7 +53,7 @@ class Plot:
     runs: Positional[tuple[Path, ...]]
     """Folders of runs."""
     out: Path = Path("curves.png")
-    """Where the picture goes."""
+    """File for the picture."""
     across: Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"] = "core_minutes"
     """What the horizontal axis counts."""
 

@@ -20,7 +20,7 @@ class Web:
     path: Positional[Path | None] = None
     """A recorded episode or a result file to open."""
     host: str = "127.0.0.1"
-    """Address to listen on; beyond this machine only those can open the page who have the address with the token that is printed."""
+    """Address to listen on. From other machines, only visitors with the printed address, which contains a token, can open the page."""
     port: int = 8000
     """Port to listen on."""
     browser: bool = True
@@ -30,11 +30,11 @@ class Web:
     tasks: tuple[str, ...] = ()
     """Further tasks to offer: classes of your own in a module of this folder, as my_module:MyTask."""
     budget: int = 50
-    """Simulations per decision of trained agents that search; 0 offers none that do."""
+    """Simulations per decision of trained agents that search. 0 offers no agents that search."""
 
     world: str = "simulator"
-    """What agents that search do so in: the simulator, the folder of a model, or my_module:MyWorld. The page shows what any but the
-    simulator predicts."""
+    """The world in which agents search: the simulator, the folder of a model, or my_module:MyWorld. If it is not the simulator, the page
+    shows its predictions."""
 
     def run(self) -> None:
         """Serves until interrupted."""

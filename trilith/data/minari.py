@@ -17,21 +17,21 @@ from trilith.envs.gymnasium import OBSERVATIONS, ConstructionEnv
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes, to_arrays
 
 OBSERVATION = "objects"
-"""What the observations are, of those that the environments have: a row of numbers an object, and who touches whom."""
+"""The kind of observation of the environments that is written: a row of numbers for each object, and which objects touch."""
 
 
 def check_minari() -> None:
-    """Raises ValueError in one line if what writes these is not installed."""
+    """Raises ValueError in one line if the packages that write Minari datasets are not installed."""
     absent = [name for name in ("minari", "h5py") if not find_spec(name)]
     if absent:
         raise ValueError(f'--format minari needs more packages ({", ".join(absent)} missing): pip install "trilith[minari]"')
 
 
 def write_minari(folder: Path, out: Path) -> int:
-    """Writes the recorded episodes of a folder as a Minari dataset in `out`, whole or not at all; returns how many.
+    """Writes the recorded episodes of a folder as a Minari dataset in `out`, whole or not at all. Returns the number of episodes.
 
-    An episode that was stopped by its agent is truncated after its last placement, and left out if it has none: to stop is no
-    action of the spaces. Infos have L + 1 rows; those of row t + 1 came with placement t.
+    An episode that its agent stopped is truncated after its last placement, because stopping is not an action of the spaces. It is left
+    out if it has no placements. Infos have L + 1 rows. Row t + 1 belongs to placement t.
     """
     check_minari()
     from minari.data_collector.episode_buffer import EpisodeBuffer

@@ -1,8 +1,8 @@
 """Recording episodes of agents, with all their states, into a folder of plain arrays: data to learn from.
 
-What is recorded depends on the agents, the scenes and the seed alone: every episode has a random generator of its own, and a file
-holds a fixed number of them, so the number of worker processes changes nothing. A file appears whole or not at all; a recording
-that was stopped, even killed, resumes with the missing files. The arrays of an episode are described in `world/trajectory.py`; a single
+A recording depends only on the agents, the scenes and the seed. Every episode has its own random generator, and every file holds a
+fixed number of episodes, so the number of worker processes changes nothing. A file appears whole or not at all. A recording that was
+stopped, even killed, resumes with the missing files. The arrays of an episode are described in `world/trajectory.py`; a single
 episode as JSON, for films and the page, is `world.episode.Recording`.
 """
 
@@ -33,7 +33,7 @@ from trilith.world.tasks import Level, get_task
 from trilith.world.trajectory import FORMAT, Trajectory, read_dataset, shard_path, to_arrays
 
 SHARD = 32
-"""Episodes of a file. Fixed, because how a network's batch is cut may change the last digits of its answer."""
+"""Episodes in a file. This is fixed, because the size of a network's batch may change the last digits of its outputs."""
 Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 
 
@@ -42,16 +42,16 @@ class Recorder:
     """The definition of a recording. Two equal recorders write the same bytes."""
 
     agents: tuple[str, ...]
-    """Episodes are shared among them in turn."""
+    """The agents play the episodes in turn."""
     task: str
     level: Level = "all"
     episodes: int = 1000
     split: Literal["new"] | Split = "new"
-    """Scenes: new ones, none of which an agent is evaluated on, or those of a frozen set, from the first."""
+    """Scenes: new ones, on which no agent is evaluated, or those of a frozen set, from the first."""
     seed: int = 0
-    """Of agents, and of new scenes."""
+    """Seed of agents and of new scenes."""
     epsilon: float = 0.0
-    """Probability that a placement is any legal one instead of the agent's."""
+    """Probability that a placement is a random legal one instead of the agent's."""
     zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
 
@@ -73,11 +73,11 @@ class Recorder:
 
     @property
     def shards(self) -> int:
-        """Files that it takes."""
+        """Number of files."""
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """What `dataset.json` says: all that the episodes depend on, but for the code of agents and tasks of one's own."""
+        """The content of `dataset.json`: all that the episodes depend on, except the code of the user's own agents and tasks."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
             facts["search"]["model"] = model
@@ -101,7 +101,7 @@ class Recorder:
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
-    """Records what is missing of the episodes, and yields every file as it is there, those from before first.
+    """Records the missing episodes, and yields every file when it is complete. Files that existed before come first.
 
     A folder with fewer episodes is continued. Raises ValueError if `out` holds something else.
     """
@@ -122,7 +122,7 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
 
 
 def _take(recorder: Recorder, out: Path) -> None:
-    """Writes `dataset.json`, unless the folder holds other episodes."""
+    """Writes `dataset.json`. Raises ValueError if the folder holds other episodes."""
     path, facts = out / "dataset.json", recorder.identity()
     if not path.exists():
         require(
@@ -131,7 +131,7 @@ def _take(recorder: Recorder, out: Path) -> None:
         )
         write_json(path, facts)
         return
-    read_dataset(out)  # refuses what is none
+    read_dataset(out)  # raises ValueError if it is not a dataset
     found = read_json(path)
     for name, value in facts.items():
         require(
@@ -147,7 +147,7 @@ def _take(recorder: Recorder, out: Path) -> None:
 
 
 def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
-    """A file that is there already; None if it is missing, or has to be recorded again because it is damaged or not full."""
+    """Returns a file that exists already. None if it is missing, damaged or not full, and so has to be recorded."""
     path = shard_path(out, number)
     if not path.exists():
         return None
@@ -160,13 +160,13 @@ def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
 
 
 def _make_work(recorder: Recorder) -> Work:
-    """What a worker does: the number of a file in, that and what is in it out."""
+    """Returns the function of a worker: it takes the number of a file, and returns this number and the content of the file."""
     agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 
 
 def rewards_of(arrays: dict[str, NDArray[Any]]) -> list[float]:
-    """(E): what each episode of a file earned."""
+    """(E,): the total reward of each episode of a file."""
     ends = np.cumsum(arrays["length"].astype(np.int64) + 1) - 1
     totals: list[float] = arrays["total"][ends].tolist()
     return totals

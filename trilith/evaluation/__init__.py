@@ -1,1 +1,1 @@
-"""The yardstick: frozen scenes, playing, measuring, reports."""
+"""Evaluation: frozen scenes, playing, measuring, reports."""

@@ -1,6 +1,6 @@
 """Two agents on the same frozen scenes: the paired difference of their rewards, with its interval.
 
-Scenes differ much more than agents do, so that the difference scene by scene says far more than two means beside each other.
+Scenes differ much more than agents do, so the difference scene by scene is far more precise than the difference of two means.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from trilith.render.pictures import contact_sheet, picture, save_png, without_sk
 from trilith.world.episode import Recording, State
 
 SAME = 1e-9
-"""Rewards that differ by less are equal."""
+"""Rewards that differ by less than this are equal."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of the same scenes, the first agent's reward minus the second's."""
+    """The comparison of two agents on the same scenes. Differences are the first agent's reward minus the second's."""
 
     scenes: int
     rewards: tuple[float, float]
-    """Mean reward of each."""
+    """Mean reward of each agent."""
     difference: float
     interval: float | None
-    """Half of the 95 % interval of the mean difference; None of a single scene."""
+    """Half of the 95 % interval of the mean difference; None for a single scene."""
     won: int
-    """Scenes in which the first agent has more."""
+    """Number of scenes in which the first agent has the higher reward."""
     lost: int
     largest: tuple[int, ...]
-    """Scenes in which they differ most, largest difference first; none in which they do not differ."""
+    """Indices of the scenes with the largest differences, largest first. Scenes with equal rewards are left out."""
 
     @property
     def same(self) -> int:
-        """Scenes in which both have as much."""
+        """Number of scenes in which both agents have the same reward."""
         return self.scenes - self.won - self.lost
 
 
@@ -60,7 +60,7 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
 
 
 def ends(run: Run, indices: Sequence[int]) -> list[State]:
-    """What was built in some of the scenes. Where a result was there already, the groups that they are in are played once more."""
+    """Returns the final states of the scenes `indices`. If the result comes from an earlier run, their groups are played once more."""
     evaluation = run.evaluation
     found = {each["index"]: each for each in run.episodes()}
     agent: Agent | None = None
@@ -73,7 +73,7 @@ def ends(run: Run, indices: Sequence[int]) -> list[State]:
 
 
 def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:
-    """Writes a sheet of scenes and what each of two agents built there: a row each, the first agent on the left."""
+    """Writes a sheet with a row for each scene. It shows what the two agents built there, the first agent on the left."""
     pictures, captions = [], []
     for index, *pair in zip(indices, *(ends(run, indices) for run in runs), strict=True):
         for label, end in zip(labels, pair, strict=True):

@@ -25,24 +25,25 @@ from trilith.world.trajectory import Trajectory
 DEPTH = 4
 """Steps that are predicted one after another."""
 OLD, NEW = 0.05, 0.20
-"""Metres: something happens to a block that was there if it moves more than the first, to the new one if it ends further from where
-it was placed than the second."""
+"""Metres: a placement affects an old block that moves by more than `OLD`, and the new block if it ends more than `NEW` from where it
+was placed."""
 NUDGE = 0.001
 """Metres by which a placement is moved to find the error that no prediction could avoid."""
 DEEP = 0.02
-"""Metres by which objects of a predicted scene overlap visibly; at rest they do by up to 0.014."""
+"""Metres of overlap from which two objects of a predicted scene overlap visibly. In the simulator, objects at rest overlap by up to
+0.014."""
 BINS = 10
 PREDICTED_AT_ONCE = 128
-"""Predictions that are made at once."""
+"""Predictions in one batch."""
 
 
 def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
-    """From every simulated placement of episodes on: the placements that followed, up to `DEPTH`."""
+    """For every simulated placement of episodes, a chain: this placement and those that followed, up to `DEPTH` in all."""
     return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
 def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
-    """Results of the placements that an agent values highest in each state: where a search looks first."""
+    """Results of the placements that an agent values highest in each state. A search tries these first."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
@@ -61,24 +62,24 @@ class Compared:
     happened: Transition
     depth: int
     ended: float
-    """Predicted probability that it was the end, if that could not be known."""
+    """Predicted probability that the episode ended, if the rules alone do not decide this."""
     learned: float
     scored: float
-    """Predicted reward: by the network, and of the predicted scene by the task's rule."""
+    """Predicted rewards: the network's own, and the score of the predicted scene by the task's rule."""
     off: Floats
-    """(K,): metres by which the centre of each block that something happens to is predicted wrongly; none if an obstacle was touched."""
+    """(K,): error in metres of the predicted centre of each affected block (see `OLD`, `NEW`); empty if an obstacle was touched."""
     base_off: Floats
-    """(K,): the same if nothing moves but the new block falls straight down, at every step."""
+    """(K,): the same for a baseline in which, at every step, the new block falls straight down and nothing else moves."""
     new: Bools
-    """(K,): which of them is the new block."""
+    """(K,): which affected block is the new one."""
     contacts: int
-    """Pairs that touch in one of the two scenes and not in the other."""
+    """Number of pairs that touch in only one of the two scenes."""
     overlaps: bool
-    """Whether objects of the predicted scene overlap visibly, though none was touched that ends the episode."""
+    """Whether objects of the predicted scene overlap visibly, although no obstacle was touched."""
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
-    """Every prediction along chains, the first from the true state, each other from the prediction before it."""
+    """Every prediction along chains. The first starts from the true state, each later one from the prediction before it."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
         group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
@@ -96,7 +97,7 @@ def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[C
 
 
 def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[State]:
-    """The states after placements if nothing moved but the new block fell straight down."""
+    """The states after placements if the new block fell straight down and nothing else moved."""
     scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
     placed = placed_arrays(scenes, rows)
     poses = [scene.pose.copy() for scene in scenes]
@@ -118,7 +119,7 @@ def _compared(happened: Transition, depth: int, ended: float, learned: float, sc
 
 
 def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
-    """Rows of the blocks that something happens to, and that of the new block."""
+    """Rows of the affected blocks, and the row of the new block."""
     scene, new = placed_scene(happened.state, happened.placement)
     blocks = scene.rows(Role.BLOCK)
     far = np.hypot(*(happened.after.scene.pose[blocks, :2] - scene.pose[blocks, :2]).T)
@@ -126,7 +127,7 @@ def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
 
 
 def nudged(happened: Transition) -> Floats | None:
-    """(K,): how far the blocks that something happens to end elsewhere if the placement is moved by 1 mm; None if it then fails."""
+    """(K,): metres by which the affected blocks end elsewhere if the placement is moved by 1 mm; None if the moved placement fails."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
     settled = settle(scene)
@@ -141,7 +142,7 @@ def overlapping(scene: Scene) -> bool:
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
-    """Errors over comparisons of one depth. Ends that are known beforehand, by the step limit or for want of blocks, are left out."""
+    """Errors over comparisons of one depth. Ends that are known in advance, by the step limit or because no block is left, are left out."""
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
     reward = np.array([each.happened.reward for each in compared])
@@ -168,7 +169,7 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
 
 
 def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
-    """For ten equal ranges of a predicted probability: its mean, how often it came true, and how many there are; empty ones left out."""
+    """For ten equal ranges of a predicted probability: its mean, the frequency of the event, and the count. Empty ranges are left out."""
     bins = np.minimum((said * BINS).astype(int), BINS - 1)
     return [
         (float(said[bins == k].mean()), float(truth[bins == k].mean()), int((bins == k).sum())) for k in range(BINS) if (bins == k).any()
@@ -176,7 +177,7 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
 
 
 def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
-    """Mean of `nudged` over the first eventful placements: as well as anybody could know; None if there are none."""
+    """Mean of `nudged` over the first placements that affect blocks; None if there are none. No prediction could be better."""
     off: list[float] = []
     for chain in all_chains:
         first = chain[0]

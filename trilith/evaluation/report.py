@@ -1,4 +1,4 @@
-"""Tables and figures from results of `trilith evaluate`, beside those of the paper."""
+"""Tables and figures from results of `trilith evaluate`, beside the paper's results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trilith.world.tasks import TASKS, Task, get_task
 
 Result = dict[str, Any]
 Draw = Callable[[list[Result], dict[str, str], Any], bool]
-"""Draws the results of one task, its agents in these colours, into a panel; False if there was nothing to draw."""
+"""Draws the results of one task into a panel, with a colour for each agent. Returns False if there was nothing to draw."""
 
 PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
     "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
@@ -32,13 +32,13 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
         "silhouette": (4.15, 7.18), "connecting": (None, 2.72), "covering": (4.65, 7.18), "covering_hard": (None, 4.61),
     },
 }  # fmt: skip
-"""Mean reward over all scenes and over hardest scenes, as far as the paper says it or its figures let it be read."""
+"""Mean reward over all scenes and over hardest scenes, where the paper's text or figures give it."""
 
 
 def load_results(folder: Path) -> list[Result]:
-    """Every result in a folder. Raises ValueError if there is none, or if they are of different scenes."""
+    """Every result in a folder. Raises ValueError if there is none, or if results come from different scenes."""
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
-    paths = sorted(folder.glob("[!.]*.json"))  # what begins with a dot is on its way to a file
+    paths = sorted(folder.glob("[!.]*.json"))  # names that begin with a dot are files being written
     results = [result for path in paths if (result := _load(path))]
     require(results, f"{folder} has no result of trilith evaluate")
     if len(versions := {result["version"] for result in results}) > 1:
@@ -47,7 +47,7 @@ def load_results(folder: Path) -> list[Result]:
     for result in results:
         run, trained = run_and_seed(result["agent"])
         result["plain"], result["seed"] = names[run], (trained, result["seed"])
-        if (physics := physics_from_json(result)) != PHYSICS:  # another world, so another row
+        if (physics := physics_from_json(result)) != PHYSICS:  # other physics, so another row
             result["plain"] += f" (physics {physics})"
         result["agent"] = result["plain"] + _searched(result["search"])
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
@@ -67,17 +67,17 @@ def _load(path: Path) -> Result | None:
 def _is_task(name: Any) -> bool:
     try:
         return isinstance(name, str) and bool(get_task(name))
-    except ValueError:  # a task of one's own that is not to be found from here
+    except ValueError:  # a task of the user that cannot be imported from here
         return False
 
 
 def _tasks(results: list[Result]) -> dict[str, Task]:
-    """The tasks of the paper, and then those of one's own that there are results of."""
+    """The tasks of the paper, then the user's own tasks that have results."""
     return TASKS | {name: get_task(name) for name in sorted({result["task"] for result in results})}
 
 
 def run_and_seed(agent: str) -> tuple[Path, int]:
-    """The run that an agent is of, or its name, and its seed: `trilith train --seeds` has a folder for each inside the run."""
+    """The run of an agent (or its name), and its seed. `trilith train --seeds` makes a folder for each seed inside the run."""
     path = Path(agent)
     of_seed = re.fullmatch(r"seed(\d+)", path.name)
     return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)
@@ -88,20 +88,20 @@ def _budget(result: Result) -> int:
 
 
 def _searched(search: dict[str, Any] | None) -> str:
-    """What a name says of a search: its budget, and what is not as usual."""
+    """The part of an agent's label for a search: its budget, and the options that are not the defaults."""
     if search is None:
         return ""
     return f" (search {', '.join([str(search['budget']), *_unusual(search)])})"
 
 
 def _unusual(search: dict[str, Any]) -> list[str]:
-    """What is not as usual in a search, its budget aside."""
+    """The options of a search that are not the defaults, except the budget."""
     usual = asdict(SearchConfig())
     return [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual.get(name)]
 
 
 def write_report(folder: Path, out: Path) -> Path:
-    """Writes report.md and its figures, and returns the path of the first."""
+    """Writes report.md and its figures. Returns the path of report.md."""
     results = load_results(folder)
     text = ["# Results\n", _reward_table(results)]
     figures: list[tuple[str, str, Draw]] = [
@@ -133,7 +133,7 @@ def _is_hardest(result: Result) -> bool:
 
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
-    """Results by agent, task and "all" or "hardest": one per seed. Only test scenes count, and of one seed the largest run."""
+    """Results by agent, task and "all" or "hardest", one per seed. Only test scenes count. For each seed the largest run counts."""
     by_size = sorted(_tested(results), key=lambda result: result["episodes"])
     kinds = ((result, "all" if result["level"] == "all" else "hardest" if _is_hardest(result) else "") for result in by_size)
     largest = {(result["agent"], result["task"], kind, result["seed"]): result for result, kind in kinds if kind}
@@ -144,7 +144,7 @@ def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
 
 
 def _tested(results: list[Result]) -> list[Result]:
-    """The results on test scenes whose rewards compare: without `zero_on_hit`."""
+    """The results on test scenes with comparable rewards, which means without `zero_on_hit`."""
     return [result for result in results if result["split"] == "test" and not result["zero_on_hit"]]
 
 
@@ -195,13 +195,13 @@ def _every_result(results: list[Result]) -> str:
 
 
 def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
-    """Draws a figure with a panel per task into a file; False, and no file, if there was nothing to draw."""
+    """Draws a figure with a panel per task into a file. Returns False, and writes no file, if there was nothing to draw."""
     from matplotlib.figure import Figure
 
     tasks = _tasks(results)
     figure = Figure(figsize=(4.2 * len(tasks), 4.2), layout="constrained")
     panels = figure.subplots(1, len(tasks))
-    colours = _colours(results)  # one for an agent in all panels, also where others are missing
+    colours = _colours(results)  # an agent has the same colour in all panels, even if other agents are missing
     drawn = False
     for panel, task in zip(panels, tasks.values(), strict=True):
         panel.set_title(task.title)
@@ -228,7 +228,7 @@ def _colours(results: list[Result]) -> dict[str, str]:
     names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
     names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}
     ordered = [name for *_, name in sorted(names)]
-    plain = {r["plain"] for r in results}  # these first: where there are more agents than colours, they still differ
+    plain = {r["plain"] for r in results}  # agents without search first: they still differ if there are more agents than colours
     colours = {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(sorted(ordered, key=lambda name: name not in plain))}
     return {name: colours[name] for name in ordered}
 
@@ -292,7 +292,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
         for number, (other, budgets) in enumerate(sorted(kinds.items())):
             medians = {budget: median(rewards) for budget, rewards in sorted(budgets.items())}
             if plain == "legal":
-                for budget in filter(None, medians):  # the more simulations, the fuller the line, in every panel alike
+                for budget in filter(None, medians):  # more simulations give a more solid line, the same in every panel
                     gap = max(4 - len(str(budget)), 0)
                     line = (0, (4, gap)) if gap else "-"
                     panel.axhline(medians[budget], color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
@@ -301,7 +301,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
                 panel.plot(list(medians), list(medians.values()), style, color=colours[plain], markersize=4, label=plain + other)
     panel.set_xscale("symlog", linthresh=1, linscale=0.3)
     ticks = [0, 1, 2, 5, 10, 20, 50, 100]
-    # Lines across the panel would stretch it to negative numbers.
+    # Lines across the whole panel would extend its axis to negative numbers.
     panel.set(xlim=(-0.2, 130), xticks=ticks, xticklabels=map(str, ticks), xlabel="simulations per decision", ylabel="mean reward")
     return True
 

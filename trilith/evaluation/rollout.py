@@ -1,4 +1,4 @@
-"""Playing whole episodes: the one function by which agents are measured, watched, validated and recorded."""
+"""Playing whole episodes, to measure, watch, validate and record agents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trilith.world.trajectory import Trajectory
 def play(
     agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], zero_on_hit: bool = False
 ) -> list[tuple[Recording, State]]:
-    """Episodes from their starts to their ends, side by side: each as a recording and its last state."""
+    """Plays episodes from their starts to their ends, side by side. Returns a recording and the last state of each."""
     played = trajectories(agent, states, rngs, zero_on_hit)
     return [(Recording(each.states[0], each.placements, zero_on_hit), each.states[-1]) for each in played]
 
@@ -29,7 +29,7 @@ def trajectories(
     epsilon: float = 0.0,
     name: str = "",
 ) -> list[Trajectory]:
-    """Whole episodes with all their states; with probability `epsilon` a placement is a random legal one."""
+    """Plays whole episodes and returns them with all their states. With probability `epsilon` a placement is a random legal one."""
     chance = LegalAgent()
     now = [[state] for state in states]
     placements: list[list[Placement | None]] = [[] for _ in states]

@@ -1,8 +1,8 @@
-"""How an agent is evaluated: it builds in frozen scenes, and the result is one file.
+"""Evaluates an agent: it builds in frozen scenes, and the result is one file.
 
-The result depends on the agent, the scenes and the seed alone: each episode has a random generator of its own, and episodes
-run side by side in fixed groups, so that the number of worker processes changes nothing. Finished groups are kept in a journal
-beside the result; a run that was stopped, even killed, resumes from it. The time that it took is never in the result.
+The result depends only on the agent, the scenes and the seed. Each episode has its own random generator, and episodes run side by
+side in fixed groups, so the number of worker processes changes nothing. Finished groups are kept in a journal beside the result. A
+run that was stopped, even killed, resumes from the journal. The result never contains the time that the run took.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
 GROUP = 16
-"""Episodes side by side. Fixed, because how a network's batch is cut may change the last digits of its answer."""
+"""Episodes side by side. This is fixed, because the size of a network's batch may change the last digits of its outputs."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Evaluation:
     split: Split = "test"
     scenes: int = 1000
     seed: int = 0
-    """Of the agent's own randomness."""
+    """Seed of the agent's own randomness."""
     zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
     """Options of the agent's search, if the budget is not 0."""
     sample: bool = False
     """Whether the agent samples from its policy instead of taking the best action."""
     worst: int = 10
-    """Episodes that the result keeps whole: those that fell furthest short of what there was to earn."""
+    """Number of episodes that the result keeps whole: those that fell furthest short of the highest possible reward."""
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
@@ -81,7 +81,7 @@ class Evaluation:
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """All that the episodes depend on, except the code of an agent or task of one's own."""
+        """All that the episodes depend on, except the code of the user's own agent or task."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
@@ -91,7 +91,7 @@ class Evaluation:
         return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
 
     def load(self) -> Agent:
-        """The agent. Raises ValueError if there is none of that name, or it cannot build in the task."""
+        """Returns the agent. Raises ValueError if there is no agent of this name, or if it cannot build in the task."""
         agent = load(self.agent, self.search, self.zero_on_hit, sample=self.sample)
         check_builds(self.agent, self.task)
         return agent
@@ -104,7 +104,7 @@ class Evaluation:
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
     """The episodes of a group, played side by side.
 
-    An agent without search acts alike with and without `zero_on_hit`, so both returns are known.
+    An agent without search acts the same with and without `zero_on_hit`, so both returns are known.
     """
     e, searches = evaluation, bool(evaluation.search.budget)
     starts = [start_in_set(e.task, e.level, e.split, index) for index in indices]
@@ -168,13 +168,13 @@ def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
 
 
 def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float | None:
-    """Mean of a figure, None if it is not known."""
+    """Mean of a figure; None if it is not known."""
     values = [episode[name] for episode in episodes]
     return None if None in values else float(np.mean(np.array(values, np.float64)))
 
 
 class Run:
-    """An evaluation on its way to a file. `run` plays the groups that are not done yet, `finish` writes the result."""
+    """An evaluation in progress. `run` plays the groups that are not done yet, and `finish` writes the result."""
 
     def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None) -> None:
         """Resumes an earlier run of this evaluation, if any. With `record`, every episode is written to that folder as well.
@@ -216,13 +216,13 @@ class Run:
         return found
 
     def _take_up(self) -> None:
-        """Reads the journal, if it is of this evaluation."""
+        """Reads the journal, if it belongs to this evaluation."""
         lines = self.journal.read_bytes().splitlines(keepends=True)
         if not lines or lines[0] != _line(self._identity):
             return
         groups = self.evaluation.groups()
         for line in lines[1:]:
-            with suppress(ValueError, LookupError):  # a line that was cut off or damaged: its group runs again
+            with suppress(ValueError, LookupError):  # a line is cut off or damaged, so its group runs again
                 entry, stated = line.rstrip().rsplit(b" ", 1)
                 if stated.decode() != _digest(entry):
                     continue
@@ -250,7 +250,7 @@ class Run:
                 self.done[number] = episodes
                 line = _line([number, episodes])
                 with name_path_in_errors(self.journal):
-                    while line:  # near the end of the disk only a part may go in
+                    while line:  # on a nearly full disk only a part may be written
                         line = line[journal.write(line) or 0 :]
                 yield episodes
 
@@ -294,7 +294,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluates an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
 
-    `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent; `budget` are simulations before each placement.
+    `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent. `budget` is the number of simulations before each
+    placement.
     The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
     With `out`, the result is kept in that file, and an evaluation that was stopped is resumed.
     """
@@ -307,7 +308,7 @@ def evaluate(
 
 
 def _line(entry: Any) -> bytes:
-    """A line of the journal: JSON, and a checksum of it."""
+    """A line of the journal: JSON, and the checksum of this JSON."""
     text = json.dumps(entry, allow_nan=False).encode()
     return text + b" " + _digest(text).encode() + b"\n"
 
@@ -335,7 +336,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
 
 
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
-    """What a worker does. The `files` are the agent's, if it is not found by its name there."""
+    """Returns the function of a worker. `files` are the agent's files, if the worker cannot find the agent by its name."""
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)

@@ -1,14 +1,14 @@
 """Frozen scenes: the sets on which every agent is measured, defined by seeds and guarded by checksums.
 
-A set has a task, a level and a split: `test`, 10,000 scenes for figures that are reported, or `valid`, 1,000 scenes to
-watch a training by. Scene i of a set has a generator of its own, seeded from the set's name and i, so that it can be made
-alone. Training draws from generators seeded by plain numbers, which never coincide with these.
+A set has a task, a level and a split: `test`, 10,000 scenes for reported figures, or `valid`, 1,000 scenes to monitor a
+training. Scene i of a set has its own generator, seeded from the set's name and i, so that the scene can be made alone.
+Training uses generators seeded by plain numbers, which never coincide with the generators of sets.
 
-`scenes.json` holds a checksum of the first 100 scenes of each set and one of all. A change of a generator changes
-them; tests then fail until `VERSION` is raised and the file is written anew (`trilith scenes --freeze`), which makes clear
-that figures from before and after do not compare.
+`scenes.json` holds, for each set, a checksum of the first 100 scenes and a checksum of all scenes. If a generator changes, the
+checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith scenes --freeze`). The new
+version shows that figures from before and after cannot be compared.
 
-A task of one's own has sets as well, but no checksums here: a result on them carries one of its own, see `Evaluation.identity`.
+A user's own task has sets too, but no checksums here. A result on its scenes carries its own checksum, see `Evaluation.identity`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ CHECKSUMS = Path(__file__).parent / "scenes.json"
 
 
 def set_name(task: str, level: Level, split: Split) -> str:
-    """The name of a set: "hardest" is the last level, so the two are one set."""
+    """The name of a set. "hardest" means the last level, so both give the same set."""
     rules = get_task(task)
     require(split in SIZES, f"there is no split {split!r}: choose {', '.join(SIZES)}")
     return f"{rules.name}/{'all' if level == 'all' else rules.check_level(level)}/{split}"
 
 
 def generator(*name: object) -> np.random.Generator:
-    """A random generator seeded from a name: the same name gives the same stream, different names unrelated ones."""
+    """A random generator seeded from a name. The same name gives the same stream, and different names give unrelated streams."""
     digest = hashlib.sha256("/".join(map(str, name)).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
@@ -54,7 +54,7 @@ def start_in_set(task: str, level: Level, split: Split, index: int) -> State:
 
 
 def all_sets() -> list[tuple[str, Level, Split]]:
-    """Every set there is."""
+    """All sets."""
     sets: list[tuple[str, Level, Split]] = []
     for task in TASKS.values():
         levels: list[Level] = ["all", *task.levels, *task.generalisation]
@@ -63,7 +63,7 @@ def all_sets() -> list[tuple[str, Level, Split]]:
 
 
 def has_checksum(task: str) -> bool:
-    """Whether checksums guard the scenes of a task: those of the paper's tasks, not those of one's own."""
+    """Whether checksums guard the scenes of a task. True for the paper's tasks, False for the user's own."""
     return task in TASKS
 
 
@@ -77,7 +77,7 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """The checksums in the package, by name of set. Raises ValueError if they are of another version of the scenes."""
+    """The checksums in the package, by name of set. Raises ValueError if they belong to another version of the scenes."""
     data = read_json(CHECKSUMS)
     require(
         data["version"] == VERSION,
@@ -87,7 +87,7 @@ def recorded() -> dict[str, dict[str, str]]:
 
 
 def check() -> Iterator[tuple[str, bool]]:
-    """Every set by its name, and whether all of its scenes are what they were when they were frozen."""
+    """Yields the name of every set, and whether all its scenes are unchanged since they were frozen."""
     sets = recorded()
     for task, level, split in all_sets():
         name = set_name(task, level, split)
@@ -95,7 +95,7 @@ def check() -> Iterator[tuple[str, bool]]:
 
 
 def freeze() -> Iterator[str]:
-    """Writes the checksums of this version. Raises ValueError if this version has other ones already."""
+    """Writes the checksums of this version. Raises ValueError if this version already has different checksums."""
     old = read_json(CHECKSUMS) if CHECKSUMS.exists() else {"version": None, "sets": {}}
     sets = {}
     for task, level, split in all_sets():

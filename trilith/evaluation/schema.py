@@ -27,9 +27,9 @@ class Played(TypedDict):
     level: Level
     reward: float
     kept: float | None
-    """Return without `zero_on_hit`, None if unknown."""
+    """Return without `zero_on_hit`; None if unknown."""
     forfeited: float | None
-    """Return with `zero_on_hit`, None if unknown."""
+    """Return with `zero_on_hit`; None if unknown."""
     best: float
     blocks: Count
     glue: Count
@@ -57,7 +57,7 @@ class OfLevel(TypedDict):
 
 
 class _Start(TypedDict):
-    """The start of a recording, as far as it is shown."""
+    """The fields of a recording's start that are shown."""
 
     level: Level
 
@@ -100,7 +100,7 @@ class Result(TypedDict):
 
 
 def check_versions(path: Path, data: Mapping[str, Any]) -> None:
-    """Raises ValueError that names the version if a result is on scenes, or in physics, that this version does not know."""
+    """Raises ValueError, with the version, if this package does not know the scenes or the physics of a result."""
     require(
         isinstance(data["version"], int) and 1 <= data["version"] <= VERSION,
         f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}",

@@ -1,1 +1,1 @@
-"""Training: actors that play, a learner that learns from what they did, and the care of a run."""
+"""Training: actors that play, a learner that learns from their episodes, and the loop, logs and checkpoints of a run."""

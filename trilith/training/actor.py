@@ -1,7 +1,7 @@
 """The actor as one function: given a policy and a request, it plays whole episodes side by side and returns them.
 
-Nothing of it outlives a request. So an actor can be this process, another one or another machine, can die and be replaced
-at any time, and a run with no actor processes is the same run whenever it is interrupted.
+An actor keeps no state between requests. So it can be this process, another process or another machine, and it can die and be
+replaced at any time. A run without actor processes gives the same result wherever it is interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _NewEpisodes:
     """Play new episodes."""
 
     seed: tuple[int, int]
-    """Of all that is random in it: the seed of the run and the number of the request."""
+    """Seed of everything random in the request: the seed of the run and the number of the request."""
     episodes: int
     levels: tuple[float, ...]
     """Probability of each level of the curriculum."""
@@ -59,9 +59,9 @@ class ValidateRequest:
     """Play the first validation scenes of the hardest level and of all levels, without exploring."""
 
     step: int
-    """Learner step that it was due at."""
+    """Learner step at which the validation was due."""
     scenes: int
-    """Of each."""
+    """Number of scenes for each of the two."""
     zero_on_hit: bool
 
 
@@ -69,17 +69,17 @@ Request = PlayRequest | CorrectRequest | ValidateRequest | AssessRequest
 
 
 class Simulated(NamedTuple):
-    """Steps of the simulator that were learned from, by what they were for."""
+    """Steps of the simulator that the agent learned from, by their purpose."""
 
     made: int = 0
     """Steps of episodes."""
     counterfactual: int = 0
-    """Simulated beside them."""
+    """Counterfactual actions simulated beside these steps."""
     corrections: int = 0
-    """Of episodes that were to be corrected and of corrections; what the planner simulates is not counted."""
+    """Steps of episodes to be corrected and of the corrections. Simulations inside the planner are not counted."""
 
     def plus(self, other: Simulated) -> Simulated:
-        """Both together."""
+        """The sum of both."""
         return Simulated(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
@@ -88,15 +88,15 @@ class Result(NamedTuple):
 
     request: Request
     episodes: list[Episode]
-    """Empty for a validation or an assessment, whose episodes are not learned from."""
+    """Empty for a validation or an assessment, because their episodes are not learned from."""
     rewards: dict[str, float]
-    """Of a validation: the mean reward on "hardest" and "all" scenes."""
+    """For a validation: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()
-    """Of an assessment: one by episode."""
+    """For an assessment: one for each episode."""
     simulated: Simulated = Simulated()
-    """Steps of the simulator that it took."""
+    """Steps of the simulator that the request took."""
     cpu_seconds: float = 0.0
-    """Processor time of an actor process that it took."""
+    """Processor time that the request took in an actor process."""
 
 
 def collect(policy: Policy, task: str, request: Request) -> Result:
@@ -113,7 +113,7 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
 
 
 def collect_timed(policy: Policy, task: str, request: Request) -> Result:
-    """`collect` in a process of its own, with its processor time."""
+    """As `collect`, for an actor process: the result includes the processor time."""
     before = process_time()
     return collect(policy, task, request)._replace(cpu_seconds=process_time() - before)
 
@@ -139,14 +139,14 @@ def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
 
 
 def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tuple[list[Episode], Simulated]:
-    """Episodes from given beginnings to their ends, all side by side."""
+    """Plays episodes from the states `starts` to their ends, all side by side."""
     states = list(starts)
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(states))]
     kept: list[list[tuple[Decision, Step]]] = [[] for _ in states]
     running, beside = list(range(len(states))), 0
     while running:
         decided = policy.act([states[i] for i in running], [rngs[i] for i in running], request.exploration)
-        # Where nothing can be placed the episode is over, and what led there was its last step.
+        # An episode in which nothing can be placed is over; the step before was its last.
         going_on = [(i, decision) for i, decision in zip(running, decided, strict=True) if decision.step is not None]
         running, decisions = [i for i, _ in going_on], [decision for _, decision in going_on]
         options = [(decision.placement, *decision.beside) for decision in decisions]
@@ -164,8 +164,8 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
 
 
 def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
-    """The policy plays, and from any of its states on the planner does. States that only the policy gets into are where its choices
-    count later (Ross et al. 2011). Kept is what earns more than the policy did."""
+    """The policy plays episodes, and the planner continues each from a random state of it. So the policy learns in the states that it
+    visits itself (Ross et al. 2011). A correction is kept only if it earns more than the policy did."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
     for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
@@ -175,7 +175,7 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
         first = played.states[rng.integers(len(played.placements))]
         shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.zero_on_hit)
         count += len(shown)
-        # If the actions are not near enough to the placements, what is built breaks: the planner's own grid is the default one.
+        # If the policy's actions are not near enough to the planner's placements, the building breaks. The default grid is the planner's.
         end = shown[-1][1].state if shown else first
         good = end.ended in (None, "complete", "max_steps") and end.total > played.states[-1].total
         episodes.append(_episode(policy, first, shown if good else [], None, True))
@@ -183,16 +183,16 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
 
 
 def _flawless(trajectory: Trajectory) -> bool:
-    """Whether an episode was completed without glue that costs something: nothing can earn more."""
+    """Whether an episode was completed without any cost for glue. No other episode can earn more."""
     end = trajectory.states[-1]
     return end.ended == "complete" and end.rules.sticky_cost * float(end.scene.sticky.sum()) == 0
 
 
 def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
-    """The steps of some placements, as the nearest actions of the policy."""
+    """Makes placements as the nearest actions of the policy, and returns the steps."""
     state, shown = first, []
     for placement in placements:
-        if placement is None:  # whoever built it stopped
+        if placement is None:  # the planner stopped
             break
         decision = policy.encode(state, placement)
         after = step(state, decision.placement, zero_on_hit)

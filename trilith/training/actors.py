@@ -1,4 +1,4 @@
-"""Actors: in this process, in processes of their own, or on a Ray cluster. `actor` has what each of them does."""
+"""Actors: in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class PolicySpec(NamedTuple):
     zero_on_hit: bool = False
 
     def make(self) -> Policy:
-        """The policy, with weights that mean nothing yet."""
+        """Returns the policy, with placeholder weights."""
         return get_algorithm(self.algorithm).make_policy(self.config, self.task, beyond=False, zero_on_hit=self.zero_on_hit)
 
 
 class Inline:
-    """No actor processes: a request is played at once, in this process, so that a run is deterministic."""
+    """No actor processes. This process plays each request at once, so a run is deterministic."""
 
     def __init__(self, spec: PolicySpec) -> None:
         self._spec, self._policy = spec, spec.make()
@@ -52,7 +52,7 @@ class Inline:
 
 
 Actors = Inline | ProcessPool | RayPool
-"""Requests are sent to actors, and results received from them; see `Pool`."""
+"""Objects that take requests and return results; see `Pool`."""
 
 
 def actor_processes(spec: PolicySpec, count: int) -> ProcessPool:

@@ -1,7 +1,7 @@
-"""A run on disk: one file that holds everything, written whole, and read back or refused in one line.
+"""A run on disk: one file that holds everything. It is written whole, and a damaged file is refused in one line.
 
-The file is in safetensors format: arrays by name, and one text, JSON with all that is not an array. Nothing in it can
-run code. The checkpoint before the last is kept beside it. `training/run.py` decides when to write one and how to resume.
+The file is in safetensors format: arrays by name, and one JSON text with all that is not an array. It can contain no executable
+code. The checkpoint before the last is kept beside it. `training/run.py` decides when to write a checkpoint and how to resume.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
 """The checkpoint before the last."""
 FORMAT = 2
-"""Of the facts."""
+"""Version of the format of the facts."""
 
 Count = Annotated[int, Meta(ge=0)]
 
@@ -47,7 +47,7 @@ class Facts(TypedDict):
 
     format: int
     learner: dict[str, Any]
-    """The learner's own."""
+    """Facts of the learner."""
     requests: Count
     corrections: Count
     actor_steps: Count
@@ -60,12 +60,12 @@ class Facts(TypedDict):
     recent: list[float]
     figures: dict[str, float]
     curriculum: dict[str, Any]
-    """The curriculum's own."""
+    """Facts of the curriculum."""
     rng: RandomState
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """Inode, size and time of the checkpoint in a folder, which no other has; None if there is none."""
+    """Inode, size and time of the checkpoint in a folder, which together identify it; None if there is no checkpoint."""
     try:
         status = (folder / NAME).stat()
     except OSError:
@@ -74,12 +74,13 @@ def mark(folder: Path) -> tuple[int, int, int] | None:
 
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
-    """Writes arrays and facts to a file that is either the old or the new one, whenever the process is killed; keeps the old one too."""
+    """Writes arrays and facts to a file, and keeps the old file too. If the process is killed, `path` holds the whole old or new file."""
     save_tensors(path, arrays, {"facts": json.dumps(facts)}, previous=path.with_name(PREVIOUS))
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    """What `save` wrote. Raises ValueError in one line if it is missing or damaged, and how to resume from the one before."""
+    """Reads the result of `save`. If the file is missing or damaged, raises ValueError in one line that says how to resume from the
+    checkpoint before."""
     try:
         return _load(path)
     except ValueError as error:

@@ -25,30 +25,30 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """Where the defaults of the agent's options come from, the newest version of a name or an exact one as objects-v1: see
+    """Recipe with the defaults of the agent's options: a name for its newest version, or an exact version as objects-v1. See
     `trilith recipes` and `trilith train --recipe NAME --help`."""
     out: Path = Path("runs/run")
-    """Folder for weights, logs and checkpoints. A run that is there already is resumed; it must be this one."""
+    """Folder for weights, logs and checkpoints. If the folder holds a run already, this run is resumed; it must be the same run."""
     minutes: float | None = None
-    """Stop after this many minutes of training, those before a resume included."""
+    """Stop after this many minutes of training, including the minutes before a resume."""
     core_minutes: float | None = None
-    """Stop after this much processor time of all processes of the run together, whatever else the machine does."""
+    """Stop after this much processor time (in minutes) of all processes of the run together. It does not depend on the machine's load."""
     steps: int | None = None
-    """Stop after this many learner steps. Schedules count learner steps, so this says the same on every machine."""
+    """Stop after this many learner steps. Schedules count learner steps, so this has the same meaning on every machine."""
     actors: int = 1
-    """Actor processes beside the learner: with one fewer than there are cores all are busy. 0 plays in the learner's own process,
+    """Actor processes beside the learner. The number of cores minus one keeps all cores busy. 0 plays in the learner's own process,
     deterministically."""
     cluster: str | None = None
-    """Where actors run: on a Ray cluster that is started here for them (local), that runs on this machine (auto), or that this machine
-    belongs to (its address, as 10.0.0.1:6379). Unless given, they are processes of this machine. See docs/cluster.md."""
+    """Run the actors on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that this
+    machine belongs to (its address, as 10.0.0.1:6379). Unless given, actors are processes of this machine. See docs/cluster.md."""
     actor_cpus: float = 1.0
     """On a cluster: CPUs that an actor takes, such as 0.5."""
     learner_gpus: float = 0.0
     """On a cluster: GPUs of this machine that are kept for the learner."""
     seed: int = 0
-    """Of everything random."""
+    """Seed of everything random."""
     seeds: int = 1
-    """Train this many runs in a row, with seeds from `seed` on, each in a folder of its own inside `out`."""
+    """Train this many runs, one after another. Their seeds count up from `seed`, and each run has its own folder inside `out`."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the learner's network runs; actors are on the CPU."""
     zero_on_hit: bool = False
@@ -58,17 +58,17 @@ class TrainConfig(Generic[C]):
     threads: int = 1
     """Threads of the learner's network. Actors have one each."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
-    """Which levels are played when."""
+    """When each level is played."""
     evaluate_every: int = 5000
     """Learner steps between two evaluations on the validation scenes."""
     evaluate_scenes: int = 100
-    """Validation scenes of an evaluation, for the hardest level and for all levels each."""
+    """Validation scenes per evaluation: this many of the hardest level, and this many of all levels."""
     checkpoint_seconds: float = 60.0
     """Time between two full checkpoints."""
     log_seconds: float = 10.0
     """Time between two lines of the log."""
     track: Literal["wandb"] | None = None
-    """Draw the curves with Weights & Biases too (extra `wandb`). Its environment variables hold, such as WANDB_MODE=offline."""
+    """Draw the curves with Weights & Biases too (extra `wandb`). Its environment variables apply, such as WANDB_MODE=offline."""
     agent: C = field(default_factory=lambda: OBJECTS)  # type: ignore[assignment]
     """The agent and how it learns."""
 
@@ -92,7 +92,7 @@ class TrainConfig(Generic[C]):
 
 
 def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task) -> TrainConfig[Any]:
-    """A config with the defaults of a recipe for a task. Raises ValueError naming the recipes there are."""
+    """Returns a config with the defaults of a recipe for a task. Raises ValueError that lists the recipes."""
     found = get_recipe(recipe)[1]
     run = {**found.run, **found.tasks.get(task, {})}
     agent = replace(found.config, **run.pop("agent", {}))
@@ -100,7 +100,7 @@ def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task
 
 
 def run_config(out: Path) -> TrainConfig[Any]:
-    """The config of the run in a folder. Raises ValueError in one line if there is none."""
+    """Returns the config of the run in a folder. Raises ValueError in one line if there is no run."""
     path = out / CONFIG
     data = read_json(path)
     require(isinstance(data, dict) and isinstance(data.get("recipe"), str), f"{path} does not describe a run")

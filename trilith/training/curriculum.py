@@ -1,4 +1,4 @@
-"""Which levels are played when: by a schedule, or by how well the agent does."""
+"""When each level is played: by a schedule, or by the agent's performance."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from trilith.utils.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200
-"""Episodes of a group that count, its last ones, as in the paper. Ours: nor is a level judged before so many episodes of it."""
+"""The last episodes of a group that count, as in the paper. Ours: a level is judged only after this many episodes of it."""
 LEAST = 20
-"""Episodes from which on a group counts by itself, ours."""
+"""Ours: a group counts by itself from this many episodes on."""
 SHARE = 5
-"""The evaluator makes at most one step for so many of the actors, ours."""
+"""Ours: the evaluator makes at most one step for this many steps of the actors."""
 RARE = "rare"
-"""The name of what is pooled of a level."""
+"""The name of the pooled small groups of a level."""
 
 
 @dataclass(frozen=True)
 class CurriculumConfig:
-    """Which levels are played when."""
+    """When each level is played."""
 
     steps: int = 5_000
     """Learner steps over which a schedule raises the levels from the first to the last."""
     hardest_share: float = 0.5
-    """Share of episodes at the highest level reached, on top of the task's own mix of levels up to it."""
+    """Share of episodes at the highest level reached. The other episodes come from the task's own mix of levels up to it."""
     kind: Kind = "schedule"
-    """schedule: levels are raised with the steps of the learner. performance: a level is reached when those before it are passed,
-    which an evaluator that does not explore finds out; it makes up to a sixth of all steps that are played."""
+    """schedule: levels are raised with the steps of the learner. performance: a level is reached when all levels before it are passed.
+    An evaluator that does not explore decides this; it makes up to a sixth of all steps that are played."""
     pass_mark: float | None = None
-    """By performance, a level is passed with this share of the most there is to earn, in this share of the episodes. None: the
-    task's own, 0.5 for silhouette and covering_hard, 0.25 for connecting and covering, as in the paper."""
+    """With performance: a level is passed if at least this share of the episodes earn at least this share of the highest possible reward.
+    None: the task's own mark, 0.5 for silhouette and covering_hard, 0.25 for connecting and covering, as in the paper."""
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)
@@ -49,27 +49,27 @@ class CurriculumConfig:
 
 
 class Assessed(NamedTuple):
-    """What came of an episode that the evaluator played."""
+    """The result of an episode that the evaluator played."""
 
     level: int
-    """Number of its level in the curriculum."""
+    """Number of the episode's level in the curriculum."""
     group: str
-    """The kind of its scene, see `Task.group`."""
+    """The group of the episode's scene, see `Task.group`."""
     reward: float
     best: float
-    """The most there was to earn."""
+    """The highest possible reward."""
     steps: int
 
 
 class Curriculum(ABC):
     """Levels are reached one after another.
 
-    Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten;
-    but a share of them, `hardest_share`, from the highest of these.
+    Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten.
+    The share `hardest_share` of them comes from the highest level reached.
     """
 
     def __init__(self, task: str, config: CurriculumConfig) -> None:
-        from trilith.world.tasks import get_task  # options are shown without the engine
+        from trilith.world.tasks import get_task  # not at the top, so that options are shown without loading the engine
 
         self.task, self.config = get_task(task), config
         self.last = len(self.task.levels) - 1
@@ -100,24 +100,24 @@ class Curriculum(ABC):
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:
-        """Takes what the evaluator played; returns whether the highest level is passed by that."""
+        """Takes the evaluator's episodes, and returns whether they pass the highest level."""
         return False
 
     def figures(self) -> dict[str, float]:
-        """For the log."""
+        """Figures for the log."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps, as JSON."""
+        """The content of a checkpoint, as JSON."""
         return {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises ValueError or KeyError if it is of another curriculum."""
+        """Restores the result of `state`. Raises ValueError or KeyError if the result belongs to another curriculum."""
         require(not state, "it has another curriculum")
 
 
 class Schedule(Curriculum):
-    """Levels raised one by one, evenly over the first `steps` learner steps, as the paper does for DQN."""
+    """Raises levels one by one, evenly over the first `steps` learner steps, as the paper does for DQN."""
 
     def top(self, step: int) -> int:
         steps = self.config.steps
@@ -125,39 +125,40 @@ class Schedule(Curriculum):
 
 
 class Kept(TypedDict):
-    """What a checkpoint keeps of a curriculum by performance."""
+    """The content of a checkpoint for a curriculum by performance."""
 
     passed: Annotated[int, Meta(ge=0)]
     steps: Annotated[int, Meta(ge=0)]
     good: list[tuple[int, str, str]]
-    """Level, group, and of its last episodes which were good, as 0 and 1."""
+    """Level, group, and a text with 1 for each good and 0 for each other of its last episodes."""
 
 
 class Performance(Curriculum):
     """A level is reached when the one before is passed, as the paper does for RS0 (§F, dynamic curriculum).
 
-    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring, and nothing is learned from
-    it. An episode is good with at least `pass_mark` of the most there was to earn in it. A group of scenes (`Task.group`: as many
-    targets and obstacles, as high) passes if at least `pass_mark` of its last 200 episodes were good. A level is passed when all
-    groups of it and of those below it pass. Passed levels stay passed, and are played on.
+    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring. The agent does not learn from
+    its episodes. An episode is good if it earns at least `pass_mark` times its highest possible reward. A group of scenes
+    (`Task.group`: the same number of targets and obstacles, the same height) passes if at least `pass_mark` of its last 200 episodes
+    were good. A level is passed when all its groups and all groups of lower levels pass. Passed levels stay passed, and are still
+    played.
 
-    The paper does not say what happens to groups that hardly ever occur, and one of them would hold up a run for ever. Ours:
-    - a group counts from 20 episodes on; those with fewer are pooled, level by level, and so is whether they pass;
-    - groups are kept level by level, so that a level of a task whose groups are those of the level before has to be passed too;
-    - a level is judged from 200 episodes of it on;
-    - the evaluator makes at most one step for five of the actors, and stops when the last level is passed.
+    The paper does not say what happens to groups that hardly ever occur. One such group would block a run forever. Our rules:
+    - a group counts by itself from 20 episodes on; groups with fewer episodes are pooled within their level, and pass together;
+    - each level has its own groups, so a level must be passed even if its groups have the same names as those of the level before;
+    - a level is judged only after 200 episodes of it;
+    - the evaluator makes at most one step for five steps of the actors, and stops when the last level is passed.
     """
 
     def __init__(self, task: str, config: CurriculumConfig) -> None:
         super().__init__(task, config)
         self.mark = self.task.pass_mark if config.pass_mark is None else config.pass_mark
         self.passed = 0
-        """Levels that are passed."""
+        """Number of levels passed."""
         self.steps = 0
-        """Those that the evaluator made."""
+        """Steps that the evaluator made."""
         self.good: dict[tuple[int, str], deque[bool]] = {}
         """Whether each of the last episodes was good, by level and group."""
-        # One scene of a level is enough: in the paper's tasks all its scenes have the same limit.
+        # One scene of each level is enough, because in the paper's tasks all scenes of a level have the same limit.
         scenes = {level: self.task.generate(np.random.default_rng(0), level) for level in self.task.levels}
         self._limits = [self.task.max_steps(scene, level) for level, scene in scenes.items()]
 
@@ -180,7 +181,7 @@ class Performance(Curriculum):
         return True
 
     def _judged(self) -> bool:
-        """Whether enough is known of the highest level; one that is never played needs no episodes."""
+        """Whether the highest level has enough episodes. A level that is never played needs none."""
         known = sum(len(good) for (level, _), good in self.good.items() if level == self.passed)
         return known >= WINDOW or self._up_to(self.passed)[self.passed] == 0
 
@@ -208,4 +209,4 @@ class Performance(Curriculum):
 
 
 CURRICULA: dict[Kind, type[Curriculum]] = {"schedule": Schedule, "performance": Performance}
-"""By their `kind`."""
+"""Curricula by their `kind`."""

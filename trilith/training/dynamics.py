@@ -1,6 +1,6 @@
 """Training a model of the world from recorded episodes: a run with a log, checkpoints, and a validation at its end.
 
-The same command resumes from the last checkpoint, and gives the same weights as a training without a stop.
+The same command resumes from the last checkpoint. The weights are then the same as without the interruption.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 
 CHECKPOINT = "checkpoint.safetensors"
 HELD_OUT = 10
-"""One episode in so many is not learned from but validated on, unless other episodes are given for that."""
+"""One episode in this many is held out for validation, unless other episodes are given for that."""
 WATCHED = 500
-"""Chains of placements that are validated on along the way."""
+"""Number of chains of placements for validation during training."""
 
 
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
 
 
 def _claim(path: Path, identity: dict[str, Any]) -> None:
-    """Writes all that the weights and their validation depend on, unless the folder holds another training."""
+    """Writes all settings that the weights and their validation depend on. Raises ValueError if the folder holds another training."""
     if not path.exists():
         write_json(path, identity)
     found = read_json(path)
@@ -89,7 +89,7 @@ class _Run:
         log.say(f"{len(self.table)} placements, of which {moved:.1%} move something and {hit:.1%} touch an obstacle")
 
     def train(self) -> dict[str, Any]:
-        """Makes the learner steps that are left, and validates."""
+        """Makes the remaining learner steps, and validates."""
         config, learner, log = self.config, self.learner, self.log
         sums: Counter[str] = Counter()
         begin, saved, first = time.monotonic() - self.seconds, time.monotonic(), learner.steps
@@ -118,7 +118,7 @@ class _Run:
         return result
 
     def _report(self, means: dict[str, float]) -> None:
-        """Logs the mean losses since the last time, and a validation on some of the placements."""
+        """Logs the mean losses since the last report, and a validation on some of the placements."""
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
         self.log.write("train", learner.steps, means | minutes)
@@ -134,7 +134,7 @@ class _Run:
         )
 
     def save(self) -> None:
-        """Writes a checkpoint, and the model as it is."""
+        """Writes a checkpoint, and the current model."""
         config = self.config
         arrays, facts = self.learner.state()
         facts |= {"seconds": self.seconds, "rng": self.rng.bit_generator.state}

@@ -1,4 +1,4 @@
-"""What a run says about itself: a line on the screen, lines of JSON in a file, curves on trackers."""
+"""The log of a run: a line on the screen, lines of JSON in a file, curves on trackers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ JSONL = "log.jsonl"
 
 
 class Line(TypedDict):
-    """What every line of the log has, whatever its figures."""
+    """The fields that every line of the log has."""
 
     kind: str
     step: int
     minutes: float
-    """Of training, when it was written."""
+    """Minutes of training when the line was written."""
 
 
 class Log(ExitStack):
@@ -41,8 +41,8 @@ class Log(ExitStack):
         self._live = self.enter_context(live) if live else None
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
-        """One line of the log: of a `kind` ("train" or "valid"), at a learner step."""
-        # Opened each time, so that a folder that has vanished is an error now and not a file nobody can see.
+        """Writes one line of the log, of a `kind` ("train" or "valid"), at a learner step."""
+        # The file is opened each time. So a vanished folder is an error now; an open file would be written without a name.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
         scalars = {f"{kind}/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
@@ -50,31 +50,31 @@ class Log(ExitStack):
             tracker.write(step, scalars)
 
     def show(self, line: str) -> None:
-        """The live line; on a screen that is not a terminal, one line more."""
+        """Updates the live line. If the screen is not a terminal, prints one more line."""
         if self._live:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif self._screen:
             self._console.print(line)
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Prints a line that stays on the screen."""
         if self._screen:
             self._console.print(line)
 
 
 def cut_log(out: Path, seconds: float, evaluated: int) -> None:
-    """Drops the lines that a killed run wrote after its last checkpoint, made when it had trained for so many seconds, and that will be
-    written again.
+    """Drops the lines that a killed run wrote after its last checkpoint, because the resumed run writes them again.
 
-    Of evaluations those that were due at the learner step `evaluated` or before are kept. Of all other lines the time decides: also while
-    no learner step is made, actors make theirs.
+    Keeps lines of evaluations that were due at the learner step `evaluated` or before. Keeps other lines if they were written in the
+    first `seconds` seconds of training, the time of the checkpoint. Their learner step cannot decide this, because actors also make
+    steps while the learner waits.
     """
     path = out / JSONL
     if not path.exists():
         return
     kept = []
     for line in path.read_bytes().splitlines():
-        with suppress(ValueError):  # half a line: the machine stopped while it was written
+        with suppress(ValueError):  # half a line, because the machine stopped while it was written
             entry: Line = parse_json(line, Line)
             if entry["step"] <= evaluated if entry["kind"] == "valid" else entry["minutes"] <= seconds / 60:
                 kept.append(line + b"\n")

@@ -27,7 +27,7 @@ _NAMES: dict[str, str] = {
 
 
 class Line(TypedDict):
-    """A line of the log, as far as it is drawn."""
+    """The fields of a log line that are drawn."""
 
     kind: str
     step: float
@@ -37,17 +37,17 @@ class Line(TypedDict):
     simulator_steps: float
     hardest: NotRequired[float]
     all: NotRequired[float]
-    """These two are in lines of evaluations."""
+    """`hardest` and `all` are in lines of evaluations only."""
     levels_passed: NotRequired[int]
     model_brier: NotRequired[float]
     model_brier_constant: NotRequired[float]
     model_reward_error: NotRequired[float]
     model_reward_variance: NotRequired[float]
-    """These four are of a model of the world that is learned beside the agent."""
+    """The four fields `model_…` belong to a model of the world that is learned beside the agent."""
 
 
 def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
-    """Points (x, mean reward) of a run's evaluations, on the hardest level and on all. Raises ValueError if there are none."""
+    """Points (x, mean reward) of a run's evaluations, on the hardest level and on all levels. Raises ValueError if there are none."""
     entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
     require(entries, f"{run} has not been evaluated yet")
     return {
@@ -57,7 +57,7 @@ def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[fl
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """(x, level) of each level that a run with a curriculum by performance has passed, where the log first has it."""
+    """(x, level) for each level that a run with a curriculum by performance has passed. x is where the log first shows it as passed."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
@@ -65,9 +65,11 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
 
 
 def model_curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
-    """Points (x, error left) of the model that a run learns beside its agent, on episodes that it had not learned from; none without one.
+    """Points (x, remaining error) of the model that a run learns beside its agent, on episodes before it learned from them. Empty without
+    a model.
 
-    Of ends, the Brier score beside that of the best constant; of rewards, the share of their variance.
+    For ends, the error is the Brier score relative to the Brier score of the best constant. For rewards, it is the unexplained share of
+    their variance.
     """
     points: dict[str, list[tuple[float, float]]] = {"end": [], "reward": []}
     for entry in _entries(run, "train"):
@@ -84,7 +86,7 @@ def _entries(run: Path, kind: str) -> list[Line]:
     require(path.exists(), f"{run} is not a run: there is no {path.name} in it")
     found = []
     for line in path.read_bytes().splitlines():
-        with suppress(ValueError):  # half a line: the machine stopped while it was written
+        with suppress(ValueError):  # half a line, because the machine stopped while it was written
             entry: Line = parse_json(line, Line)
             if entry["kind"] == kind:
                 found.append(entry)
@@ -94,8 +96,8 @@ def _entries(run: Path, kind: str) -> list[Line]:
 def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
     """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture.
 
-    A dotted line marks where a curriculum by performance passed a level, with its number. If a run learns a model of the world beside
-    its agent, a third panel shows how much of its error is left.
+    A dotted line with the level's number marks where a curriculum by performance passed a level. If a run learns a model of the world
+    beside its agent, a third panel shows the model's remaining error.
     """
     require(runs, "no runs to plot")
     check_png(out)

@@ -37,22 +37,22 @@ from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, write_json
 
 RECENT = 200
-"""Episodes that the reward of a log line is a mean of."""
+"""The reward in a log line is the mean over this many last episodes."""
 CORRECTIONS = 8
-"""Episodes of one request for corrections."""
+"""Number of episodes in one request for corrections."""
 FREE: dict[str, Any] = {
     **{"out": Path(), "minutes": None, "core_minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
     **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
 }
-"""Fields of a config that may change when a run is resumed, with any values."""
+"""Fields of a config that may have any new value when a run is resumed."""
 
 
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or resume.
 
     Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt.
-    If the folder holds the same run it is resumed, though it may end at another time or have other actors. With several seeds
-    their runs come one after another, each in a folder of its own, and the result is that of the last.
+    If the folder holds the same run, this run is resumed. It may then end at another time or have other actors. Several seeds are
+    trained one after another, each in its own folder, and the result is the evaluation of the last one.
     """
     several = [
         replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}") for seed in range(config.seed, config.seed + config.seeds)
@@ -65,19 +65,19 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
             _begin(run)
             result = run.go(screen)
         if run.stopped:
-            raise KeyboardInterrupt  # all is saved; whoever pressed Ctrl-C wants no more
+            raise KeyboardInterrupt  # all is saved; after Ctrl-C no further seed is trained
     return result
 
 
 def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """As `train`, but raises ValueError if there is no run to resume. `run_config` reads its config."""
+    """As `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
     path = config.out / checkpoint.NAME
     require(path.exists(), f"there is no checkpoint {path}: nothing to resume")
     return train(config, screen)
 
 
 def _begin(run: Run) -> None:
-    """Resumes the run in the folder from its last checkpoint, if any. Raises ValueError if it is another run."""
+    """Resumes the run in the folder from its last checkpoint, if any. Raises ValueError if the folder holds another run."""
     config, path = run.config, run.config.out / CONFIG
     if path.exists():
         there, here = (_flat(to_json(replace(each, **FREE))) for each in (run_config(config.out), config))
@@ -85,13 +85,13 @@ def _begin(run: Run) -> None:
         require(not other, f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
-        else:  # killed before its first
+        else:  # the run was killed before its first checkpoint
             cut_log(config.out, -1, -1)
     write_json(path, to_json(config))
 
 
 def _flat(data: dict[str, Any]) -> dict[str, Any]:
-    """All fields of nested dictionaries, by their names with those of the dictionaries before them: two may have a `width`."""
+    """All fields of nested dictionaries, by their full path, because two dictionaries may both have a `width`."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= {f"{name}.{inner}": each for inner, each in _flat(value).items()} if isinstance(value, dict) else {name: value}
@@ -99,7 +99,7 @@ def _flat(data: dict[str, Any]) -> dict[str, Any]:
 
 
 class Run:
-    """The state of a run, and its loop. It knows no algorithm: a learner, its policy and what they ask for."""
+    """The state of a run, and its loop. It does not depend on the algorithm, only on the interfaces of a learner and its policy."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
@@ -108,7 +108,7 @@ class Run:
             raise ValueError(problem)
         limit_threads(config.threads)
         self.cluster: Cluster | None = None
-        if config.cluster and config.learner_gpus:  # before the learner looks for them
+        if config.cluster and config.learner_gpus:  # before the learner looks for GPUs
             self.cluster = Cluster(config.cluster)
             self.cluster.reserve_gpus(config.learner_gpus)
         self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
@@ -117,41 +117,41 @@ class Run:
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.requests = 0
         self.corrections = 0
-        """Episodes of corrections that were requested."""
+        """Number of requested episodes of corrections."""
         self.corrected = 0
-        """Those of them whose request was answered: what a checkpoint counts, as those on their way are lost with the process."""
+        """Number of these whose request was answered. A checkpoint stores it, because requests under way are lost with the process."""
         self.actor_steps = 0
         self.simulated = Simulated()
-        """Steps of the simulator that were learned from."""
+        """Steps of the simulator that the agent learned from."""
         self.seconds = 0.0
-        """Training time, that before a resume included."""
+        """Training time, including the time before a resume."""
         self.core_seconds = 0.0
         """Processor time of all processes of the run."""
         self.validated = 0
-        """Learner step that the last validation requested was due at."""
+        """Learner step at which the last requested validation was due."""
         self.best = -np.inf
         self.last_valid: dict[str, Any] = {}
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.figures: dict[str, float] = {}
         """Running means of the learner's metrics."""
         self._validations: dict[int, tuple[int, Weights]] = {}
-        """Validations under way, by the learner step that they were due at: learner steps and weights of the policy."""
+        """Validations under way, by the learner step at which they were due. Each has the learner step and the weights of the policy."""
         self._assessing = False
-        """Whether the evaluator of the curriculum is at work."""
+        """Whether a request for the curriculum's evaluator is under way."""
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
-        """Weights that actors were last given, and their learner step."""
+        """Learner step and content of the weights that were last sent to actors."""
         self._mark = checkpoint.mark(config.out)
-        """Mark of the checkpoint that this run was resumed from, or has written last."""
+        """Mark of the checkpoint that this run last read or wrote."""
         self.stopped = False
-        """Whether Ctrl-C or SIGTERM stopped it."""
+        """Whether Ctrl-C or SIGTERM stopped the run."""
 
     # ---- the loop
 
     def go(self, screen: bool = True) -> dict[str, Any]:
-        """Runs until the time or the steps are over, or Ctrl-C; saves; returns the last evaluation."""
+        """Runs until the time or the steps are over, or until Ctrl-C. Saves, and returns the last evaluation."""
         config = self.config
-        # Before signals are ours: Ctrl-C ends also the wait for a cluster, or for wandb.
+        # Before we handle signals, so that Ctrl-C also ends the wait for a cluster or for wandb.
         others = [Wandb(config.out, to_json(config), screen)] if config.track else []
         actors = self._start_actors()
         stop = threading.Event()
@@ -168,7 +168,7 @@ class Run:
                     missing = self.learner.warmup_status() or "it had nothing to learn from yet"
                     log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command resumes")
                 self._save(log)
-                if not stop.is_set():  # who presses Ctrl-C wants the run saved, not evaluated
+                if not stop.is_set():  # after Ctrl-C the run is saved, but not evaluated
                     self._finish(actors, log, stop)
                     self._save(log)
                 self.stopped = stop.is_set()
@@ -200,7 +200,7 @@ class Run:
             raise
 
     def _send(self, actors: Actors, request: Request) -> None:
-        """Sends a request with the weights of now. Those of one learner step are one and the same object, which a cluster sends once."""
+        """Sends a request with the current weights. The weights of one learner step are one object, so that a cluster sends them once."""
         if self._weights[0] != self.learner.steps:
             self._weights = (self.learner.steps, self.learner.policy.weights())
         if isinstance(request, PlayRequest):
@@ -224,7 +224,7 @@ class Run:
                 self._send(actors, request)
             if owed >= 1:
                 for name, value in learner.step(self.rng).items():
-                    if isfinite(value):  # JSON has no other numbers
+                    if isfinite(value):  # JSON has only finite numbers
                         self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
                 self.pace.stepped(time.monotonic() - now)
             for result in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
@@ -240,8 +240,8 @@ class Run:
         self.seconds = time.monotonic() - started
 
     def _next_request(self, wanted: bool) -> Request | None:
-        """To play validation scenes or to assess if it is time for it, to correct the policy if the learner wants that, or to play
-        episodes if they are `wanted`."""
+        """Returns the next request: a validation or an assessment if one is due, a correction if the learner wants one, or episodes if they
+        are `wanted`."""
         config, step = self.config, self.learner.steps
         due = step - step % config.evaluate_every
         if config.evaluate_scenes and due > self.validated:
@@ -262,13 +262,13 @@ class Run:
         return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit, self.learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
-        """The request for a validation, whose weights are kept until it is known whether they are the best."""
+        """Returns the request for a validation. Keeps the weights until their result shows whether they are the best."""
         self.validated = due
         self._validations[due] = self.learner.steps, self.learner.policy.weights()
         return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
-        """Validates once more at the end, unless that has just been done; a validation under way is given up for it."""
+        """Validates once more at the end, unless these weights are validated already. Validations under way are dropped."""
         if not self.config.evaluate_scenes or (self.learner.steps == self.validated and not self._validations):
             return
         self._validations.clear()
@@ -283,7 +283,7 @@ class Run:
             self._tell_deaths(actors, log)
 
     def _take(self, result: Result, log: Log) -> None:
-        """Adds episodes to the learner, or the result of a validation or an assessment."""
+        """Handles a result: gives episodes to the learner, or takes the figures of a validation or an assessment."""
         self.core_seconds += result.cpu_seconds
         self.simulated = self.simulated.plus(result.simulated)
         if isinstance(result.request, ValidateRequest):
@@ -314,7 +314,7 @@ class Run:
             log.say(note)
         actors.notes.clear()
 
-    # ---- care
+    # ---- upkeep
 
     def _validated(self, due: int, steps: int, weights: Weights, means: dict[str, float], log: Log) -> None:
         self.last_valid = {**self._spent(), **means}
@@ -334,7 +334,7 @@ class Run:
         return {**minutes, "actor_steps": self.actor_steps, "simulator_steps": sum(self.simulated), **simulated}
 
     def _there(self) -> None:
-        """Raises FileNotFoundError if the folder of the run has vanished: writing would make a new one, with but a part of the run."""
+        """Raises FileNotFoundError if the folder of the run has vanished. Writing would make a new folder with only a part of the run."""
         if not (self.config.out / CONFIG).exists():
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.config.out))
 
@@ -347,7 +347,7 @@ class Run:
 
     @contextmanager
     def _kept(self, log: Log) -> Iterator[None]:
-        """Files that cannot be written are logged, and the run continues: the files before are still there."""
+        """Logs files that cannot be written, and lets the run continue, because the old files are still there."""
         self._there()
         try:
             yield
@@ -402,7 +402,7 @@ class Run:
         )
 
     def _save(self, log: Log) -> None:
-        """Writes the full checkpoint, the last weights, and the model of the world that was learned beside them, if there is one."""
+        """Writes the full checkpoint, the last weights, and the learned model of the world, if there is one."""
         arrays, learner = self.learner.state()
         facts: checkpoint.Facts = {
             "format": checkpoint.FORMAT,
@@ -413,7 +413,7 @@ class Run:
             "simulated": self.simulated._asdict(),
             "seconds": self.seconds,
             "core_seconds": self.core_seconds,
-            # A resumed run requests those under way again.
+            # A resumed run requests the validations under way again.
             "validated": min((due - 1 for due in self._validations), default=self.validated),
             "best": None if np.isinf(self.best) else self.best,
             "last_valid": self.last_valid,
@@ -440,7 +440,7 @@ class Run:
             self.corrections = self.corrected = facts["corrections"]
             self.seconds, self.core_seconds, self.validated = facts["seconds"], facts["core_seconds"], facts["validated"]
             self.simulated = Simulated(**facts["simulated"])
-            # Killed between their two names, the best weights and their card are not a pair: the next ones take their place.
+            # After a kill between the two renames, the best weights and their card are not a pair. The next validation replaces them.
             whole = facts["best"] is not None and is_pair(self.config.out / "best.safetensors")
             self.best = facts["best"] if whole and facts["best"] is not None else -np.inf
             self.last_valid, self.figures = facts["last_valid"], facts["figures"]
@@ -449,6 +449,6 @@ class Run:
             self.rng.bit_generator.state = facts["rng"]
         except KeyError as error:
             raise ValueError(f"the checkpoint {path} lacks {error}") from None
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # also of an algorithm of one's own
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # also from an algorithm of the user
             raise ValueError(f"the checkpoint {path} is of another run: {' '.join(str(error).split())}") from None
         cut_log(self.config.out, self.seconds, self.validated)

@@ -1,4 +1,4 @@
-"""Where the curves of a run are drawn: TensorBoard, and Weights & Biases where that is asked for."""
+"""Trackers that draw the curves of a run: TensorBoard and, if the user asks for it, Weights & Biases."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Tracker(Protocol):
     """Takes the metrics of a run as it goes."""
 
     def write(self, step: int, scalars: dict[str, float]) -> None:
-        """Figures by name, as "train/loss", at a learner step."""
+        """Takes figures by name, such as "train/loss", at a learner step."""
 
     def close(self) -> None:
-        """There will be no more."""
+        """Closes the tracker. No more figures will come."""
 
 
 class TensorBoard:
-    """Event files in `tensorboard/`. Written here and now, not by TensorBoard's own thread, whose errors could only be printed."""
+    """Event files in `tensorboard/`. They are written in this thread, because errors in TensorBoard's own thread could only be printed."""
 
     def __init__(self, out: Path) -> None:
         folder = out / "tensorboard"
@@ -48,21 +48,22 @@ class TensorBoard:
 
 
 class WandbId(TypedDict):
-    """What is in `wandb.json`."""
+    """The content of `wandb.json`."""
 
     id: str
 
 
 def wandb_missing() -> str | None:
-    """What to say where wandb is not installed."""
+    """The message if wandb is not installed; None if it is."""
     return None if find_spec("wandb") else '--track wandb needs wandb: pip install "trilith[wandb]", or -e ".[wandb]" in a clone'
 
 
 class Wandb:
-    """A run of Weights & Biases, with its own files in `wandb/`; a resumed run continues it. Its environment variables
-    (WANDB_MODE=offline, WANDB_PROJECT, …) hold. Raises ValueError in one line if it cannot be had.
+    """A run of Weights & Biases, with its own files in `wandb/`. A resumed run continues it. The environment variables of wandb
+    (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError in one line if wandb cannot start.
 
-    Curves are drawn over learner steps as a figure of their own, since wandb's steps cannot go back, as those of a run that was killed do.
+    The learner step is logged as a separate metric and is the x axis. wandb's own steps cannot go back, but the learner steps of a killed
+    and resumed run do.
     """
 
     def __init__(self, out: Path, config: dict[str, Any], screen: bool) -> None:

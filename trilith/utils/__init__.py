@@ -1,1 +1,1 @@
-"""What knows nothing of blocks: files, processes, compiled loops, the console."""
+"""Tools that do not depend on blocks: files, processes, compiled loops, the console."""

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 def require(condition: object, message: str) -> None:
-    """Raises ValueError with a message, which names the value and what would be right, unless a condition holds."""
+    """Raises ValueError with `message` if `condition` is false. The message names the value and what would be right."""
     if not condition:
         raise ValueError(message)

@@ -1,7 +1,7 @@
 """Loops over a handful of objects, compiled.
 
-A scene has a few dozen objects. At that size an array operation takes longer to set up than to run, and the rules ask for
-dozens of them at every step; written as plain loops and compiled they cost next to nothing, and read like the rules they state.
+A scene has a few dozen objects. At that size an array operation takes longer to set up than to run, and the rules need dozens of
+them at every step. Compiled plain loops cost almost nothing, and they read like the rules that they implement.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def compiled(function: F, *, reorder: bool = False) -> F: ...
 @overload
 def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F]: ...
 def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
-    """`function` as machine code, made when it is first called and kept on disk for every later process.
+    """Returns `function` as machine code. It is compiled at the first call and kept on disk for every later process.
 
-    No reordering of floating-point operations is allowed, so results are those of the plain Python form (`.py_func`); with
-    `reorder` it is, for sums that the processor can then make several at a time. The rules never need that, networks do.
-    Of a scene pass its own arrays, which are read-only: for arrays that are not, a second form would be compiled.
+    Floating-point operations are not reordered, so results equal those of the plain Python form (`.py_func`). With `reorder` they may
+    be, so that the processor can compute several terms of a sum at a time. Networks use this, the rules never do. Pass the arrays of
+    a scene itself, which are read-only; for writable arrays a second form would be compiled.
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)
     source = Path(function.__code__.co_filename)
-    cached = source.is_file()  # a function typed into a session is compiled in each anew
+    cached = source.is_file()  # a function typed into a session has no file, so each session compiles it again
     dispatcher: Any = numba.njit(cache=cached, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
     if cached:
         kept: Any = dispatcher._cache._cache_file
@@ -47,15 +47,16 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of machine code that is stale when the text of any file it was compiled from changes.
+    """A cache of machine code that becomes invalid when the text of any of its source files changes.
 
-    numba's own compares time and size of the function's file alone. But functions and constants of other files are built in.
+    numba's own cache compares only the time and size of the function's file. But the code also contains functions and constants of other
+    files.
     """
 
     function: Callable[..., object]
 
     @cached_property
-    def _source_stamp(self) -> str:  # first asked for when the function is called: all that it uses is defined by then
+    def _source_stamp(self) -> str:  # first needed when the function is called, when all that it uses is defined
         parts, seen, todo = set(), {self.function}, [self.function]
         while todo:
             function = todo.pop()
@@ -80,6 +81,6 @@ def _read(source: Path) -> bytes:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Global names in a function and in those inside it."""
+    """Global names in a function and in its inner functions."""
     found = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
     return found.union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))

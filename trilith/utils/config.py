@@ -1,4 +1,4 @@
-"""Configs: frozen dataclasses that are also the command line, checked where they are made, and stored as JSON."""
+"""Configs: frozen dataclasses that are also the command line. They are checked when they are made, and stored as JSON."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Raises ValueError naming the first field of a config that is less than it may be; None is as good as any."""
+    """Raises ValueError that names the first field of a config below its lower bound in `least`. None is always allowed."""
     for name, lowest in least.items():
         value = getattr(config, name)
         require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
 
 
 def check_most(config: Any, **most: int) -> None:
-    """Raises ValueError naming the first field of a config that is more than it may be."""
+    """Raises ValueError that names the first field of a config above its upper bound in `most`."""
     for name, highest in most.items():
         require(getattr(config, name) <= highest, f"{name} {getattr(config, name)}: must be {highest} or less")
 
@@ -29,7 +29,7 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: Any, data: Any) -> Any:
-    """The config that `to_json` wrote, of a dataclass `kind`. Raises ValueError in one line for what it cannot have written."""
+    """Restores a config of the dataclass `kind` from the result of `to_json`. Raises ValueError in one line for any other data."""
     name = getattr(kind, "__origin__", kind).__name__
     with prefix_errors(f"not a {name}: "):
         config = typed(data, kind)
@@ -38,7 +38,7 @@ def from_json(kind: Any, data: Any) -> Any:
 
 
 def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
-    """A field that there is not may be of a later version: to leave it out would be another config."""
+    """Raises ValueError for an unknown field. It may come from a later version, and without it the config would have another meaning."""
     for field, value in data.items():
         require(field in known, f"a {name} has no field {field!r}")
         if isinstance(value, dict):

@@ -25,14 +25,14 @@ def show(table: Table) -> None:
     from rich.console import Console
 
     console = Console()
-    # Piped output has no width of its own: a table must not be squeezed into 80 columns there.
+    # Piped output has no width of its own, so a table must not be squeezed into 80 columns.
     (console if console.is_terminal else Console(width=160)).print(table)
 
 
 class Progress:
-    """How far the work is, on standard error: a moving bar in a terminal, elsewhere a line now and then.
+    """Shows progress on standard error: a moving bar in a terminal, otherwise a line every `pause` seconds.
 
-    Progress is a number of things, such as episodes, or, with `share`, a share of all work.
+    Progress is a count of things, such as episodes, or, with `share`, a share of all work.
     """
 
     pause = 10.0
@@ -56,12 +56,12 @@ class Progress:
         self.stop()
 
     def stop(self) -> None:
-        """Leaves the terminal to others."""
+        """Ends the bar, so that others can write to the terminal."""
         if self._bar:
             self._bar.stop()
 
     def add(self, count: float, status: str) -> None:
-        """So much more is done."""
+        """Adds `count` to the work done, and shows `status`."""
         self.done += count
         now = time.monotonic()
         if self._bar:
@@ -71,9 +71,9 @@ class Progress:
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
     def _how_far(self, now: float) -> str:
-        """What is done, and how long the rest takes if it is as fast as all of it so far: an estimate that does not jump."""
+        """The work done, and the remaining time at the mean speed so far. This estimate does not jump."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
-        left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # sums of shares may end a hair above the whole
+        left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # by rounding, a sum of shares may end slightly above the total
         if self.share:
             return f"{self.done / self.total:.0%}, {left}"
         return f"{self.done:.0f} of {self.total:.0f}, {speed:.1f}/s, {left}"

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and are read by one reader, into values of known types."""
+"""Writes files whole or not at all, and reads JSON files into values of known types."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from filelock import FileLock, Timeout
 
 @contextmanager
 def name_path_in_errors(path: str | Path) -> Iterator[None]:
-    """Errors of the system while `path` is written become one line that names it."""
+    """Turns errors of the system while `path` is written into one line that names `path`."""
     try:
         yield
     except OSError as error:
-        if error.strerror is None:  # it has a message of its own
+        if error.strerror is None:  # the error has its own message
             raise
         why = f"{error.filename} is not a folder" if isinstance(error, FileExistsError) else error.strerror
         raise OSError(f"cannot write {path}: {why}") from None
@@ -38,7 +38,7 @@ def prefix_errors(text: str) -> Iterator[None]:
 
 
 def make_folder(path: str | Path) -> None:
-    """Makes a folder, and those above it, unless it is there. Raises OSError in one line if it cannot be written to."""
+    """Makes a folder and its parents, unless they exist. Raises OSError in one line if the folder cannot be written to."""
     with name_path_in_errors(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
@@ -53,27 +53,27 @@ def check_png(path: str | Path) -> None:
 
 @contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
-    """While this lasts no other process is let into a folder by it. Raises ValueError in one line if one is there already."""
+    """Locks a folder while the block runs. Raises ValueError in one line if another process holds the lock."""
     lock = FileLock(Path(folder) / ".lock")
     try:
         lock.acquire(blocking=False)
     except Timeout:
         raise ValueError(f"another process is at work in {folder}: wait for it, or stop it") from None
     except (OSError, NotImplementedError):
-        pass  # some file systems know no locks
+        pass  # some file systems have no locks
     try:
         yield
     finally:
-        lock.release()  # as does the end of the process, however it comes
+        lock.release()  # the end of the process, of any kind, releases it too
 
 
 @contextmanager
 def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | None = None) -> Iterator[Path]:
     """A path beside `path` to write to, renamed to it when the block ends well and removed when it does not.
 
-    Missing folders are made. The path to write to keeps the suffix, by which many writers choose their format. What is `durable`
-    is on the disk, under its name, when this ends: a machine that stops then does not lose it. The file that was there before is
-    kept as `previous`, if that is given; at every moment there is a whole file at `path`.
+    Missing folders are made. The path to write to keeps the suffix, because many writers choose their format by it. A `durable` file
+    is on the disk, under its name, when the block ends, so a machine that stops later does not lose it. The old file is kept as
+    `previous`, if that is given. At every moment there is a whole file at `path`.
     """
     path = Path(path)
     aside = _aside(path)
@@ -94,8 +94,8 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
 
 
 def clear_leftovers(folder: str | Path) -> None:
-    """Removes what `atomic_write` left in a folder if the process that wrote was killed."""
-    if os.name == "nt":  # without signals there is no asking whether a process lives
+    """Removes files that `atomic_write` left in a folder because the writing process was killed."""
+    if os.name == "nt":  # without signals we cannot ask whether a process is alive
         return
     for path in Path(folder).glob(".*.part*"):
         if (found := _ASIDE.fullmatch(path.name)) and not _lives(int(found[1])):
@@ -114,19 +114,19 @@ def _lives(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # a process of another user
         return True
     return True
 
 
 def _keep(path: Path, previous: Path) -> None:
-    """Gives a file a second name, in the place of whatever had it."""
+    """Gives a file the second name `previous`, and replaces any file that had this name."""
     aside = _aside(previous)
     try:
         aside.unlink(missing_ok=True)
         try:
             os.link(path, aside)
-        except OSError:  # some file systems know no second names
+        except OSError:  # some file systems have no hard links
             shutil.copyfile(path, aside)
         os.replace(aside, previous)
     finally:
@@ -134,7 +134,7 @@ def _keep(path: Path, previous: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Waits until what was written is on the disk."""
+    """Waits until the written data is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -143,13 +143,13 @@ def _sync(path: Path) -> None:
 
 
 def write_json(path: str | Path, data: Any, *, durable: bool = True) -> None:
-    """Writes data as JSON, numbers in full, whole or not at all."""
+    """Writes data as JSON, with numbers in full precision. The file appears whole or not at all."""
     with atomic_write(path, durable=durable) as aside:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_json(path: str | Path, kind: Any = Any) -> Any:
-    """What a JSON file holds, as a value of a type. Raises ValueError in one line that names the file and what is wrong in it."""
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError in one line that names the file and the error."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
@@ -159,19 +159,19 @@ def read_json(path: str | Path, kind: Any = Any) -> Any:
 
 
 def parse_json(text: bytes | str, kind: Any = Any) -> Any:
-    """What JSON says, as a value of a type: a dataclass, a TypedDict, a list of numbers, … Raises ValueError in one line."""
+    """Parses JSON as a value of the type `kind`: a dataclass, a TypedDict, a list of numbers, … Raises ValueError in one line."""
     try:
         data = msgspec.json.decode(text)
     except RecursionError:
         raise ValueError("not JSON that can be read: it is nested too deep") from None
-    except ValueError as error:  # msgspec.DecodeError is one, as is that of text that is not UTF-8
+    except ValueError as error:  # includes msgspec.DecodeError, and the error for text that is not UTF-8
         raise ValueError(f"not JSON: {error}") from None
     with prefix_errors("not what it should be: "):
         return typed(data, kind)
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Plain values, as JSON has them, as a value of a type. Raises ValueError in one line that names the place."""
+    """Converts plain JSON values to a value of the type `kind`. Raises ValueError in one line that names the place."""
     try:
         return msgspec.convert(data, kind, dec_hook=_path)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -182,7 +182,7 @@ def typed(data: Any, kind: Any) -> Any:
 
 
 def _path(kind: type, value: Any) -> Any:
-    """Of types that JSON does not know, paths are stored as texts."""
+    """Converts a text to a path, because JSON has no type for paths."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {value!r}")

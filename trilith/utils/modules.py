@@ -13,9 +13,9 @@ def names_a_class(name: str) -> bool:
 
 
 def imported(name: str, what: str) -> Any:
-    """What my_module:MyClass names; `what` is for the message. Raises ValueError in one line if there is no such thing.
+    """Imports my_module:MyClass. `what` is used in the message. Raises ValueError in one line if it does not exist.
 
-    Modules of the folder in which the process was started are found as installed ones are.
+    Modules in the folder where the process was started are found like installed ones.
     """
     module, _, attribute = name.partition(":")
     if "" not in sys.path:

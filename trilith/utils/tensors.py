@@ -1,4 +1,4 @@
-"""Safetensors files: arrays by name and texts, nothing that could run code, and a checksum over all of it."""
+"""Safetensors files: arrays by name, texts, and a checksum of both. They can contain no executable code."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from safetensors.numpy import save
 from trilith.utils.files import atomic_write
 
 CHECKSUM = "sha256"
-"""Name of the text that holds it."""
+"""Name of the text that holds the checksum."""
 
 
 class Header(NamedTuple):
-    """What a file says of itself, before any array is read."""
+    """The header of a file, which is read before any array."""
 
     shapes: dict[str, tuple[int, ...]]
-    """Of the arrays by name."""
+    """Shapes of the arrays by name."""
     checksum: str
 
 
 def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
 ) -> None:
-    """Writes arrays, and texts by name, whole or not at all; the file before is kept as `previous`, if that is given.
+    """Writes arrays, and texts by name, whole or not at all. The old file is kept as `previous`, if that is given.
 
-    Raises OSError in one line if that cannot be done.
+    Raises OSError in one line if the file cannot be written.
     """
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     texts = dict(facts or {})
     with atomic_write(path, previous=previous) as aside:
-        # Not by the library's own `save_file`: killed, that leaves a file behind under a name that nobody knows.
+        # We do not use the library's own `save_file`, because if it is killed it leaves a file under an unknown name.
         aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: checksum(whole, texts)})))
 
 
 def _in_order(file: bytes) -> bytes:
-    """The same file with its texts by name: the library writes them in any order, and the same content shall be the same bytes."""
+    """Returns the same file with its texts sorted by name. The library's order varies, but equal content must give equal bytes."""
     length = int.from_bytes(file[:8], "little")
     header = json.loads(file[8 : 8 + length])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -53,14 +53,14 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_header(path: Path) -> Header:
-    """Names and shapes of what `save_tensors` wrote. Raises ValueError in one line if it is missing or cannot be read."""
+    """Reads the header of a file of `save_tensors`. Raises ValueError in one line if the file is missing or cannot be read."""
     with _opened(path) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """What `save_tensors` wrote. Raises ValueError in one line if it is missing or damaged, a single bit included."""
+    """Reads a file of `save_tensors`. Raises ValueError in one line if the file is missing or damaged, even in a single bit."""
     with _opened(path) as file:
         texts = dict(file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -76,7 +76,7 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             yield file
-    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: of a type that numpy does not have
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: a type that numpy does not have
         raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
 
@@ -87,7 +87,7 @@ def _stated(path: Path, texts: dict[str, str]) -> str:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) -> str:
-    """Of names, types, shapes, bytes and texts, in an order of their own."""
+    """Checksum of names, types, shapes, bytes and texts, in a fixed order."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

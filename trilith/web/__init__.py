@@ -18,11 +18,11 @@ def serve(
 ) -> None:
     """Serves the page until interrupted.
 
-    `path` is a recorded episode or a result file to open in it; `agents` are further names that `trilith.agents.registry.load`
+    `path` is a recorded episode or a result file to open in the page. `agents` are further names that `trilith.agents.registry.load`
     understands, such as folders of training runs. Trained agents are also offered with `budget` simulations per decision.
-    `tasks` are further ones to offer, as my_module:MyTask. Agents that search do so in `world`, one that
-    `trilith.agents.dynamics.registry.make_world` knows; the page shows what any but the simulator predicts. Raises ValueError in
-    one line for what cannot be read or served.
+    `tasks` are further tasks to offer, as my_module:MyTask. `world` is the world in which agents search, by a name that
+    `trilith.agents.dynamics.registry.make_world` knows. If it is not the simulator, the page shows its predictions. Raises ValueError
+    in one line if something cannot be read or served.
     """
     try:
         from trilith.web.server import run

@@ -1,10 +1,10 @@
-"""Who may ask: requests for a foreign host or from another site are refused, and every answer says what the page may do.
+"""Access control: refuses requests for a foreign host or from another site, and adds security headers to every answer.
 
-The page listens on loopback, where any web site that is open in the same browser could reach it. So a request must name this
-machine in its Host header (a site that points its own name at 127.0.0.1 cannot), and must come from the page itself.
+The server listens on loopback, where any web site that is open in the same browser could reach it. So a request must name this
+machine in its Host header (a site that points its own name at 127.0.0.1 cannot do this), and must come from the page itself.
 
-Beyond loopback a request must also know the token of this server: as `?token=` in the address that the server prints, which is
-answered with a cookie, in that cookie, or as `Authorization: Bearer`.
+Beyond loopback a request must also have the token of this server. The server prints an address with `?token=`, and answers it
+with a cookie. Later requests carry the token in this cookie, or as `Authorization: Bearer`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Nothing but the page's own files, no inline script or style, no frame around it."""
+"""Allows only the page's own files, no inline script or style, and no frame around the page."""
 HEADERS = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -59,7 +59,7 @@ def is_loopback(host: str) -> bool:
 
 
 class AccessControl:
-    """Refuses what does not come from the page itself, and adds the headers above to every answer."""
+    """Refuses requests that do not come from the page itself, and adds the headers above to every answer."""
 
     def __init__(self, app: App, host: str, token: str | None = None) -> None:
         self.app, self.token = app, token
@@ -69,7 +69,7 @@ class AccessControl:
             self.names.add(socket.gethostname().lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -82,7 +82,7 @@ class AccessControl:
         status, problem, more = 403, self.problem(scope), []
         if problem is None and self.token is not None:
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-            if scope["path"] == "/" and self._is_token(given):  # a cookie from now on, and an address without the token in it
+            if scope["path"] == "/" and self._is_token(given):  # sets the cookie, and redirects to the address without the token
                 status, problem = 303, ""
                 more = [(b"location", b"/"), (b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Lax; Path=/".encode())]
             elif not self._knows_token(scope):
@@ -97,7 +97,7 @@ class AccessControl:
         await answer({"type": "http.response.body", "body": body.encode()})
 
     def _is_token(self, given: str) -> bool:
-        """In a time that says nothing about how much of it is right."""
+        """Whether `given` is the token. The comparison takes constant time, so it does not reveal how much of the text is right."""
         return hmac.compare_digest(given.encode(), (self.token or "").encode())
 
     def _knows_token(self, scope: Scope) -> bool:
@@ -115,7 +115,7 @@ class AccessControl:
         return False
 
     def problem(self, scope: Scope) -> str | None:
-        """Why the request is refused, None if it is not."""
+        """The reason to refuse a request; None if it is accepted."""
         names = [name for name, _ in scope["headers"]]
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
@@ -132,14 +132,14 @@ class AccessControl:
             return "requests from another site are refused"
         site = headers.get(b"sec-fetch-site", "none")
         if site not in ("same-origin", "none"):
-            # Following a link to the page is the one thing that other sites may do: it shows the page and sends nothing.
+            # Other sites may only link to the page. Following a link shows the page and sends no data.
             document = headers.get(b"sec-fetch-mode") == "navigate" and headers.get(b"sec-fetch-dest") == "document"
             if not (document and scope["method"] == "GET" and scope["path"] == "/"):
                 return "requests from another site are refused"
         return None
 
     def _is_us(self, host: str) -> bool:
-        """Whether a Host header names this machine. Only a name can be pointed elsewhere, so with --host any address will do."""
+        """Whether a Host header names this machine. With --host any IP address is accepted, because only names can be pointed elsewhere."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
             _ = urlsplit(f"//{host}").port

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-"""Without a sandbox, since it may run as root in a container; and with no connection to anything but the page."""
+"""No sandbox, because the browser may run as root in a container. No connections except to the page."""
 FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 
 
 def find_chromium() -> str | None:
-    """Where the system's Chromium is, None if there is none."""
+    """The path of the system's Chromium; None if there is none."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     return found or next((path for path in ("/usr/bin/chromium", "/snap/bin/chromium") if Path(path).exists()), None)
 

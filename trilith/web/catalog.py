@@ -1,4 +1,4 @@
-"""The agents on offer: what the page calls each, in which tasks it can build, and one sentence about how it came to know what it does."""
+"""The agents on offer: the label of each on the page, the tasks in which it can build, and one sentence about how it was made."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Spec(NamedTuple):
     """An agent, and how it searches."""
 
     name: str
-    """What `load` calls it."""
+    """The agent's name for `load`."""
     budget: int = 0
     """Simulations before a decision."""
     world: str = SearchConfig.world
-    """What they are made in."""
+    """The world in which the simulations are made."""
 
 
 UNTRAINED = {
@@ -31,16 +31,17 @@ UNTRAINED = {
     "scripted": "Follows rules of thumb that a person wrote. It has learned nothing.",
     "planner": "Tries placements in the simulator and follows the best plan it finds. It has learned nothing.",
 }
-"""One sentence or two about each agent that was not trained."""
+"""One or two sentences about each agent that needs no training."""
 METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
-"""Algorithms in words; others go by their name."""
+"""Algorithms in words. Other algorithms are shown by their name."""
 
 
 class Catalog:
-    """The agents on offer. An agent goes by its name, a run by the last part of its path, or by all of it where two would be alike."""
+    """The agents on offer. The label is the name of an agent or the last part of a run's path. If two labels were the same, runs have
+    their whole path as label."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
-        """Those that search do so in a `world`. Raises ValueError in one line for an agent that there is not, or a run without weights."""
+        """Agents with search use the world `world`. Raises ValueError in one line for an unknown agent, or a run without weights."""
         known = available()
         for name in agents:
             require(
@@ -61,10 +62,10 @@ class Catalog:
         """By task: a sentence about each agent that can build in it."""
 
     def find(self, label: Any, task: str) -> Spec:
-        """The agent of a label, for a task. Only labels on offer are looked up, so a client can name no path. Raises ValueError."""
+        """Returns the agent of a label, for a task. Looks up only labels on offer, so a client cannot name a path. Raises ValueError."""
         require(isinstance(label, str) and label in self.specs, f"there is no agent of that name: choose {', '.join(self.specs)}")
         if label not in self.about.get(task, {}):
-            check_builds(self.specs[label].name, task)  # which says why not
+            check_builds(self.specs[label].name, task)  # raises ValueError with the reason
         return self.specs[label]
 
     def trained(self) -> tuple[tuple[Spec, str], ...]:
@@ -74,7 +75,7 @@ class Catalog:
 
 
 def short_name(name: str) -> str:
-    """What the page calls something from a folder: the last part of its path. A class goes by its whole name."""
+    """The page's label for a path: its last part. The label of a class is its whole name."""
     return name if names_a_class(name) else Path(name).resolve().name
 
 
@@ -83,7 +84,7 @@ def _is_trained(name: str) -> bool:
 
 
 def _is_searchable(name: str) -> bool:
-    """Whether a trained agent has actions of which there is a list; those that come with the package all have."""
+    """Whether the actions of a trained agent can be listed, which a search needs. True for all agents that come with the package."""
     return _is_trained(name) and (bool(shipped(name)) or get_algorithm(read_card(weights_file(Path(name)))["algorithm"]).searchable)
 
 

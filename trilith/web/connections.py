@@ -1,4 +1,4 @@
-"""Connections that ask for nothing are not kept: they would lock everybody else out."""
+"""Closes idle connections, because they would lock all other clients out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADER_SECONDS = 10.0
 """Time to send the head of a request, from the connection or from its first byte on."""
 PER_CLIENT = 64
-"""Connections of one address at a time; a browser has about six."""
+"""Maximum number of simultaneous connections from one address; a browser has about six."""
 IN_ALL = 200
 
 
 class Connection(H11Protocol):
-    """A connection whose request must come in time. Where there are too many, the one that has been idle longest makes room."""
+    """A connection whose request must arrive in time. If there are too many connections, the one that has been idle longest is closed."""
 
     _timer: asyncio.TimerHandle | None = None
     _since = 0.0
@@ -40,11 +40,11 @@ class Connection(H11Protocol):
 
     @property
     def _idle(self) -> bool:
-        """Whether it has asked for nothing that is still to be answered."""
+        """Whether the connection has no request that is still to be answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def _watch(self) -> None:
-        """Sets the time limit where the head of a request is awaited, and lifts it where it has arrived."""
+        """Sets the time limit while the head of a request is awaited, and removes it when the head has arrived."""
         if self.conn.their_state is not h11.IDLE:
             self._cancel()
         elif self._timer is None and (self.cycle is None or self.conn.trailing_data[0]):

@@ -16,13 +16,13 @@ from trilith.world.episode import State, step
 from trilith.world.scene import INVALID_EDGE, Placement, Role, clipped
 
 LOOKAHEAD_PLACEMENTS = 240
-"""Placements that the look-ahead tries at most; each costs one or two milliseconds."""
+"""Maximum number of placements that the look-ahead tries. Each takes one or two milliseconds."""
 LOOKAHEAD_SECONDS = 1.5
-"""Time that it takes at most."""
+"""Maximum time of the look-ahead."""
 IDEAS_APART = 0.3
 """Metres: of two ideas for the same kind of block that come to rest closer than this, only the better is shown."""
 IDEAS_ASKED = 4
-"""Ideas asked of an agent for each one shown, since some may be the same once they are clipped."""
+"""Ideas requested from an agent for each idea shown, because some may be the same after clipping."""
 
 
 class Idea(NamedTuple):
@@ -30,16 +30,16 @@ class Idea(NamedTuple):
 
     placement: Placement
     value: float
-    """In units of reward: expected from here to the end of the episode or, of a look-ahead, of this one step."""
+    """Expected reward from here to the end of the episode or, for a look-ahead, the reward of this one step."""
     visits: int | None = None
-    """How often a search tried it."""
+    """How often a search tried the placement."""
     line: tuple[Placement, ...] = ()
     """The placements that would follow: the principal variation of the search."""
 
 
 @runtime_checkable
 class Thinker(Protocol):
-    """An agent with ideas. Plain (placement, value) pairs do as well as `Idea`s."""
+    """An agent with ideas. It may return plain (placement, value) pairs instead of `Idea`s."""
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> Sequence[Idea | tuple[Placement, float]]:
         """The `k` best placements, best first."""
@@ -54,7 +54,7 @@ class Thoughts(NamedTuple):
     simulator."""
     ideas: list[Idea]
     chosen: bool = False
-    """Whether the first of them is the agent's choice, good or not."""
+    """Whether the first idea is the agent's choice, good or not."""
 
 
 @runtime_checkable
@@ -69,7 +69,8 @@ class PlansAhead(Protocol):
 def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoughts:
     """The agent's own ideas if it has any, or its plan, otherwise its choice and a look-ahead of one placement.
 
-    Each placement is first clipped to where the block would really be. Of two that are then the same, only the better one is shown.
+    Each placement is first clipped to where the block would really be. If two clipped placements are the same, only the better one is
+    shown.
     """
     if isinstance(agent, Thinker):
         found = [Idea(*each) for each in agent.ideas(state, rng, k * IDEAS_ASKED)]
@@ -88,14 +89,14 @@ def views(agent: Agent, state: State) -> list[ObjectView]:
 
 
 def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -> list[tuple[float, float, float]] | None:
-    """x, y and value of every place that an agent considers for the block of `slot`, the higher of sticky and not.
+    """x, y and value of every place that an agent considers for the block of `slot`. The value is the higher one of sticky and not sticky.
 
-    None for an agent without values. The values of an agent that searches are those after its search.
+    None for an agent without values. For an agent that searches, the values are those after its search.
     """
     if isinstance(agent, SearchAgent):
         [root] = agent.search([state], [rng])
         valuer, ids, values = agent.agent, root.ids, root.values
-    elif isinstance(agent, Valuer) and isinstance(agent, Thinker):  # one without ideas, such as `legal`, expects nothing of anything
+    elif isinstance(agent, Valuer) and isinstance(agent, Thinker):  # an agent without ideas, such as `legal`, has the value 0 everywhere
         [prior] = agent.priors([state])
         valuer, ids, values = agent, prior.ids, prior.values
     else:
@@ -110,7 +111,7 @@ def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -
 
 
 def _planned(state: State, plan: list[Placement]) -> list[Idea]:
-    """The steps of a plan, in its order, each with the reward it will bring."""
+    """The steps of a plan, in order, each with its reward."""
     ideas = list[Idea]()
     for placement in plan:
         if not state.ended:
@@ -120,12 +121,12 @@ def _planned(state: State, plan: list[Placement]) -> list[Idea]:
 
 
 def _seen(placement: Placement) -> Placement:
-    """A placement where the rules will clip it to."""
+    """A placement, clipped as the rules will clip it."""
     return Placement(placement.slot, *clipped(placement.x, placement.y), placement.sticky)
 
 
 def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
-    """Ideas, best first, without those that come to the same as a better one: blocks of one width are alike."""
+    """Ideas, best first. An idea with the same effect as a better one is left out, because blocks of the same width are equivalent."""
     found: dict[tuple[float, float, float, bool], Idea] = {}
     for idea in ideas:
         seen = _seen(idea.placement)
@@ -135,11 +136,12 @@ def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
 
 
 def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
-    """The `k` legal relative placements with the highest reward of those that were tried, best first, but `first` before all.
+    """The `k` legal relative placements with the highest reward among those tried, best first. `first`, if given, comes before all.
 
-    The middles of targets are tried first, where a reward is likely, then others at random. Left out are placements that end the
-    episode badly, those that lead to about the same as a better one, and, if any placement earns something, those that do not.
-    Blocks of one width are alike, so only the first available slot of each is tried, and none is sticky.
+    Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Left out are
+    placements that end the episode badly, and those with about the same effect as a better one. If any placement earns a reward, those
+    without a reward are left out too. Blocks of the same width are equivalent, so only the first available slot of each width is
+    tried. No tried block is sticky.
     """
     found: list[tuple[Idea, tuple[float, ...]]] = []
     best = [] if first is None else [_tried(state, first)[:2]]
@@ -168,7 +170,7 @@ def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
 
 
 def _tried(state: State, placement: Placement) -> tuple[Idea, tuple[float, ...], str | None]:
-    """A placement with its reward; width of its block and the pose in which the block came to rest; and why the episode ended."""
+    """A placement with its reward; the width of its block and the pose of the block at rest; and the reason if the episode ended."""
     after, reward, _ = step(state, placement)
     row = len(after.scene) - 1 if len(after.scene) > len(state.scene) else placement.slot
     outcome = (float(state.scene.size[placement.slot, 0]), *after.scene.pose[row].tolist())

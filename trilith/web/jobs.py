@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FILM_PIXELS = 400
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
-"""Agents that this process has loaded: a network is read once, not at every step."""
+"""Agents that this process has loaded, so that a network is read once, not at every step."""
 
 
 @runtime_checkable
@@ -43,10 +43,10 @@ class Predicts(Protocol):
 
 
 def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
-    """Compiles all that has to be compiled before the first visitor asks, while there is no time limit.
+    """Compiles all code before the first request, while there is no time limit.
 
-    It makes two placements in each of the tasks on offer, one prediction of a `world`, and one decision of each of the agents, in the
-    task that is named with the agent.
+    It makes two placements in each of the `tasks`, one prediction with `world`, and one decision of each of the `agents`, in the task
+    given with the agent.
     """
     agent = LegalAgent()
     for name in tasks:
@@ -78,7 +78,7 @@ _world = cache(make_world)
 
 
 def _generator(seed: int, state: State) -> np.random.Generator:
-    """A new generator for every step, so that the same page shows the same decisions again."""
+    """Returns a new generator for each step, so that the same page shows the same decisions again."""
     return np.random.default_rng([seed, state.steps])
 
 
@@ -87,7 +87,7 @@ def _encode(data: Any) -> bytes:
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
-    """A new scene, and the steps of a link that led on from it."""
+    """A new scene, and the steps that a link makes from it."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
 
 
@@ -109,7 +109,7 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
 
 
 def open_file(body: bytes) -> bytes:
-    """The episodes of a file, each as its text and a note; from the request that brought it, which may be large."""
+    """The episodes of a file, each as its text and a note. `body` is the request with the file, which may be large."""
     text = schema.fields(schema.parse(body), ("text",))["text"]
     if not isinstance(text, str):
         raise ValueError("text must be the text of a file")
@@ -117,14 +117,14 @@ def open_file(body: bytes) -> bytes:
 
 
 def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
-    """One placement."""
+    """Makes one placement."""
     return _encode(schema.stepped(state, step(state, placed, zero_on_hit, record=True), placed))
 
 
 def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
-    """One placement, which an agent chooses."""
+    """Makes one placement that an agent chooses."""
     [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
-    if placed is not None:  # + 0.0: a browser has no -0.0 in a link, and its replay must be what was seen
+    if placed is not None:  # + 0.0: a browser writes no -0.0 in a link, and the replay of the link must be what was seen
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
     return place(state, placed, zero_on_hit)
 
@@ -191,9 +191,9 @@ def predict(world: str, state: State, placed: Placement | None, zero_on_hit: boo
 
 
 def film(recording: Recording, folder: str) -> bytes:
-    """A GIF of an episode, smaller than those of the command line, so that it is made within the time limit.
+    """A GIF of an episode. It is smaller than a film of the command line, to be made within the time limit.
 
-    The server removes `folder`, since this process may be stopped at any time.
+    The server removes `folder`, because this process may be stopped at any time.
     """
     from trilith.render.pictures import episode_frames
     from trilith.render.pictures import film as write_film

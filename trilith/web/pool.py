@@ -1,4 +1,4 @@
-"""A pool for the event loop, with a bounded queue and a time limit, so that no request, however slow, holds up the server."""
+"""A pool for the event loop, with a bounded queue and a time limit, so that a slow request cannot block the server."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from trilith.utils.distributed.pool import Failure, Job, Work
 from trilith.utils.distributed.process_pool import ProcessPool
 
 GRACE = 2.0
-"""Seconds that a job may still take when nobody waits for it any more: stopping a worker costs its successor the time to start."""
+"""Seconds that a job may still take after its visitor has left. Stopping the worker at once would cost the start of a new one."""
 PATIENCE = 120.0
-"""Seconds that a job waits for a worker at most: long enough for the very first start, when the rules are compiled."""
+"""Maximum seconds that a job waits for a worker. This is long enough for the very first start, when the rules are compiled."""
 START_LIMIT = 120.0
-"""Seconds that a worker may take to start; then it is stopped, and another one started."""
+"""Maximum seconds for the start of a worker. Then it is stopped, and another worker is started."""
 FAILED_STARTS = 3
-"""After so many, with no worker that works, jobs are refused at once instead of waiting. Starting is still tried."""
+"""After this many failed starts, with no running worker, jobs are refused at once instead of waiting. The pool still tries to start
+workers."""
 TICK = 0.2
-"""Seconds between two looks at time limits, at most."""
+"""Maximum seconds between two checks of time limits."""
 BROKEN = "its worker processes die while they start"
 
 _log = logging.getLogger(__name__)
@@ -41,16 +42,16 @@ class Crashed(Exception):
 
 
 class Pool:
-    """A lane of `size` workers, at most `queue` waiting jobs, and `limit` seconds for each.
+    """A lane with `size` workers, at most `queue` waiting jobs, and `limit` seconds for each job.
 
-    `module` has the `JOBS`, and a function `prepare` that each process calls before its first, with the arguments `given`. All of
-    this runs in the event loop, but a thread waits for the workers.
+    `module` has the `JOBS`, and a function `prepare`. Each process calls `prepare` with the arguments `given` before its first job. The
+    pool runs in the event loop, except that a thread waits for the workers.
     """
 
     def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.jobs", given: tuple[Any, ...] = ()) -> None:
         self.size, self.queue, self.given = size, queue, given
         self.ready = asyncio.Event()
-        """Set once a worker has been ready."""
+        """Set when the first worker is ready."""
         limits = {"max_deaths": 1, "start_seconds": START_LIMIT, "job_seconds": limit, "stall_seconds": inf}
         make = partial(_make_work, module, given)
         self.processes = ProcessPool(make, 0, "worker of the page", queue=1, restart="always", **limits)
@@ -59,7 +60,7 @@ class Pool:
 
     @property
     def broken(self) -> bool:
-        """Whether no worker works, and the last ones died while they started."""
+        """Whether no worker is running, and the last ones died while they started."""
         failed = self.processes.failed_starts.total()
         return failed >= FAILED_STARTS and not any(worker.ready for worker in self.processes.workers)
 
@@ -77,7 +78,7 @@ class Pool:
     async def run(self, name: str, *arguments: Any) -> Any:
         """The result of a job. Raises ValueError if the job refuses its arguments, Busy, TooSlow or Crashed.
 
-        Jobs change nothing, so one whose worker died (perhaps long before, and nobody had noticed) is given to another one, once.
+        Jobs have no side effects. So if a worker died, perhaps unnoticed long before, its job is given to another worker, once.
         """
         if not self.processes.idle():
             if self.broken:
@@ -92,7 +93,7 @@ class Pool:
             if job in self.processes.waiting:
                 raise Busy
             await answered.wait()
-        finally:  # also if the visitor went away
+        finally:  # also if the visitor left
             del self._answered[job]
             self.processes.cancel(job, GRACE)
         if job.failure is None:
@@ -100,7 +101,7 @@ class Pool:
         raise {"refused": ValueError, "late": TooSlow}.get(job.failure.kind, Crashed)(job.failure.text)
 
     async def _serve(self) -> None:
-        """Answers jobs, and reports what happened to workers."""
+        """Answers jobs, and reports events of workers."""
         while True:
             events = await asyncio.to_thread(self.processes.poll, TICK)
             try:

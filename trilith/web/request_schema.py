@@ -1,7 +1,7 @@
 """The fields of requests and answers: requests are validated before anything is done with them, answers are packed small.
 
-A state travels as text, the JSON of `State.to_json`, and a page passes that text back untouched: JavaScript would write -0.0
-as 0, and then the next state would no longer be the same bytes as the one the rules give without a browser in between.
+A state is sent as text, the JSON of `State.to_json`, and the page sends this text back unchanged. JavaScript would write -0.0
+as 0, and then the next state would not have the same bytes as without a browser.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from trilith.world.scene import SLOTS, Placement, Scene
 from trilith.world.tasks import Level, get_task, known_tasks
 
 MAX_BODY = 256 * 1024
-"""Bytes of a request; the largest state there is needs about 20 kB."""
+"""Maximum bytes of a request; the largest possible state needs about 20 kB."""
 MAX_FILE = 8 * 1024 * 1024
-"""Bytes of a file that is opened, and of the request that brings it."""
+"""Maximum bytes of an opened file, and of the request that carries it."""
 MAX_RECORDINGS = 200
 """Episodes that one opened file can show."""
 MAX_SEED = 2**32 - 1
@@ -31,17 +31,17 @@ MAX_PLACEMENTS = 64
 """Placements in a link; no episode has more than 28."""
 MAX_IDEAS = 12
 MIN_SIZE = 0.01
-"""Metres: nothing in a scene is smaller than 0.35, and the engine is not made for specks."""
+"""Smallest allowed size in metres. Nothing in a scene is smaller than 0.35, and the engine cannot handle tiny objects."""
 FRAME_STRIDE = 2
-"""Of the physics steps every second one is sent: 25 pictures a second, and the page draws between them."""
+"""Every second physics step is sent, which gives 25 frames per second. The page interpolates between them."""
 MAX_FRAMES = 240
-"""Of a very long fall fewer are sent, so that an answer stays small."""
+"""Maximum frames of a fall. A very long fall has a larger stride, so that the answer stays small."""
 STILL = 0.002
-"""Metres or radians: what moves less than this until the end is not worth animating."""
+"""Metres or radians: an object that moves less than this until the end is not animated."""
 
 
 def parse(body: bytes | str) -> Any:
-    """JSON with nothing in it but finite numbers of a sane length. Raises ValueError in one line."""
+    """Parses JSON whose numbers are all finite and of reasonable length. Raises ValueError in one line."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
         return json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
@@ -79,14 +79,14 @@ def fields(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> 
 
 
 def read(data: Any, names: str) -> dict[str, Any]:
-    """The values of a request's fields, in the order of `names`; those that end in ? are optional. Raises ValueError."""
+    """The values of a request's fields, in the order of `names`. Names that end in ? are optional. Raises ValueError."""
     given = {name.rstrip("?"): name.endswith("?") for name in names.split()}
     fields(data, [name for name, optional in given.items() if not optional], [name for name, optional in given.items() if optional])
     return {name: READERS[name](data[name]) if name in data else DEFAULTS[name] for name in given}
 
 
 def integer(value: Any, name: str, low: int, high: int) -> int:
-    """A whole number within bounds. Raises ValueError naming them."""
+    """A whole number within bounds. Raises ValueError that names the bounds."""
     require(
         not isinstance(value, bool) and isinstance(value, int) and low <= value <= high,
         f"{name} must be a whole number from {low} to {high}",
@@ -101,9 +101,9 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
-    """A task on offer and one of its levels. Raises ValueError naming those there are.
+    """A task on offer and one of its levels. Raises ValueError that lists the tasks or levels.
 
-    Only what this process knows already is looked up, so that a request cannot have a module imported.
+    Looks up only tasks that this process knows already, so that a request cannot import a module.
     """
     require(isinstance(task, str) and len(task) <= 100, "task must be the name of a task")
     require(task in known_tasks(), f"there is no task {task[:40]!r} here: choose {', '.join(known_tasks())}")
@@ -113,13 +113,13 @@ def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
 
 
 def placements(value: Any, at_most: int) -> list[Placement | None]:
-    """A list of [slot, x, y, sticky], or null to stop. Raises ValueError naming what is wrong."""
+    """A list of placements, each [slot, x, y, sticky], or null to stop. Raises ValueError naming what is wrong."""
     require(isinstance(value, list) and len(value) <= at_most, f"placements must be a list of at most {at_most}")
     return [placement(each) for each in value]
 
 
 def placement(value: Any) -> Placement | None:
-    """One placement, null to stop. Raises ValueError naming what is wrong."""
+    """One placement, or null to stop. Raises ValueError naming what is wrong."""
     if value is None:
         return None
     require(
@@ -130,7 +130,7 @@ def placement(value: Any) -> Placement | None:
 
 
 def state(value: Any) -> State:
-    """A state from its text, with no more in it than an episode of its task can have. Raises ValueError naming what is wrong."""
+    """A state from its text. It may not hold more than an episode of its task can have. Raises ValueError naming what is wrong."""
     require(isinstance(value, str), "state must be text: the JSON of a state, as it came in an answer")
     return state_from(parse(value))
 
@@ -215,11 +215,11 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "zero_on_hit": lambda value: boolean(value, "zero_on_hit"),
     **dict.fromkeys(("task", "level", "agent"), lambda value: value),  # read together with another field
 }
-"""How each field of a request is read and validated, and the values of those that may be absent."""
+"""How each field of a request is read and validated, and the defaults of optional fields."""
 
 
 def _note(case: Mapping[str, Any]) -> str:
-    """What a result file says about one of its worst cases, in a few words; nothing for a plain recording."""
+    """A short note about one of the worst cases of a result file; empty for a plain recording."""
     reward, most, reason = (case.get(name) for name in ("reward", "most", "reason"))
     words = []
     if isinstance(reward, int | float) and isinstance(most, int | float):
@@ -237,7 +237,7 @@ def dumps(data: Any) -> str:
 def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
     """A state for the page: its text, and the figures that only the rules can compute.
 
-    `counted` is the scene that was scored last, if that is not the state's own.
+    `counted` is the scene that was scored last, if it is not the state's own scene.
     """
     rules, scene = state.rules, state.scene if counted is None else counted
     progress = rules.progress(scene)
@@ -255,7 +255,7 @@ def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
 
 
 def stepped(before: State, step: Step, placed: Placement | None, frames: bool = True) -> dict[str, Any]:
-    """What a placement led to, for the page. Where an obstacle was hit nothing new is earned: what counts is as it was before."""
+    """The result of a placement, for the page. A placement that hits an obstacle earns nothing, so the scene before it is counted."""
     return {
         **moment(step.state, before.scene if step.state.ended == "obstacle_hit" else None),
         "placement": None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)],
@@ -265,7 +265,7 @@ def stepped(before: State, step: Step, placed: Placement | None, frames: bool = 
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:
-    """The fall as a film of the rows that move: {dt, rows, poses}, a flat list of x, y, angle a frame; None if nothing is to be seen."""
+    """The fall as frames of the rows that move: {dt, rows, poses}. A frame is a flat list of x, y, angle. None if no motion is visible."""
     if settled.frames is None or not np.isfinite(settled.frames).all():
         return None
     stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))

@@ -1,7 +1,7 @@
-"""The server: static files from memory, and a small API whose every request carries the state it is about.
+"""The server: static files from memory, and a small API in which every request carries its state.
 
-Nothing is kept between requests. Physics has worker processes of its own, and agents have others, so that a slow search can
-hold up nobody who builds by hand.
+The server keeps nothing between requests. Physics and agents have separate worker processes, so that a slow search cannot delay
+visitors who build by hand.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from trilith.world.scene import BLOCK_HEIGHT, PLACE_X, PLACE_Y, SLOTS, Role
 from trilith.world.tasks import TASKS, Task, get_task
 
 PHYSICS_LIMIT = 5.0
-"""Seconds for a placement; it takes some milliseconds."""
+"""Time limit in seconds for a placement, which usually takes some milliseconds."""
 AGENT_LIMIT = 20.0
-"""Seconds for a decision of an agent, or a film."""
+"""Time limit in seconds for a decision of an agent, or for a film."""
 WORKERS = max(2, os.cpu_count() or 2)
 """Processes of each of the two lanes, physics and agents."""
 FIRST_START = 30.0
-"""Seconds that the other workers wait for the first, which may have to compile the rules."""
+"""Maximum seconds that the other workers wait for the first worker, which may have to compile the rules."""
 BUDGET = 50
 """Simulations per decision of agents that search, unless given: about a third of a second."""
 QUEUE = 64
@@ -62,7 +62,7 @@ JSON, GIF = "application/json", "image/gif"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 Handler = Callable[[Any], Awaitable[bytes]]
-"""Given the JSON of a request."""
+"""Takes the JSON of a request, and returns the answer."""
 
 REQUESTS = {
     "start": ("begin", "task level seed placements?"),
@@ -74,12 +74,12 @@ REQUESTS = {
 }
 """Requests by name: the worker's job, and the fields that are its arguments (`request_schema.READERS`)."""
 PHYSICS_REQUESTS = ("start", "step", "replay")
-"""Those that no agent is asked for."""
+"""Requests that need no agent."""
 
 
 class Site:
-    """What the handlers share: the two lanes of workers, the tasks and agents on offer, the world that is searched, and the file
-    that was opened."""
+    """The shared state of the handlers: the two lanes of workers, the tasks and agents on offer, the world for searches, and the opened
+    file."""
 
     def __init__(
         self,
@@ -93,16 +93,16 @@ class Site:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
         names = tuple(self.tasks)
         self.catalog = Catalog(agents, budget, self.tasks, world)
-        make_world(world, False)  # one that cannot be used is refused here, before anybody asks
+        make_world(world, False)  # refuses a world that cannot be used here, before the first request
         self.world = None if world == SearchConfig.world else world
-        """The world whose predictions are shown, if there is one beside the simulator."""
+        """The world whose predictions are shown; None if it is the simulator."""
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.catalog.trained(), self.world))
         self.opened = opened
         self.folder: Path | None = None
-        """Where films are made: a folder each."""
+        """The folder for films. Each film has its own folder inside."""
         self._films: set[Path] = set()
-        """Those that somebody waits for."""
+        """Folders of films that a visitor waits for."""
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -118,10 +118,10 @@ class Site:
                 self.thinking.stop()
 
     async def _start(self) -> None:
-        """One process first: what it has compiled, if anything has to be, the others find on disk."""
+        """Starts one process first. If code has to be compiled, this process does it, and the others find the result on disk."""
         for lane in (self.physics, self.thinking):
             lane.start(1)
-            with suppress(TimeoutError):  # a first one that hangs must not keep the others from starting
+            with suppress(TimeoutError):  # the others must start even if the first one hangs
                 await asyncio.wait_for(lane.ready.wait(), FIRST_START)
         self.physics.start()
         self.thinking.start()
@@ -164,7 +164,7 @@ class Site:
         """A GIF of a recorded episode."""
         recording = schema.read(data, "recording")["recording"]
         assert self.folder is not None
-        for left in set(self.folder.iterdir()) - self._films:  # by a film that was stopped
+        for left in set(self.folder.iterdir()) - self._films:  # left over from a film that was stopped
             shutil.rmtree(left, ignore_errors=True)
         mine = self.folder / secrets.token_hex(8)
         self._films.add(mine)
@@ -177,7 +177,7 @@ class Site:
     async def open(self, body: bytes) -> bytes:
         """The episodes in a file that the visitor chose, each as its text and a note.
 
-        The file may be large, so a worker reads even the request, and not one that people who build wait for.
+        The file may be large, so a worker parses the request. It is a worker of the agents' lane, so that building by hand is not delayed.
         """
         return await self.thinking.run("open", body)
 
@@ -192,14 +192,14 @@ def create_app(
     token: str | None = None,
     world: str = SearchConfig.world,
 ) -> Starlette:
-    """The application, with `workers` processes for physics and as many for agents; with a `token`, for those who know it only.
+    """The application, with `workers` processes for physics and as many for agents. With a `token`, only visitors who have it get access.
 
-    Trained agents are offered as they are, and with `budget` simulations per decision unless that is 0. `tasks` are further ones
-    to offer, as my_module:MyTask. In `world` agents search, and the page shows what it predicts, unless it is the simulator.
+    Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per decision. `tasks` are further
+    tasks to offer, as my_module:MyTask. Agents search in `world`. If it is not the simulator, the page shows its predictions.
     Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
     """
     for name in tasks:
-        get_task(name)  # before the file is read, which may be of it
+        get_task(name)  # before the file is read, because the file may belong to this task
     site = Site(agents, None if path is None else (Path(path).name, schema.open_text(_read(path))), workers, budget, tasks, world)
     handlers: dict[str, Handler] = {name: partial(site.answer, name) for name in REQUESTS}
     handlers |= {"predict": site.predict, "film": site.film}
@@ -221,7 +221,7 @@ def create_app(
 
 
 def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], Any], media_type: str) -> Route:
-    """The route of a handler: every error has its status and one line. `read` turns a body into the handler's argument."""
+    """The route of a handler. Every error gets a status and one line. `read` turns a body into the handler's argument."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
@@ -251,7 +251,7 @@ def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], A
 
 
 async def _body(request: Request, limit: int) -> bytes | None:
-    """The body of a request, None if it is longer than it may be; no more than that is ever kept."""
+    """The body of a request; None if it is longer than `limit` bytes. No more than `limit` bytes are kept."""
     parts, length = [], 0
     async for part in request.stream():
         length += len(part)
@@ -262,7 +262,7 @@ async def _body(request: Request, limit: int) -> bytes | None:
 
 
 async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
-    """The result of `work`, which is dropped when the visitor goes away: a search for nobody would keep others waiting."""
+    """The result of `work`. If the visitor leaves, `work` is cancelled, because a search without a visitor would delay other visitors."""
     task = asyncio.ensure_future(work)
 
     async def gone() -> None:
@@ -292,12 +292,12 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     response = _error(500, "this failed on the server")
-    response.raw_headers.extend(HEADERS)  # this answer alone does not pass the guard
+    response.raw_headers.extend(HEADERS)  # only this answer does not pass through AccessControl
     return response
 
 
 def _static_routes() -> list[Route]:
-    """The page's files, read once: a request can only name one of them, and no path of a client is ever looked up on disk."""
+    """The page's files, read once. A request can only name one of these files; a client's path is never looked up on disk."""
 
     files = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in TYPES}
     urls = {"/": files["index.html"]} | {f"/static/{name}": path for name, path in files.items()}
@@ -314,7 +314,7 @@ def _fixed(url: str, content: bytes, media_type: str) -> Route:
 
 
 def _describe(task: Task) -> dict[str, Any]:
-    """A task for the page; what it is about comes from its docstring, which has fixed headings."""
+    """A task for the page. Its description comes from the task's docstring, which has fixed headings."""
     head, *sections = inspect.getdoc(type(task)).split("\n## ") if inspect.getdoc(type(task)) else [""]  # type: ignore[union-attr]
     text = {section.split("\n", 1)[0]: " ".join(section.split("\n", 1)[-1].split()) for section in sections}
     return {
@@ -401,7 +401,7 @@ def background(
     tasks: Sequence[str] = (),
     world: str = SearchConfig.world,
 ) -> Iterator[str]:
-    """The address of a page served from a thread while the block runs, once it can answer: for tests and screenshots."""
+    """Serves the page from a thread while the block runs, for tests and screenshots. Yields its address when the page can answer."""
     app = create_app("127.0.0.1", path, agents, workers, tasks=tasks, world=world)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)

@@ -1,4 +1,4 @@
-"""One step of deep Q-learning, with what counterfactual actions and corrections add to its loss."""
+"""One step of deep Q-learning, with the loss terms of counterfactual actions and of corrections."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Sample(NamedTuple):
     records: Records
     """(B,): states."""
     actions: Ints
-    """(B, 4): the actions made in them."""
+    """(B, 4): the actions made in these states."""
     rewards: Floats
-    """(B,): of these alone."""
+    """(B,): rewards of these actions alone."""
     returns: Floats
-    """(B,): discounted sum of the next up to n rewards."""
+    """(B,): discounted sum of the next rewards, at most n."""
     following: Records
-    """(B,): states after these, where `discounts` is not 0."""
+    """(B,): states after these rewards. They are valid where `discounts` is not 0."""
     discounts: Floats
     """(B,): weight of the value of the following state; 0 if the episode ended before it."""
     ended: Bools
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
-        """From windows (B, n + 1) of a replay, of which `count` (B,) steps each are real."""
+        """Makes a sample from windows (B, n + 1) of a replay, each with `count` (B,) real steps."""
         n = steps.shape[1] - 1
         first = steps[:, 0]
         powers = discount ** np.arange(n)
@@ -74,7 +74,7 @@ class Counterfactuals(NamedTuple):
     """Actions that were only simulated, in the states of a sample."""
 
     scenes: Ints
-    """(m,): which state each was simulated in, in order."""
+    """(m,): index of the state in which each action was simulated, ascending."""
     actions: Ints
     """(m, 4)"""
     rewards: Floats
@@ -82,13 +82,13 @@ class Counterfactuals(NamedTuple):
     ended: Bools
     """(m,): whether the episode would have ended."""
     after: Records | None
-    """(f,): the states after those that did not end it, without masks of legal actions, if they were kept."""
+    """(f,): the states after actions that did not end the episode, without masks of legal actions. None if they were not kept."""
     valued: Ints
-    """(t,): those whose values have targets: that ended the episode or have a state `after` them, in order."""
+    """(t,): indices, ascending, of the actions whose values have targets. These actions ended the episode or have a state in `after`."""
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
-        """Of steps (B,) of a replay; none if it has none."""
+        """Returns the counterfactual actions of steps (B,) of a replay; empty if the replay has none."""
         if "beside" not in (steps.dtype.names or ()):
             none = np.zeros(0, np.int64)
             return Counterfactuals(none, none.reshape(0, 4), none.astype(np.float64), none.astype(bool), None, none)
@@ -105,7 +105,7 @@ class Counterfactuals(NamedTuple):
         )
 
     def with_targets(self, most: int, rng: np.random.Generator) -> Counterfactuals:
-        """With the states after at most so many actions of each state of the sample, drawn alike likely."""
+        """Returns a copy that keeps the states after at most `most` actions per state of the sample. All actions are equally likely."""
         if self.after is None:
             return self
         going = np.flatnonzero(~self.ended)
@@ -116,7 +116,7 @@ class Counterfactuals(NamedTuple):
 
 
 class LearnerFacts(TypedDict):
-    """The part of a checkpoint that is no array."""
+    """The part of a checkpoint that is not arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
     lengths: list[float]
@@ -124,17 +124,17 @@ class LearnerFacts(TypedDict):
 
 
 RETURNS: list[tuple[str, str]] = [("earned", "f4"), ("ended", "?")]
-"""Columns that are kept of a step beside the policy's: the discounted return from it on, and whether the episode ended with it."""
+"""Columns of a step beside the policy's own: the discounted return from this step on, and whether the episode ended with this step."""
 FIRST_LENGTH = float(SLOTS)
-"""Length of an episode that is expected before any was played: as many steps as there are blocks to choose from."""
+"""Expected episode length before any episode was played: as many steps as there are blocks to choose from."""
 LENGTH_RATE = 0.02
 """Share of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
-"""Random actions an episode before learning starts, where the others are placements that overlap nothing."""
+"""Random actions per episode before learning starts. The other actions are placements that overlap nothing."""
 
 
 class DQNLearner(TargetLearner[QNet]):
-    """The learning network, its target and its optimiser, all on one device, its memory, and one step of learning."""
+    """The learning network, its target and its optimiser, all on one device; the replay; and one step of learning."""
 
     config: DQNConfig
 
@@ -145,38 +145,38 @@ class DQNLearner(TargetLearner[QNet]):
         self.schema = make_schema(config, task, beyond=False)
         super().__init__(config, partial(make_net, config, self.schema), seed, device)
         self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
-        """What actors search in, if it is learned too."""
+        """The world model in which actors search, if it is learned beside the agent."""
         acting = self.target if config.act_with_target and config.tau else self.net
         self.policy = DQNPolicy(config, task, net=acting, model=self.model.world if self.model else None)
         kept = np.dtype([*self.policy.dtype.descr, *RETURNS])
         self.replay = Replay(kept, config.replay_mb)
         self.corrected = Replay(kept, config.replay_mb)
-        """Corrections."""
+        """Replay of corrections."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
-        """Running mean of the length of episodes, a level each: the paper's estimate L̂ of an episode's typical length."""
+        """Running mean of the episode length for each level: the paper's estimate L̂ of an episode's typical length."""
 
     # ---- requests to actors
 
     @property
     def warming_up(self) -> bool:
-        """Whether episodes are still played by chance, to have something to learn from."""
+        """Whether actors still play at random, to collect the first data."""
         return self.replay.added < self.config.learning_starts
 
     def updates_due(self) -> float:
-        """Learner steps that the ratio allows by now, beyond those made."""
+        """Learner steps that the ratio allows now, minus those already made."""
         return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
 
     def warmup_status(self) -> str:
-        """Steps by chance."""
+        """Progress of the random steps."""
         return f"warm-up: {self.replay.added} of {self.config.learning_starts} steps by chance" if self.warming_up else ""
 
     def exploration(self) -> Exploration:
-        """By chance at first, then by the config's epsilon."""
+        """Random at first, then with the config's epsilon."""
         epsilon = WARM_UP_EPSILON if self.warming_up else self.config.epsilon
         return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
     def wants_correction(self, requested: int) -> bool:
-        """As many as `corrections_per_update` allows by now."""
+        """Whether `corrections_per_update` allows more corrections now."""
         return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
@@ -184,11 +184,11 @@ class DQNLearner(TargetLearner[QNet]):
         if self.model:
             self.model.add(episode)
         (self.corrected if episode.correction else self.replay).add(self._with_returns(episode))
-        if not episode.correction and not episode.exploration.warm_up:  # those end where they explore, so they are shorter
+        if not episode.correction and not episode.exploration.warm_up:  # warm-up episodes end where they explore, so they are shorter
             self.lengths[episode.level] += LENGTH_RATE * (len(episode.steps) - self.lengths[episode.level])
 
     def _with_returns(self, episode: Episode) -> Episode:
-        """The episode with the discounted return from each step on, and whether it ended with it."""
+        """Returns the episode with the columns `RETURNS`: the return from each step on, and whether the episode ended with the step."""
         steps, later = np.zeros(len(episode.steps), [*episode.steps.dtype.descr, *RETURNS]), 0.0
         steps["ended"][-1:] = episode.ended
         for name in episode.steps.dtype.names or ():
@@ -200,14 +200,14 @@ class DQNLearner(TargetLearner[QNet]):
     # ---- checkpoints and models
 
     def learned_model(self) -> LearnedModel | None:
-        """What actors search in, if it is learned too, from when on they do."""
+        """Returns the world model in which actors search, if it is learned and actors search in it already."""
         if self.model is None or not self.model.ready:
             return None
         about = {"learning": to_json(self.config.model), "steps": self.model.learner.steps}
         return LearnedModel(self.config.model.net, self.model.world.weights(), about)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Weights of both networks, the state of the optimiser, both memories, the lengths, and the model, if there is one."""
+        """Weights of both networks, the state of the optimiser, both replays, the lengths, and the model, if there is one."""
         groups = {"replay.": self.replay.state(), "corrected.": self.corrected.state()}
         facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths}
         if self.model:
@@ -215,7 +215,7 @@ class DQNLearner(TargetLearner[QNet]):
         return self.network_state() | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`, after a check of all of it."""
+        """Checks the whole result of `state`, then resumes from it."""
         checked: LearnerFacts = typed(facts, LearnerFacts)
         if len(checked["lengths"]) != len(self.lengths):
             raise ValueError(f"it has {len(checked['lengths'])} levels, not {len(self.lengths)}")
@@ -229,7 +229,7 @@ class DQNLearner(TargetLearner[QNet]):
     # ---- learning
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on transitions of the replay and of corrections, if there are any."""
+        """One learner step on transitions from the replay and from corrections, if there are any."""
         config = self.config
         shown = round(config.correction_share * config.batch) if len(self.corrected) else 0
         parts = [(self.corrected, shown), (self.replay, config.batch - shown)]
@@ -239,13 +239,13 @@ class DQNLearner(TargetLearner[QNet]):
         return figures | self.model.step(rng) if self.model and self.model.due(self.steps) else figures
 
     def learn(self, sample: Sample, rng: np.random.Generator, shown: int = 0) -> dict[str, float]:
-        """One learner step on a sample whose first `shown` transitions are of corrections; returns figures for the log.
+        """One learner step on a sample whose first `shown` transitions come from corrections; returns figures for the log.
 
-        G is the return that followed, V(s') the value of the state that follows: by the target network's head for it or, for a network
-        that has none, max_a Q(s', a) by double Q-learning.
+        G is the return that followed. V(s') is the value of the next state: the output of the target network's value head or, for a
+        network without such a head, max_a Q(s', a) by double Q-learning.
 
             made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
-            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for some, drawn anew each time, or r if it ends the episode
+            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for some, drawn anew each time, or y = r if a ends the episode
             state:           (V(s) - max_a y)²,  over the actions above and 0
             correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a))
             all:             errors of the predicted reward (squared) and end (cross-entropy), times `outcome_weight`
@@ -283,8 +283,8 @@ class DQNLearner(TargetLearner[QNet]):
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
-        """(shown,), twice: in the first states of a batch the action of the highest value but for the one that was shown, and
-        whether there is one. The margin has the gradient of these two values alone, so no others are needed with theirs."""
+        """Two tensors (shown,), for the first states of a batch: the action with the highest value except the shown action, and whether
+        there is one. The margin loss depends only on the values of these two actions, so only these values need gradients."""
         if not shown:
             return actions[:0], actions[:0]
         with torch.no_grad():
@@ -293,8 +293,8 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(there, best, actions[:shown]), there.float()
 
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """(t,), and (t,) the numbers of the actions of the sample whose values they are targets of: all that were made, then of those
-        that were only simulated the ones that ended the episode and, if the states after them were kept, the others."""
+        """Returns targets (t,) and, for each target, the number of its action (t,). All actions made come first, then the counterfactual
+        actions that ended the episode or whose next state was kept."""
         config, beside, size = self.config, sample.beside, len(sample.returns)
         known = beside.valued
         discounts = np.concatenate([sample.discounts, np.where(beside.ended[known], 0.0, config.discount)])
@@ -324,7 +324,7 @@ class DQNLearner(TargetLearner[QNet]):
             return self.target.v(self.schema.scenes.unpack(records, device=self.device)).clamp(min=0)
         batch = self.schema.unpack(records, device=self.device)
         best, value = (self.net if self.config.double else self.target).best(batch)
-        some = torch.isfinite(value)  # no action left is worth nothing, as is the end that choosing one would bring
+        some = torch.isfinite(value)  # a state without actions is worth 0, like the end of the episode
         if self.config.double:
             value = self.target.q_at(batch, best)
         if self.config.stop:
@@ -332,7 +332,7 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(some, value, 0.0)
 
     def update_target(self) -> None:
-        """Moves the target towards the network or, without `tau`, copies it now and then."""
+        """Moves the target towards the network or, without `tau`, copies the network every `target_period` steps."""
         if self.config.tau:
             super().update_target()
         elif self.steps % self.config.target_period == 0:

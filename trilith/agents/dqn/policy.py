@@ -1,6 +1,6 @@
 """Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, exploring, and searching with it.
 
-Nothing here needs torch but networks that have no other form, or are on another device than the CPU.
+This module needs torch only for networks that have no form without torch, or that run on another device than the CPU.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
-    """How states of a task are stored under a config; without `beyond` there is room for the curriculum only, as a replay wants it.
+    """Returns the storage format of a task's states under a config. Without `beyond` it has room for the curriculum only, as in a replay.
 
-    Raises ValueError if there are no such actions, or mask and actions do not go together.
+    Raises ValueError if the config names unknown actions, or if mask and actions do not go together.
     """
     rules = get_task(task)
     heights, widths = config.grid or rules.grid
@@ -45,7 +45,7 @@ def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySche
 
 
 def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
-    """The network of a config in the form that learns, with fresh weights from torch's generator."""
+    """Returns the network of a config in its learning form, with fresh weights from torch's generator."""
     from trilith.networks.q.registry import make_qnet
 
     net = make_qnet(config.net, schema, config.mask)
@@ -54,7 +54,7 @@ def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
 
 
 def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
-    """The network of a config in the form that acts: without torch on the CPU, if there is such a form. Its weights mean nothing yet."""
+    """Returns the network of a config in its acting form: on the CPU without torch, if such a form exists. Its weights are placeholders."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
@@ -63,7 +63,7 @@ def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu"
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
-    """The model that actors of a config search in, if it is learned beside their agent; its weights mean nothing yet."""
+    """Returns the model in which actors of a config search, if it is learned beside the agent. Its weights are placeholders."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.learner import make_net as make_dynamics
@@ -73,7 +73,7 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """The shapes of the parameters of a config's network, which is made without any memory for them."""
+    """Returns the shapes of the parameters of a config's network, without allocating memory for them."""
     schema = make_schema(config, task, beyond)
     if config.net.network in ACTING:
         return ACTING[config.net.network].shapes(config.net, 2 * schema.offsets)
@@ -92,23 +92,25 @@ class Exploration(NamedTuple):
     """How actors explore."""
 
     epsilon: float
-    """Random actions an episode, about: at step n with probability ε / max(L - n, 1)."""
+    """Random actions per episode, approximately: at step n an action is random with probability ε / max(L - n, 1)."""
     lengths: tuple[float, ...]
-    """L: typical number of steps of an episode of each level."""
+    """L: typical number of steps of an episode, for each level."""
     warm_up: bool = False
-    """Play placements that overlap nothing by chance instead of the network's; where it explores, whatever the mask allows."""
+    """Play random placements that overlap nothing instead of the network's actions. Where the actor explores, play any action that the
+    mask allows."""
     search: bool = True
-    """Whether to search, where the config has a budget: not in a model that has not learned enough yet."""
+    """Whether to search, if the config has a budget. False while a learned model has not learned enough yet."""
 
 
 HIGHEST = 16
-"""Half of the counterfactual actions are drawn from so many of the highest values: what the agent might do next time."""
+"""Half of the counterfactual actions are drawn from this many actions of the highest values: those that the agent might choose next
+time."""
 
 
 def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
-    """The index of the best action of a state or, if `random`, of any.
+    """Returns the index of the best action of a state or, if `random`, of any action.
 
-    None where there is none, and, for one who `stops` then, where the best is expected to lose.
+    Returns None if there is no action or, for an agent that `stops`, if the highest value is negative.
     """
     indices, values = listed
     if not len(indices) or (stops and not random and values.max() < 0):
@@ -117,7 +119,7 @@ def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool =
 
 
 class DQNPolicy:
-    """A network, and how actors act by it: mostly greedily, by search where the config has a budget, by chance at first."""
+    """A network, and how actors act with it: at random first, then mostly greedily, or by search if the config has a budget."""
 
     def __init__(
         self,
@@ -136,15 +138,15 @@ class DQNPolicy:
         self.zero_on_hit = zero_on_hit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, zero_on_hit) if model is None else model
-        """What is searched, if that is learned too: its weights then go with those of the network."""
+        """The world model to search in, if it is learned too. Its weights then go with the weights of the network."""
         world = self.model or make_world(config.search.world, zero_on_hit)
         self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, world)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record of the state and the action (sender, receiver, offset, sticky). With counterfactual actions these too, `beside` (K, 4),
-        -1 where there are less; the rewards of them and whether they ended the episode; and for a network that values states those
-        `after` each."""
+        """A record of the state and the action (sender, receiver, offset, sticky). If there are counterfactual actions, the record also has
+        these actions as `beside` (K, 4), with -1 where there are fewer than K; their rewards; whether they ended the episode; and, for a
+        network that values states, the state `after` each of them."""
         columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
             columns += [("beside", "i4", (k, 4)), ("beside_reward", "f4", (k,)), ("beside_ended", "?", (k,))]
@@ -153,7 +155,7 @@ class DQNPolicy:
 
     @property
     def wants_states(self) -> bool:
-        """A model learns from these."""
+        """True if a model is learned, because it learns from states."""
         return self.model is not None
 
     @property
@@ -162,12 +164,12 @@ class DQNPolicy:
         return DQNAgent(self.net, self.config.discount)
 
     def weights(self) -> Weights:
-        """A copy of the network's parameters, and of those of the model that actors search in, if that is learned too."""
+        """A copy of the network's parameters and, if a model is learned too, of the model's parameters."""
         model = {} if self.model is None else self.model.weights()
         return self.net.weights() | {WORLD + name: array for name, array in model.items()}
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes the parameters of a network of the same shape, and of a model if there is one."""
+        """Loads the parameters of a network of the same shape, and of a model if there is one."""
         if self.model is not None:
             self.model.load({name.removeprefix(WORLD): array for name, array in weights.items() if name.startswith(WORLD)})
             weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
@@ -193,7 +195,7 @@ class DQNPolicy:
         return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """The action of the schema that comes nearest to a placement."""
+        """Returns the action of the schema that is nearest to a placement."""
         [record] = observe(self.schema, [state])
         return self._decision(state, record, int(self.schema.index(np.array(self.schema.encode(state.scene, placement)))))
 
@@ -207,7 +209,7 @@ class DQNPolicy:
         return Decision(self.schema.decode(state.scene, self.schema.parts(index)), kept)
 
     def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
-        """The decision with other actions beside it, those of the highest values first."""
+        """Returns the decision with counterfactual actions, highest values first."""
         if decision.step is None:
             return decision
         indices, values = listed
@@ -226,8 +228,8 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Sometimes the action of the highest r + γ V(s'); in the warm-up always one that touches no obstacle. Stores the outcomes of the
-        others."""
+        """Sometimes makes the action with the highest r + γ V(s'). In the warm-up, replaces an action that touches an obstacle by one that
+        does not end the episode, if there is one. Stores the outcomes of the actions that are not made."""
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
@@ -254,7 +256,7 @@ class DQNPolicy:
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Stores which action was made, and the outcomes of the others. The chosen action takes the place of the one that was made."""
+        """Stores which action was made, and the outcomes of the others. The action made and the chosen one swap places."""
         kept = decision.step
         assert kept is not None
         if made:
@@ -264,13 +266,13 @@ class DQNPolicy:
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Placements that overlap nothing; where to explore, any that the mask allows."""
+        """Random placements that overlap nothing. Where `random` is set, any action that the mask allows."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
 
     def _any(self, scene: Scene, rng: np.random.Generator) -> int | None:
-        """The index of any placement that overlaps nothing; None if there is none."""
+        """The index of a random placement that overlaps nothing; None if there is none."""
         sticky, mask = int(rng.integers(2)), self.schema.codec.mask(scene)
         if mask is not None:
             refs = reference_rows(scene)
@@ -288,7 +290,7 @@ class DQNPolicy:
         return None
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """By tree search over the values of the network."""
+        """Chooses by tree search with the values of the network."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
@@ -303,12 +305,12 @@ class DQNAgent:
     def __init__(self, net: QFunction, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
         self.net, self.schema, self.discount = net, net.schema, discount
         self.stops = net.stops if stops is None else stops
-        """Whether it ends an episode where all values are below 0."""
+        """Whether the agent ends an episode where all values are below 0."""
         self._stop = net.schema.edges * net.outputs
-        """The index of stopping, after all others."""
+        """The index of the stop action, after all other actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state; None, which stops, where the mask allows none or all would lose."""
+        """The best placement in each state. None stops: the mask allows no placement or, if the agent stops, all values are negative."""
         if not states:
             return []
         listed = self.net.listed(observe(self.schema, states))
@@ -316,9 +318,10 @@ class DQNAgent:
         return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions that the mask allows; of blocks of one width only the first, with the highest value of all.
+        """The values of all actions that the mask allows. Of blocks of the same width only the first is listed, with the highest value of
+        these blocks.
 
-        To stop, if the agent does that, is an action of value 0 with an edge of its own.
+        If the agent can stop, stopping is an action of value 0 with an edge of its own.
         """
         found = []
         for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):
@@ -338,21 +341,21 @@ class DQNAgent:
         return None if action_id == self._stop else self.schema.decode(state.scene, self.schema.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """The k placements of the highest values, each with what the network expects of it."""
+        """The k placements with the highest values, each with its value."""
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
         found = [(self.decode(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
 
     def views(self, state: State) -> list[ObjectView]:
-        """What it sees of each object, available blocks first; nothing if its network does not see pictures."""
+        """The agent's view of each object, available blocks first. Empty if its network does not see pictures."""
         if not self.schema.points or not self.schema.codec.relative:
             return []
         records = observe(self.schema, [state])
         boxes, first, pixels = self.schema.unpack(records).windows()
         [(index, values)] = self.net.listed(records)
         sender, receiver, _, _ = self.schema.parts(index)
-        best = np.full((2, self.schema.rows + SLOTS), -np.inf)  # of placing each node, and of placing something by it
+        best = np.full((2, self.schema.rows + SLOTS), -np.inf)  # highest value of placing each node, and of placing a block by each node
         np.maximum.at(best[0], sender, values)
         np.maximum.at(best[1], receiver, values)
         slots, refs = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE), reference_rows(state.scene)
@@ -368,5 +371,5 @@ class DQNAgent:
 
 
 def _first_slots(scene: Scene) -> Ints:
-    """(7,): of each slot the first available one with a block of the same width, which can do all that the others can."""
+    """(7,): for each slot, the first available slot with a block of the same width. This block can do all that the others can."""
     return ((scene.role[:SLOTS] == Role.AVAILABLE) & SLOTS_OF_KIND).argmax(axis=1)[KIND_OF_SLOT]

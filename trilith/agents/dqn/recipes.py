@@ -1,6 +1,6 @@
 """Recipes of Q-learning: the agents of the paper, and ours. A new one is an entry of `ALGORITHM.recipes`.
 
-A recipe is a release: when anything of it changes, its `version` rises. Imports no learning framework.
+A recipe is a release: when any part of it changes, its `version` rises. Imports no learning framework.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 
 OBJECTS = DQNConfig(net=NetConfig(clock=True))
-"""Ours: learns from objects and its own play alone, see docs/learning.md."""
+"""Our agent. It sees objects and learns only from its own play, see docs/learning.md."""
 
 OBJECTS_V1 = replace(OBJECTS, updates_per_step=0.1, counterfactual_targets=OBJECTS.counterfactual_actions)
-"""Twice the steps for an update, and a target for every counterfactual action. The agents that ship learned so."""
+"""Twice as many actor steps per learner step, and a target for every counterfactual action. The shipped agents were trained this way."""
 
 _OBJECTS_V1_TASKS: dict[str, dict[str, Any]] = {
     "silhouette": {"agent": {"discount": 0.97, "decay_steps": 36_000}},
@@ -32,7 +32,7 @@ _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
     "covering": {"steps": 18_000, "agent": {"decay_steps": 18_000}},
     "covering_hard": {"steps": 40_000, "agent": {"discount": 0.97, "decay_steps": 40_000}},
 }
-"""What tasks need differently."""
+"""Settings that differ by task."""
 
 GN_DQN = DQNConfig(
     # As printed in §C.2 and §D of the paper.
@@ -45,7 +45,7 @@ GN_DQN = DQNConfig(
     batch=16,
     updates_per_step=4.0,
     epsilon=0.3,
-    # Not printed, ours: the plainest choice, or what lets something be seen within an hour (docs/learning.md).
+    # Not printed, so ours: the simplest choice, or one that shows results within an hour (docs/learning.md).
     warmup=0,
     decay_steps=0,
     discount=0.99,
@@ -65,10 +65,10 @@ GN_DQN = DQNConfig(
 """The paper's agent GN-DQN."""
 
 GN_DQN_MCTS = replace(GN_DQN, learning_rate=2e-4, search=SearchConfig(10, algorithm="mcts", c=2.0, stages=2))
-"""The paper's agent GN-DQN-MCTS: as `gn-dqn`, but its actors search by UCT as printed; what they find is not learnt."""
+"""The paper's agent GN-DQN-MCTS: as `gn-dqn`, but its actors search by UCT as printed. The agent does not learn from the search results."""
 
 CNN_GN_DQN = replace(GN_DQN, net=replace(GN_DQN.net, network="pixels"))
-"""The paper's agent CNN-GN-DQN: as `gn-dqn`, but all it sees of an object is its segmented image."""
+"""The paper's agent CNN-GN-DQN: as `gn-dqn`, but of each object it sees only the segmented image."""
 
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
 """The paper's agent CNN-GN-DQN-MCTS."""
@@ -85,10 +85,10 @@ FROM_PIXELS = replace(
     replay_mb=200.0,
     learning_starts=2000,
 )
-"""All it sees of an object is its segmented image, and the planner corrects it."""
+"""Of each object the agent sees only the segmented image. The planner corrects the agent."""
 
 _PAPER_RUN = {"curriculum": {"steps": 40_000, "hardest_share": 0.0}}
-"""Levels raised as printed; all reached alike likely is ours, as the paper does not say."""
+"""Levels are raised as printed. All reached levels are equally likely: this is our choice, because the paper does not say."""
 
 ALGORITHM = Algorithm(
     name="dqn",

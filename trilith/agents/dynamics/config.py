@@ -17,7 +17,7 @@ class DynamicsConfig:
     layers: int = 3
     """Rounds in which objects look at each other."""
     heads: int = 4
-    """Of the attention."""
+    """Heads of the attention."""
     pair: int = 32
     """Features of a pair of objects."""
 
@@ -34,13 +34,13 @@ class ModelConfig:
 
     net: DynamicsConfig = DynamicsConfig()
     unroll: int = 1
-    """Steps that it predicts from its own predictions in training; the losses of all are added."""
+    """Steps that the model predicts from its own predictions in training. The losses of all steps are added."""
     batch: int = 64
-    """Beginnings of such steps in a learner step."""
+    """Starts of such sequences in a learner step."""
     steps: int = 10_000
     """Learner steps."""
     learning_rate: float = 1e-3
-    """Of Adam, at its highest: it rises over the first 200 steps, and falls to a tenth, as a cosine, by the last."""
+    """Highest learning rate of Adam. The rate rises over the first 200 steps, then falls to a tenth by the last step, along a cosine."""
     noise: float = 0.0
     """Metres by which blocks are moved at random before a prediction, against drift."""
 
@@ -59,14 +59,14 @@ class OnlineConfig(ModelConfig):
     """How a model learns beside an agent whose actors search in it. None of this is in the paper either."""
 
     steps: int = 10_000
-    """Its learner steps over which its learning rate falls, to a tenth, at which it stays."""
+    """Learner steps of the model over which its learning rate falls to a tenth. The rate then stays there."""
     first_steps: int = 500
-    """Learner steps of the model before actors search in it. Until then they act without search, and it learns at every learner step of
-    the agent."""
+    """Learner steps of the model before actors search in it. Until then actors act without search, and the model learns at every learner
+    step of the agent."""
     every: int = 4
-    """Learner steps of the agent for each one of the model, from then on."""
+    """Learner steps of the agent for each learner step of the model, once actors search in it."""
     replay_mb: float = 50.0
-    """Size of its memory of placements in megabytes; the oldest are forgotten first."""
+    """Size of the model's memory of placements in megabytes. The oldest placements are dropped first."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,11 +84,13 @@ class ModelRunConfig:
     out: Path
     """Folder for the model, its log and its checkpoints."""
     valid: tuple[Path, ...] = ()
-    """Folders of episodes to validate on, best of frozen scenes (--split valid); without, a tenth of the others is kept for that."""
+    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). Unless given, a tenth of the training episodes is
+    held out for validation."""
     seed: int = 0
-    """Of the first weights, and of which placements are drawn."""
+    """Seed of the initial weights and of the drawing of placements."""
     agent: str | None = None
-    """An agent that values actions, on whose best eight placements the model is validated too: there a search looks first."""
+    """An agent that values actions. The model is also validated on this agent's best eight placements, because a search looks there
+    first."""
     log_steps: int = 250
     """Learner steps between lines of the log."""
     checkpoint_seconds: float = 60.0

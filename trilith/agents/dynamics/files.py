@@ -17,7 +17,7 @@ from trilith.world.physics import PHYSICS
 
 MODEL = "model.safetensors"
 MODEL_FORMAT = 1
-"""Of cards."""
+"""Version of the card format."""
 PREDICTS = "settled-1"
 """Version of the inputs and outputs of a model (`networks.dynamics`)."""
 
@@ -31,7 +31,7 @@ class ModelCard(TypedDict):
     weights: str
     """Checksum of the weights."""
     tasks: list[str]
-    """Of the episodes it learned from."""
+    """Tasks of the episodes that the model learned from."""
     net: dict[str, Any]
     learning: NotRequired[dict[str, Any]]
     minutes: NotRequired[float]
@@ -40,10 +40,10 @@ class ModelCard(TypedDict):
 
 
 def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes the weights of a model and its card into a folder, each whole."""
+    """Writes the weights of a model and its card into a folder. Each file appears whole or not at all."""
     facts = {"format": MODEL_FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {}), "tasks": tasks}
     card = {**facts, "net": to_json(net), **about}
-    with atomic_write(folder / "model.json") as aside:  # both are whole on the disk before either gets its name
+    with atomic_write(folder / "model.json") as aside:  # both files are whole on the disk before either gets its name
         aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(folder / MODEL, weights)
 

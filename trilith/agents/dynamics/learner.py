@@ -1,8 +1,8 @@
 """Learning a model: predictions from predictions, up to 4 steps ahead, compared with the simulator (paper §E.3).
 
 As printed in the paper, the divergence is infinite for a certain end, and the first term of the sum compares the input with itself.
-Here the divergence is KL(truth ‖ prediction), and steps count from 1. Poses at the moment an obstacle is touched are not learned:
-the episode ends there, and nothing is built on them.
+Here the divergence is KL(truth ‖ prediction), and steps count from 1. Poses at the moment an obstacle is touched are not learned,
+because the episode ends there and no later prediction uses them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODEL_WARMUP_STEPS = 200
 MODEL_MAX_GRAD_NORM = 10.0
 """Norm that gradients are clipped to."""
 _TURN = 0.5
-"""Metres per unit of distance between unit vectors of twice an angle."""
+"""Metres per unit of distance between unit vectors at twice the angle. Converts errors of angles to metres."""
 
 
 def make_net(config: DynamicsConfig) -> Dynamics:
@@ -40,7 +40,7 @@ def make_net(config: DynamicsConfig) -> Dynamics:
 
 
 def given(placed: Placed, pose: Tensor | None = None) -> DynamicsInput:
-    """The network's input for placements. `pose` replaces that of `placed` where gradients pass through it."""
+    """The network's input for placements. `pose`, if given, replaces `placed.pose`, so that gradients pass through it."""
     same, fixed = bodies(placed)
     links = np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32)
     fall = falls(placed)
@@ -49,14 +49,14 @@ def given(placed: Placed, pose: Tensor | None = None) -> DynamicsInput:
 
 
 def touchable(role: Ints, objects: Ints) -> Bools:
-    """(B, R, R): pairs of different solid objects, at least one of them a block, which are the pairs that can touch."""
+    """(B, R, R): pairs of objects that can touch: two different solid objects, at least one of them a block."""
     there = (role != Role.TARGET) & (np.arange(role.shape[1]) < objects[:, None])
     block = role == Role.BLOCK
     return there[:, :, None] & there[:, None] & (block[:, :, None] | block[:, None]) & ~np.eye(role.shape[1], dtype=bool)
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
-    """(B, R, R) each: pairs that touch in the predicted scenes, and pairs that are glued: the old ones, and those that touch glue."""
+    """(B, R, R) each: pairs that touch in the predicted scenes, and pairs that are glued: old glued pairs, and pairs that touch glue."""
     touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
     bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
@@ -64,7 +64,7 @@ def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
 
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
-    """The next placements, made in the predicted scenes: which of `at` (B,) have a next one, those scenes, and their poses.
+    """Makes the next placements in the predicted scenes. Returns which of `at` (B,) have a next placement, their scenes, and the poses.
 
     Poses of the table are multiplied by `sign` (B, 3), which mirrors a scene. Gradients pass through the returned poses.
     """
@@ -108,7 +108,7 @@ class Losses(NamedTuple):
 def losses(predicted: Predicted, shown: DynamicsInput, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
     """Compares predictions with the results of the placements `at` (B,), at rest at `pose` (B, R, 3).
 
-    Placements are weighted by `weight` (B,), except in the loss of poses, which only blocks that move have.
+    Placements are weighted by `weight` (B,), except in the loss of poses, which is computed only for blocks that move.
     """
     cross_entropy = partial(F.binary_cross_entropy_with_logits, reduction="none")
     counts = torch.from_numpy(weight)
@@ -160,7 +160,7 @@ class ModelLearner:
             at, sign, weight = table.follows[at[chosen]], sign[chosen], weight[chosen]
         total = (
             torch.stack([sum(each, start=torch.zeros(())) for each in parts]).sum() / config.batch
-        )  # about equal at first, so unweighted
+        )  # unweighted, because the parts are about equal at first
         loss = float(total.detach())
         if not isfinite(loss):
             raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
@@ -175,7 +175,7 @@ class ModelLearner:
         return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError in one line if it is of another network."""
+        """Restores the result of `state`. Raises ValueError in one line if the result belongs to another network."""
         load_parameters(self.net, part(arrays, "net."))
         load_moments(self.optimiser, part(arrays, "optimiser."))
         self.steps = int(facts["steps"])

@@ -1,4 +1,4 @@
-"""A model that learns online, beside the agent whose actors search in it, from the episodes that they play (paper §E.3)."""
+"""A model that learns online, beside an agent. It learns from the episodes of the actors, who search in this model (paper §E.3)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from trilith.world.tasks import get_task
 MEASURED_EPISODES = 4
 """One episode in this many is predicted before the model learns from it."""
 PREDICTED_PLACEMENTS = 200
-"""The last placements of those, over which the logged errors are averaged."""
+"""Number of last placements of predicted episodes over which the logged errors are averaged."""
 
 
 class OnlineFacts(TypedDict):
-    """Numbers of a checkpoint beside its arrays."""
+    """The part of a checkpoint that is not arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
     episodes: Annotated[int, Meta(ge=0)]
 
 
 class OnlineModel:
-    """A model, its memory of placements, and its errors on the last episodes before it learned from them."""
+    """A model, its memory of placements, and its errors on the last episodes, measured before it learned from them."""
 
     def __init__(self, config: OnlineConfig, task: str, seed: int) -> None:
         self.config = config
@@ -46,18 +46,18 @@ class OnlineModel:
         self.episodes = 0
         """Episodes added."""
         self.predicted: deque[tuple[float, float, float, float]] = deque(maxlen=PREDICTED_PLACEMENTS)
-        """Of the last placements predicted before learning, without those that are known to be the last of their episode: predicted
-        probability of the end, whether it was the end, predicted reward, and reward."""
+        """For each of the last placements predicted before learning: predicted probability of the end, whether the episode ended, predicted
+        reward, and reward. Placements that are known to be the last of their episode are left out."""
         self._table: Transitions | None = None
         """The memory as a table; None after new episodes."""
 
     @property
     def ready(self) -> bool:
-        """Whether it has learned enough for actors to search in it."""
+        """Whether the model has learned enough for actors to search in it."""
         return self.learner.steps >= self.config.first_steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the memory; now and then predicts it first."""
+        """Adds an episode to the memory. Predicts one episode in `MEASURED_EPISODES` before that."""
         assert episode.trajectory is not None
         happened = simulated(episode.trajectory)
         if not happened:
@@ -72,12 +72,13 @@ class OnlineModel:
         open_ = [each for each in happened if not is_last(each.state)]
         expected = self.world.steps([each.state for each in open_], [each.placement for each in open_])
         for each, (_, reward, ended) in zip(open_, expected, strict=True):
-            # This world does not know the rule `zero_on_hit`, so its penalty is left out.
+            # This world does not use the rule `zero_on_hit`, so the penalty for a hit is left out.
             earned = 0.0 if each.after.ended == "obstacle_hit" else each.reward
             self.predicted.append((ended, float(each.after.ended is not None), reward, earned))
 
     def due(self, steps: int) -> bool:
-        """Whether to learn after so many learner steps of the agent: after each one until actors search, which takes far longer."""
+        """Whether to learn after `steps` learner steps of the agent: after each step until actors search, then every `every` steps. Acting
+        with search takes far longer than without."""
         return len(self.memory) >= self.config.batch and (not self.ready or steps % self.config.every == 0)
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
@@ -87,7 +88,7 @@ class OnlineModel:
         return {f"model_{name}": value for name, value in (self.learner.step(self._table, rng) | self._figures()).items()}
 
     def _figures(self) -> dict[str, float]:
-        """Mean squared errors of predictions before learning, and those of the best constants."""
+        """Mean squared errors of predictions made before learning, and mean squared errors of the best constants."""
         if not self.predicted:
             return {}
         said, ended, expected, earned = np.array(self.predicted).T
@@ -106,7 +107,7 @@ class OnlineModel:
         return arrays, {**facts, "episodes": self.episodes}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError in one line if it is of another model."""
+        """Restores the result of `state`. Raises ValueError in one line if the result belongs to another model."""
         checked: OnlineFacts = typed(facts, OnlineFacts)
         predicted = arrays["predicted"]
         if predicted.shape[1:] != (4,):

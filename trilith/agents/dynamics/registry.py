@@ -1,4 +1,4 @@
-"""Transition models by name: the simulator, a learned model, or a class of one's own."""
+"""Transition models by name: the simulator, a learned model, or a class of the user."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from trilith.world.scene import Placement
 
 
 def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement | None]:
-    """The transition model of a name: simulator, the folder of a model, or my_module:MyWorld, a class that takes the rule `zero_on_hit`.
+    """Returns the transition model of a name. A name is simulator, the folder of a model, or my_module:MyWorld, a class that takes the
+    rule `zero_on_hit`.
 
-    Raises ValueError otherwise.
+    Raises ValueError for any other name.
     """
     if name == "simulator":
         return Simulator(zero_on_hit)
@@ -34,7 +35,7 @@ def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement
 
 
 def is_model(name: str) -> bool:
-    """Whether a name is that of a folder with a learned model."""
+    """Whether a name is a folder with a learned model."""
     return (Path(name) / MODEL).exists()
 
 

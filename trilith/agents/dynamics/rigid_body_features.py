@@ -1,6 +1,6 @@
 """Features of a placement that need no learning: rigid bodies, objects that cannot move, and the straight fall of the new block.
 
-All functions take B scenes of up to R objects as padded arrays: everything but the available blocks, in order of rows.
+All functions take B scenes of up to R objects as padded arrays. Objects are everything except the available blocks, in order of rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trilith.world.scene import Bools, Ints, Role, Scene
 
 Array = NDArray[np.float32]
 FALL = 7
-"""Numbers of a fall: height at rest, drop, how far the middle is inside the supports to the left and to the right, whether something
-sticky carries it, whether an obstacle does, and how far it stays from obstacles."""
+"""Number of features of a fall: height at rest, drop, how far the middle of the block is inside the supports to the left and to the
+right, whether a sticky object carries the block, whether an obstacle does, and the distance of the block from obstacles."""
 _FEATURE_REACH = 1.0
 """Metres that distances to supports and obstacles are clipped to."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
@@ -31,9 +31,9 @@ class Placed(NamedTuple):
     """Scenes with a new block at its spawn pose, before anything moves."""
 
     objects: Ints
-    """(B,): objects."""
+    """(B,): number of objects."""
     new: Ints
-    """(B,): which of them is the new block."""
+    """(B,): index of the new block."""
     pose: Array
     """(B, R, 3)"""
     size: Array
@@ -43,9 +43,9 @@ class Placed(NamedTuple):
     sticky: Bools
     """(B, R)"""
     touch: Bools
-    """(B, R, R): which touch."""
+    """(B, R, R): which pairs touch."""
     glue: Bools
-    """(B, R, R): which are bonded."""
+    """(B, R, R): which pairs are bonded."""
 
     def take(self, at: Ints) -> Placed:
         """Some of the scenes."""
@@ -53,7 +53,7 @@ class Placed(NamedTuple):
 
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
-    """Scenes in which a block has been placed as a row (B,), as arrays with room for that many objects or more."""
+    """Scenes with a new block as arrays. `rows` (B,) has the row of each new block. The arrays have room for at least `objects` objects."""
     refs = [reference_rows(scene) for scene in scenes]
     b, r = len(scenes), max(objects, *(len(each) for each in refs))
     placed = Placed(
@@ -79,7 +79,8 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
 
 
 def bodies(placed: Placed) -> tuple[Bools, Bools]:
-    """(B, R, R): which objects are one rigid body; and (B, R): which cannot move, being fixed or bonded to the floor."""
+    """(B, R, R): which pairs belong to one rigid body; and (B, R): which objects cannot move, because they are fixed or bonded to the
+    floor."""
     group = np.stack([rigid_groups(glue) for glue in placed.glue])
     there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
     same = (group[:, :, None] == group[:, None]) & there[:, :, None] & there[:, None]

@@ -17,9 +17,9 @@ from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene, plac
 from trilith.world.trajectory import Trajectory
 
 MOVED, TURNED = 0.02, 0.05
-"""Metres, and distance of the unit vectors of twice the angle, below which an object counts as not moved."""
+"""Metres, and distance between the unit vectors at twice the angle. Below both, an object counts as not moved."""
 SIMULATED = (None, "obstacle_hit", "complete", "max_steps")
-"""Ends of an episode after a placement that was simulated; all other ends are known without physics."""
+"""Ends of an episode (None: not ended) after a simulated placement. All other ends are known without physics."""
 
 
 class Transition(NamedTuple):
@@ -32,12 +32,12 @@ class Transition(NamedTuple):
 
 
 def transition_dtype(objects: int) -> np.dtype[Any]:
-    """A record of a table with room for R objects, but for its last two columns, `reward` and `left`.
+    """A record of a table with room for R objects, without the last two columns, `reward` and `left`.
 
     placed    the scene before anything moves, see `Placed`
     pose      (R, 3): where everything came to rest
-    touch     (R, R): which objects then touched
-    moved     (R,): objects that came to rest away from their place or, of the new block, away from the end of a straight fall
+    touch     (R, R): which pairs touch at rest
+    moved     (R,): objects that came to rest away from their old place or, for the new block, away from the end of a straight fall
     hit       an obstacle was touched, so that nothing came to rest
     complete  nothing was left to do
     origin    (R,): index of each object in the placement before; -1 for the new block, and at the first placement
@@ -53,7 +53,7 @@ def transition_dtype(objects: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """T simulated placements: a ring of records of whole episodes, as a `Replay` keeps them."""
+    """T simulated placements, as a ring of records of whole episodes (see `Replay`)."""
 
     rows: NDArray[Any]
     """(T,) of `transition_dtype`, with `reward` (f4) and `left`: steps to the end of the episode, this one included."""
@@ -72,17 +72,17 @@ class Transitions:
 
     @cached_property
     def follows(self) -> Ints:
-        """(T,): the next placement of the episode, -1: none."""
+        """(T,): index of the next placement of the episode; -1 if there is none."""
         return np.where(self.rows["left"] > 1, (np.arange(len(self)) + 1) % len(self), -1)
 
     @cached_property
     def eventful(self) -> Ints:
-        """(E,): the placements that moved something, which are few."""
+        """(E,): indices of the placements that moved something. They are few."""
         return np.flatnonzero(self.rows["moved"].any(axis=1))
 
 
 def simulated(episode: Trajectory) -> list[Transition]:
-    """The placements of an episode that were simulated: all but, maybe, the last."""
+    """The simulated placements of an episode: all of them, or all except the last."""
     steps = zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True)
     return [Transition(s, placement, after, r) for s, placement, after, r in steps if placement is not None and after.ended in SIMULATED]
 
@@ -94,9 +94,9 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
 
 
 def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
-    """The table of the simulated placements of episodes, with room for that many objects or more.
+    """The table of the simulated placements of episodes, with room for at least `objects` objects.
 
-    Raises ValueError if none of them was simulated.
+    Raises ValueError if there are no simulated placements.
     """
     steps, left = list[Transition](), list[int]()
     for episode in episodes:
@@ -137,6 +137,6 @@ def _moved(placed: Placed, pose: Array) -> Bools:
 
 
 def is_last(state: State) -> bool:
-    """Whether the next placement is the last one in any case: by the step limit, or because no block is left after it."""
+    """Whether the next placement is certainly the last one: by the step limit, or because no block is left after it."""
     supply = 2 if state.rules.keeps_supply else int((state.scene.role[:SLOTS] == Role.AVAILABLE).sum())
     return state.steps + 1 >= state.max_steps or supply < 2

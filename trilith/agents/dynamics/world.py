@@ -1,4 +1,4 @@
-"""A learned model as a world to search: the rules decide all that they can, and only the result of physics is predicted."""
+"""A learned model as a world for search. The rules decide as much as possible; the network predicts only the result of physics."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Outcome(NamedTuple):
     """The predicted result of a placement."""
 
     scene: Scene
-    """At rest, if no obstacle is touched."""
+    """The scene at rest, if no obstacle is touched."""
     hit: float
-    """How likely it is that an obstacle is touched."""
+    """Probability that an obstacle is touched."""
     complete: float
-    """How likely it is that there is then nothing left to do, if none is touched."""
+    """Probability that the task is complete, if no obstacle is touched."""
     reward: float
-    """Of the step, as learned."""
+    """Reward of the step, as the network predicts it."""
 
 
 class ModelWorld:
     """A world in which a network predicts the result of every placement.
 
-    A state that follows is the likeliest one in which no obstacle is touched; the reward is that of its scene, scored by the task's
-    own rule, times the probability that none is.
+    The next state is the likeliest one in which no obstacle is touched. The task's own rule scores its scene; the reward is this score
+    times the probability that no obstacle is touched.
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -62,11 +62,11 @@ class ModelWorld:
         return parameters_of(self.net)
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes the parameters of a network of the same shape."""
+        """Loads the parameters of a network of the same shape."""
         load_parameters(self.net, weights)
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
-        """After a placement in each state: the state that follows, the expected reward, and how likely that was the end."""
+        """Returns, for a placement in each state: the next state, the expected reward, and the probability that the episode ends."""
         open_ = [k for k, (state, placement) in enumerate(zip(states, placements, strict=True)) if _simulated(state, placement)]
         asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
         predicted = dict(zip(open_, self.predict(asked), strict=True))
@@ -118,7 +118,7 @@ def _simulated(state: State, placement: Placement | None) -> bool:
 
 
 def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
-    """The scene with its blocks at their predicted rest; objects that cannot move are exactly where they were."""
+    """The scene with its blocks at their predicted poses at rest. Objects that cannot move stay exactly where they were."""
     rows, n = reference_rows(scene), int(placed.objects[k])
     where = scene.pose.copy()
     where[rows[loose[:n]]] = pose[:n][loose[:n]]

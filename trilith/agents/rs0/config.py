@@ -1,4 +1,4 @@
-"""Everything that RS0 depends on, as a dataclass whose fields are also the command line. Imports no learning framework."""
+"""All settings of RS0, as a dataclass whose fields are also the command line. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class RS0Config:
-    """Everything that RS0 depends on. The defaults are the paper's where it prints them; all else is ours, and says so."""
+    """All settings of RS0. Defaults are the paper's where the paper prints them. The others are our choice, and marked as ours."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
     """The network: its input, and its size."""
@@ -22,59 +22,60 @@ class RS0Config:
     discount: float = 0.98
     """Discount factor."""
     length: int = 5
-    """Steps of a sequence; shorter ones, where an episode ends, are used as they are."""
+    """Steps of a sequence. A sequence is shorter where an episode ends."""
     retrace_lambda: float = 1.0
-    """λ of Retrace: how much of what was earned later in a sequence is used. Ours, as the paper prints none."""
+    """λ of Retrace: how much later rewards of a sequence count. Ours, because the paper prints no value."""
     epsilon: float | None = None
-    """Share of actions that are drawn uniformly from all there are; unless given, the paper's: 0.08 in tasks of short episodes
+    """Share of actions that are drawn uniformly from all actions. Unless given, the paper's value: 0.08 in tasks with short episodes
     (Silhouette, Covering Hard), 0.03 in others."""
     updates_per_step: Annotated[float | None, arg(prefix_name=False)] = None
-    """Learner steps for each actor step, kept by both waiting for each other; unless given, both run freely, as in the paper, and only
-    the learner waits where it would make more than one for eight."""
+    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. Unless given, both run freely, as in
+    the paper; the learner then waits only if it would make more than one learner step for eight actor steps."""
     replay: int = 100_000
-    """Sequences that are remembered at most, the oldest forgotten first. Every step of an episode begins one."""
+    """Maximum number of sequences in the replay. The oldest are dropped first. Every step of an episode begins a sequence."""
     replay_mb: float = 300.0
-    """Ours: megabytes of them at most."""
+    """Ours: maximum size of the replay in megabytes."""
     learning_starts: int = 1000
     """Ours: steps in the replay before learning starts."""
     batch: int = 64
-    """Ours: sequences of a learner step."""
+    """Ours: sequences in a learner step."""
     learning_rate: float = 3e-4
-    """Ours, of Adam."""
+    """Ours: learning rate of Adam."""
     warmup: int = 0
     """Ours: learner steps over which the learning rate rises from 0."""
     decay_steps: int = 0
-    """Ours: learner steps over which the learning rate falls to a tenth, along a cosine; 0 keeps it."""
+    """Ours: learner steps over which the learning rate falls to a tenth, along a cosine; 0: it stays constant."""
     max_grad_norm: float = 10.0
     """Ours: the norm that gradients are clipped to; 0: not clipped."""
     tau: float = 0.005
-    """Ours: share by which the target network moves towards the learning one after every learner step."""
+    """Ours: share by which the target network moves towards the learning network after every learner step."""
     samples: int = 1
-    """Ours: actions that are drawn from the policy in a state, to value the state and to improve the policy."""
+    """Ours: actions that are drawn from the policy in each state, to value the state and to improve the policy."""
     value_gradient: float = 1.0
     """Ours: weight of improving the policy through the critic."""
     entropy: float = 0.01
     """Ours: bonus for the entropy of the policy."""
     bound_penalty: float = 1.0
-    """Ours: weight of the squared distance of means from the range of actions, beyond which nothing changes and nothing would call
-    them back."""
+    """Ours: weight of the squared distance of means from the range of actions. Beyond the range, actions are clipped, so no other loss
+    would move the means back."""
     scale: float = 0.5
-    """Ours: standard deviation of the actions of fresh weights, about."""
+    """Ours: approximate standard deviation of actions with fresh weights."""
     min_scale: float = 0.02
-    """Ours: the least that it can be."""
+    """Ours: lowest standard deviation of actions."""
     components: int = 1
-    """Gaussians that the policy is a mixture of; the paper's is one. The encoder attention has six for each kind of block and object."""
+    """Number of Gaussians in the policy's mixture; the paper has one. The encoder attention has six for each kind of block and object."""
     candidates: int = 0
-    """Ours: actions that an agent draws, beside the means of all components, to take the one that the critic values most; 0: it takes the
-    mean of the likeliest component."""
+    """Ours: number of actions that an agent draws. It takes the one that the critic values most, among these and the means of all
+    components. 0: it takes the mean of the likeliest component."""
     act_with_target: bool = False
-    """Ours: whether to act by the target network, an average over the last learner steps, and to keep it, rather than the learning one."""
+    """Ours: whether actors and saved weights use the target network, an average over the last learner steps, instead of the learning
+    network."""
     mirror: bool = False
-    """Ours: whether half of the sequences are replayed with left and right swapped, which the world does not notice."""
+    """Ours: whether half of the sequences are replayed with left and right swapped; the rules are symmetric."""
     legal: float = 0.0
-    """Ours: share of actions that are any placement that overlaps nothing, as nearly as the policy's actions can make it."""
+    """Ours: share of actions that are random placements that overlap nothing, approximated by the nearest action of the policy."""
     imitate: float = 0.0
-    """Ours: weight of the log-likelihood of what was played and earned more than expected, each step by how much (at most 1) it did."""
+    """Ours: weight of the log-likelihood of actions that earned more than expected. Each step is weighted by how much more (at most 1)."""
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, learning_starts=0, replay=256)

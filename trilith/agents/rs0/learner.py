@@ -1,4 +1,4 @@
-"""One step of RS0: the critic learns by Retrace, the policy through the critic (SVG(0)), with what imitation adds to its loss."""
+"""One step of RS0: the critic learns by Retrace, and the policy learns through the critic (SVG(0)) and by an imitation loss."""
 
 from __future__ import annotations
 
@@ -26,59 +26,59 @@ from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
 FREE = 1 / 8
-"""Learner steps that a learner which runs freely makes at most for each actor step: where actors are slow, or in its own process, it
-would otherwise learn the same few episodes by heart."""
+"""Maximum learner steps per actor step for a learner that runs freely. Without this limit it would overfit to a few episodes if actors
+are slow or run in the learner's process."""
 SHORT = 8
-"""Steps of the longest episodes of a task that has short ones, which are explored more: the paper's in Silhouette and Covering Hard."""
+"""A task has short episodes if no episode has more steps than this, as in Silhouette and Covering Hard. Actors explore more there."""
 CAPPED = 1.0
-"""What a step that earned more than expected counts at most, where it is imitated."""
+"""Maximum weight of an imitated step, which earned more than expected."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """B sequences of T steps, and the state after them. What is beyond an episode's end repeats its first step."""
+    """B sequences of T steps, and the state after them. Places after the end of an episode repeat the first step of the sequence."""
 
     states: NDArray[Any]
     """(B, T + 1): records."""
     actions: NDArray[np.float32]
-    """(B, T + 1, A): as they were drawn."""
+    """(B, T + 1, A): actions as they were drawn, not clipped."""
     log_density: NDArray[np.float32]
-    """(B, T + 1): logarithm of what they were drawn with; infinite where they were not."""
+    """(B, T + 1): logarithm of the density with which actions were drawn; infinite where the policy did not draw them."""
     rewards: NDArray[np.float32]
     """(B, T)"""
     count: Ints
-    """(B,): how many of the T + 1 states there are; with fewer than T + 1 the episode ended with the last of them."""
+    """(B,): how many of the T + 1 states are real. If fewer than T + 1, the episode ended with the last real one."""
 
     @property
     def real(self) -> Bools:
-        """(B, T + 1): which states there are."""
+        """(B, T + 1): which states are real."""
         return np.arange(self.states.shape[1]) < self.count[:, None]
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints) -> Sequences:
-        """From windows (B, T + 1) of a replay, of which `count` (B,) steps each are real."""
+        """Makes sequences from windows (B, T + 1) of a replay, each with `count` (B,) real steps."""
         return Sequences(steps["state"], steps["action"], steps["log_density"], steps["reward"][:, :-1], count)
 
 
 class LearnerFacts(TypedDict):
-    """The part of a checkpoint that is no array."""
+    """The part of a checkpoint that is not arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
 
 
 class Targets(NamedTuple):
-    """What the target network makes of sequences."""
+    """Outputs of the target network for sequences."""
 
     worth: Tensor
-    """(B, T): what the actions turned out to be worth, by Retrace; nothing beyond an end."""
+    """(B, T): targets for the values of the actions, by Retrace. They mean nothing after the end of an episode."""
     values: Tensor
-    """(B, T + 1): of the states; 0 beyond an end."""
+    """(B, T + 1): values of the states; 0 after the end of an episode."""
     trace: Tensor
-    """(B, T): λ min(1, π/μ) of the actions; 0 beyond an end."""
+    """(B, T): λ min(1, π/μ) of the actions; 0 after the end of an episode."""
 
 
 class RS0Learner(TargetLearner[ActorCritic]):
-    """The learning network, its target and its optimiser, all on one device, its memory, and one step of learning."""
+    """The learning network, its target and its optimiser, all on one device; the replay; and one step of learning."""
 
     config: RS0Config
 
@@ -92,19 +92,19 @@ class RS0Learner(TargetLearner[ActorCritic]):
     # ---- requests to actors
 
     def updates_due(self) -> float:
-        """Learner steps that the ratio allows by now. Without one no more than the next is ever owed, so that actors wait for nothing."""
+        """Learner steps that the ratio allows now. Without a ratio at most 1, so that actors never wait for the learner."""
         ready = self.replay.added - self.config.learning_starts
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
     def warmup_status(self) -> str:
-        """Steps to learn from."""
+        """Progress of the first steps in the replay."""
         least = self.config.learning_starts
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
     def exploration(self) -> Exploration:
-        """The same all the time."""
+        """The same exploration during the whole training."""
         return Exploration(self.epsilon, self.config.legal)
 
     def add(self, episode: Episode) -> None:
@@ -118,7 +118,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return self.network_state() | prefixed({"replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`, after a check of all of it."""
+        """Checks the whole result of `state`, then resumes from it."""
         checked: LearnerFacts = typed(facts, LearnerFacts)
         self.load_networks(arrays)
         self.replay.load(part(arrays, "replay."))
@@ -127,7 +127,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
     # ---- learning
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on sequences of the replay."""
+        """One learner step on sequences from the replay."""
         return self.learn(Sequences.of(*self.replay.windows(rng, self.config.batch, self.config.length + 1)), rng)
 
     def learn(self, seqs: Sequences, rng: np.random.Generator) -> dict[str, float]:
@@ -138,13 +138,13 @@ class RS0Learner(TargetLearner[ActorCritic]):
             seqs = replace(seqs, actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
         real = seqs.real
         batch = self.net.batch(seqs.states[real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
-        # An action has the effect of the clipped one, so the critic sees that.
+        # The world clips actions, so the critic sees the clipped ones.
         taken = torch.from_numpy(seqs.actions[real]).to(self.device)
         targets = self.targets(batch, taken, seqs, rng)
         seen = self.net.see(batch)
         policy = self.head.mixture(self.net.policy(seen))
 
-        made = torch.from_numpy(real[:, :-1]).to(self.device)  # of the state after the last step no action is learnt
+        made = torch.from_numpy(real[:, :-1]).to(self.device)  # the state after the last step has no action to learn
         values = self._dense(self.net.value(seen, taken[:, None].clamp(-1, 1))[:, 0], real)[:, :-1]
         error = (values - targets.worth)[made]
         critic_loss = 0.5 * error.square().mean()
@@ -161,7 +161,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
-        """What the actions of sequences turned out to be worth, by the target network; `batch` and `taken` (n, A) are of the real steps."""
+        """Targets for the actions of sequences, by the target network. `batch` and `taken` (n, A) hold the real steps only."""
         config, real = self.config, seqs.real
         with torch.no_grad():
             seen = self.target.see(batch)
@@ -176,16 +176,16 @@ class RS0Learner(TargetLearner[ActorCritic]):
             return Targets(worth, values, trace[:, :-1])
 
     def policy_loss(self, seen: Any, policy: Mixture, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """What a policy falls short by, through the critic, whose weights it leaves as they are; and the entropy of the policy.
+        """Returns the loss of the policy through the critic, without gradients for the critic's weights, and the entropy of the policy.
 
-        The critic is asked for the slope of its values along the numbers of actions drawn. Nothing else of it has a part in the
-        gradient: not its weights, and not its features, which would otherwise be learnt to raise values. Which component an action
-        is of is not differentiable, so weights of components learn by the score function, against the mean of the other draws.
+        The gradient uses only the critic's slope with respect to the drawn actions. It does not pass through the critic's weights or
+        features; otherwise the features would learn to raise values. The choice of a component is not differentiable, so component
+        weights learn by the score function, with the mean of the other draws as baseline.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
         q, slope = self.net.slope(seen, drawn.detach().clamp(-1, 1))
-        inside = drawn.detach().abs() <= 1  # beyond, nothing changes
+        inside = drawn.detach().abs() <= 1  # outside, actions are clipped, so the slope is 0
         gain = (slope * inside * drawn).sum(-1)
         if config.components > 1 and config.samples > 1:
             against = (q.sum(dim=1, keepdim=True) - q) / (config.samples - 1)
@@ -195,19 +195,19 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return -config.value_gradient * gain.mean() - config.entropy * entropy + config.bound_penalty * beyond, entropy
 
     def _chances(self, rng: np.random.Generator, states: int) -> tuple[Tensor, Tensor]:
-        """What draws of actions are made from: (states, samples) uniform and (states, samples, A) standard normal numbers."""
+        """Random numbers for drawing actions: (states, samples) uniform and (states, samples, A) standard normal."""
         shape = (states, self.config.samples)
         chance, noise = rng.random(shape, np.float32), rng.standard_normal((*shape, self.codec.length), np.float32)
         return torch.from_numpy(chance).to(self.device), torch.from_numpy(noise).to(self.device)
 
     def _dense(self, rows: Tensor, real: Bools) -> Tensor:
-        """(B, T + 1): what is known of the real steps (n,), and 0 elsewhere."""
+        """(B, T + 1): the numbers of the real steps (n,) in their places, and 0 elsewhere."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
 
 
 def paper_epsilon(task: str) -> float:
-    """The share of uniform actions that the paper has in a task: more where episodes are short."""
+    """The paper's share of uniform actions in a task, which is higher if episodes are short."""
     rules, rng = get_task(task), np.random.default_rng(0)
     longest = max(rules.max_steps(rules.generate(rng, level), level) for level in rules.levels)
     return 0.08 if longest <= SHORT else 0.03

@@ -1,4 +1,4 @@
-"""The policy as a distribution: what the raw outputs of a network mean. One Gaussian, as in the paper, is a mixture of one."""
+"""The policy as a distribution, made from the raw outputs of a network. One Gaussian, as in the paper, is a mixture with one component."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MAX_SCALE = 1.0
-"""Half of the range of actions. What is drawn from beyond the range is clipped, where the critic has no slope that would make a scale
-smaller again: an entropy bonus alone then makes it grow without end."""
+"""Highest standard deviation: half of the range of actions. Draws outside the range are clipped. There the critic has no slope that
+would reduce a scale, so the entropy bonus alone would make the scale grow without limit."""
 
 
 class Mixture(NamedTuple):
-    """A mixture of M Gaussians over actions of A numbers in each of B states, its numbers independent within a component."""
+    """A mixture of M Gaussians over actions of A numbers, in each of B states. The numbers are independent within a component."""
 
     log_weight: Tensor
     """(B, M): logarithm of the weight of each component."""
@@ -33,9 +33,9 @@ class Mixture(NamedTuple):
         return each[..., 0] if each.shape[-1] == 1 else torch.logsumexp(each + self.log_weight[:, None], dim=-1)
 
     def draw(self, chance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, K) and (B, K, A): a component and an action of it for uniform `chance` (B, K) and standard normal `noise` (B, K, A).
+        """(B, K) and (B, K, A): components, and an action of each, for uniform `chance` (B, K) and standard normal `noise` (B, K, A).
 
-        Actions are differentiable in means and scales; which component they are of is not.
+        Actions are differentiable in means and scales. The choice of a component is not differentiable.
         """
         steps = self.log_weight.detach().exp().cumsum(dim=1)
         chosen = (chance[:, :, None] * steps[:, None, -1:] >= steps[:, None]).sum(-1).clamp(max=steps.shape[1] - 1)
@@ -43,14 +43,14 @@ class Mixture(NamedTuple):
         return chosen, self.mean.gather(1, rows) + self.scale.gather(1, rows) * noise
 
     def likeliest(self) -> Tensor:
-        """(B, A): the mean of the component of the highest weight: of one Gaussian its mean."""
+        """(B, A): the mean of the component with the highest weight. For one Gaussian this is its mean."""
         best = self.log_weight.argmax(dim=1)
         return self.mean[torch.arange(len(best)), best]
 
 
 @dataclass(frozen=True)
 class Head:
-    """Raw outputs as a mixture. Means are linear in what a network computed; so are scales, before they are brought into their limits."""
+    """Turns raw outputs into a mixture. Means are linear in the raw outputs. Scales pass through a sigmoid, which keeps their limits."""
 
     actions: int
     """A: numbers of an action."""
@@ -60,11 +60,11 @@ class Head:
     """Standard deviation where the raw output is 0."""
     min_scale: float
     pointing: bool = False
-    """Whether there are as many components as there are to choose from, each with means that are already where it points."""
+    """Whether the network outputs a component for each candidate, with means that already include the candidate's position."""
 
     @property
     def outputs(self) -> int:
-        """Raw outputs that a mixture takes."""
+        """Number of raw outputs that a mixture needs."""
         return self.components * (2 * self.actions + (self.components > 1))
 
     def mixture(self, raw: Tensor) -> Mixture:
@@ -80,15 +80,15 @@ class Head:
         return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)
 
     def _apart(self) -> NDArray[np.float32]:
-        """(M, A): where the means of fresh weights are: one in the middle, several spread over the range of actions."""
+        """(M, A): the means of fresh weights. A single mean is in the middle; several are spread over the range of actions."""
         if self.components == 1:
             return np.zeros((1, self.actions), np.float32)
         return np.random.default_rng(0).uniform(-0.7, 0.7, (self.components, self.actions)).astype(np.float32)
 
 
 def log_explored(log_density: Tensor, actions: Tensor, epsilon: float) -> Tensor:
-    """(B, K): logarithm of the density of actions (B, K, A) that are drawn uniformly from [-1, 1]ᴬ with probability ε, else by a policy
-    of `log_density` (B, K)."""
+    """(B, K): logarithm of the density of actions (B, K, A). With probability ε actions are drawn uniformly from [-1, 1]ᴬ, otherwise from
+    a policy with `log_density` (B, K)."""
     if not epsilon:
         return log_density
     uniform = torch.where((actions.abs() <= 1).all(-1), log(epsilon) - actions.shape[-1] * log(2), -torch.inf)

@@ -1,4 +1,4 @@
-"""Acting by a distribution over continuous actions: what an actor holds, and the agents made of it."""
+"""Acting with a distribution over continuous actions: the policy of an actor, and the trained agent."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ Actions = NDArray[np.float32]
 
 
 def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
-    """The network of a config, with fresh weights from torch's generator."""
+    """Returns the network of a config, with fresh weights from torch's generator."""
     head = make_head(config)
     return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
 
 
 def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """The shapes of the parameters of a config's network, which is made without any memory for them."""
+    """Returns the shapes of the parameters of a config's network, without allocating memory for them."""
     with torch.device("meta"):
         return shapes_of(make_net(config, task, beyond))
 
 
 def make_continuous(config: RS0Config) -> Continuous:
-    """What the actions of a config mean."""
+    """Returns the codec of a config's actions."""
     codec = make_codec(f"continuous_{config.actions}")
     assert isinstance(codec, Continuous)
     return codec
 
 
 def make_head(config: RS0Config) -> Head:
-    """What the outputs of a network mean to the policy of a config."""
+    """Returns the head that turns network outputs into the policy of a config."""
     return Head(make_continuous(config).length, config.components, config.scale, config.min_scale, config.net.encoder in POINTING)
 
 
 LIKELY = 0.01
-"""Weight from which on a component is worth showing."""
+"""Components with a lower weight are not shown."""
 ALIKE = 0.1
-"""Metres: placements of one block that are no further apart, along either axis, are shown as one."""
+"""Metres: two placements of the same block that are at most this far apart along both axes are shown as one."""
 
 
 class Exploration(NamedTuple):
     """How actors explore."""
 
     epsilon: float
-    """Share of actions that are drawn uniformly from all there are."""
+    """Share of actions that are drawn uniformly from all actions."""
     legal: float
-    """Share of actions that are any placement that overlaps nothing."""
+    """Share of actions that are random placements that overlap nothing."""
 
 
 class RS0Policy:
-    """A network, and how actors act by it: they draw from its policy, and now and then from all there is."""
+    """A network, and how actors act with it: they sample from its policy, and sometimes uniformly from all actions."""
 
     wants_states = False
 
@@ -81,7 +81,7 @@ class RS0Policy:
         device: str = "cpu",
         net: ActorCritic | None = None,
     ) -> None:
-        """`zero_on_hit` makes no difference: nothing is searched."""
+        """`zero_on_hit` has no effect, because this policy does not search."""
         self.config, self.device = config, pick_device(device)
         self.codec, self.head = make_continuous(config), make_head(config)
         self.net = make_net(config, task, beyond).eval().to(self.device) if net is None else net
@@ -89,23 +89,23 @@ class RS0Policy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record of the state, the action as it was drawn, not clipped, and the logarithm of the density it was drawn with.
+        """A record of the state, the action as it was drawn (not clipped), and the logarithm of the density with which it was drawn.
 
-        That density is infinite where the action was no draw of the policy at all, so that no importance ratio lets it through.
+        The density is infinite if the action was not drawn from the policy. Its importance ratio is then 0.
         """
         return np.dtype([("state", self.net.schema.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
 
     @property
     def agent(self) -> RS0Agent:
-        """Takes the mean of the policy or, with candidates, what the critic values most of them."""
+        """Takes the mean of the policy or, with candidates, the one that the critic values most."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.config.candidates)
 
     def weights(self) -> Weights:
-        """A copy of the network's parameters, those of the critic included."""
+        """A copy of the network's parameters, including the critic's."""
         return parameters_of(self.net)
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Takes the parameters of a network of the same shape."""
+        """Loads the parameters of a network of the same shape."""
         load_parameters(self.net, weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
@@ -126,7 +126,7 @@ class RS0Policy:
         return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """The action that comes nearest to a placement."""
+        """Returns the action nearest to a placement."""
         [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
@@ -138,17 +138,17 @@ class RS0Policy:
 
 
 class RS0Agent:
-    """Builds by a policy over continuous actions."""
+    """Builds with a policy over continuous actions."""
 
     def __init__(
         self, net: ActorCritic, codec: Continuous, head: Head, device: torch.device, candidates: int = 0, samples: bool = False
     ) -> None:
         self.net, self.codec, self.head, self.device, self.candidates = net, codec, head, device, candidates
         self.samples = samples
-        """Whether it draws from the policy, as actors do, rather than to take its mean or the best of some candidates."""
+        """Whether the agent samples from the policy, as actors do. Otherwise it takes the mean or the best candidate."""
 
     def sampling(self) -> RS0Agent:
-        """The same agent, but it draws from its policy."""
+        """Returns the same agent, but one that samples from its policy."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.candidates, samples=True)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
@@ -159,8 +159,8 @@ class RS0Agent:
         return [self.codec.decode(state.scene, action) for state, action in zip(states, actions.tolist(), strict=True)]
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """What the policy would do, then the means of its other likely components and, of a single Gaussian, draws: each with what the
-        critic expects of it, which they are sorted by. Of those that are all but the same only one is there."""
+        """Returns the policy's choice, then the means of its likely components and, for a single Gaussian, samples. Each comes with the
+        critic's value, and all after the first are sorted by it. Of placements that are nearly the same only the first is kept."""
         with torch.no_grad():
             seen = self.see(self.net.schema.pack([state.scene]))
             mixture = self.mixture(seen)
@@ -191,15 +191,15 @@ class RS0Agent:
             return actions[torch.arange(len(best)), best].cpu().numpy()
 
     def see(self, records: NDArray[Any]) -> Any:
-        """What the network sees in states."""
+        """The network's encoding of states."""
         return self.net.see(self.net.batch(records, None, self.device))
 
     def mixture(self, seen: Any) -> Mixture:
-        """The policy in states seen."""
+        """The policy in encoded states."""
         return self.head.mixture(self.net.policy(seen))
 
     def draw(self, mixture: Mixture, rngs: Sequence[np.random.Generator], count: int) -> NDArray[np.float32]:
-        """(B, count, A): actions from the policy in each state, by the generators of their episodes."""
+        """(B, count, A): actions from the policy in each state, drawn with the generator of each episode."""
         chance = np.array([rng.random(count, np.float32) for rng in rngs])
         noise = np.array([rng.standard_normal((count, self.codec.length), np.float32) for rng in rngs])
         numbers: Tensor = mixture.draw(*(torch.from_numpy(each).to(self.device) for each in (chance, noise)))[1]

@@ -1,6 +1,6 @@
 """Recipes of RS0: the actor-critics of the paper. A new one is an entry of `ALGORITHM.recipes`.
 
-A recipe is a release: when anything of it changes, its `version` rises. Imports no learning framework.
+A recipe is a release: when any part of it changes, its `version` rises. Imports no learning framework.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _paper(encoder: Any) -> RS0Config:
 
 
 _PAPER_RUN = {"curriculum": {"kind": "performance", "hardest_share": 0.0}}
-"""Levels raised by performance (§F); all reached alike likely is ours, as the paper does not say."""
+"""Levels are raised by performance (§F). All reached levels are equally likely: this is our choice, because the paper does not say."""
 ALGORITHM = Algorithm(
     name="rs0",
     config=RS0Config,

@@ -1,7 +1,8 @@
 """One pool of workers for actors, evaluations and the page: it restarts workers that die, and every job is done once.
 
 A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts, and
-later ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Knows nothing of blocks.
+later ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. The pool does not depend on
+blocks.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ Work = Callable[[Any, Any], Any]
 QUEUE = 2
 """Jobs that a worker has at a time: it starts the next one while the result of the last one is on its way."""
 MAX_DEATHS = 4
-"""Workers that may die of one job, and starts of a worker that may fail; more are no accident."""
+"""Maximum deaths of workers by one job, and maximum failed starts of a worker. More cannot be an accident."""
 BEAT_SECONDS = 30.0
 """How often a worker reports that it is alive, however long its job takes."""
 STALL_SECONDS = 300.0
-"""A worker that has a job and has not reported for so long is replaced."""
+"""A worker that has a job and has not reported for this long is replaced."""
 MAX_DELAY = 5.0
-"""Longest pause in seconds before a start that has failed is tried again: it must not keep a core busy."""
+"""Longest pause in seconds before a failed start is tried again. Without a pause, retries would keep a core busy."""
 
 
 class Failure(NamedTuple):
     """Why a job has no result. Exceptions are sent as text, because not all of them can be pickled."""
 
     kind: Literal["refused", "failed", "died", "late"]
-    """A ValueError, whose message is meant for users; any other exception; too many deaths; the time limit."""
+    """In this order: a ValueError, whose message is meant for users; any other exception; too many deaths; the time limit."""
     text: str
     """One line."""
     trace: str = ""
@@ -63,11 +64,11 @@ class Job:
     content: Any
     shared: Any
     deaths: int = 0
-    """Workers that have died of it."""
+    """Number of workers that died while they did this job."""
     deadline: float = inf
-    """When its worker is stopped, as `time.monotonic`."""
+    """Time at which the job's worker is stopped, as `time.monotonic`."""
     worker: str = ""
-    """Name of the worker that it was given to last."""
+    """Name of the worker that got the job last."""
     result: Any = None
     failure: Failure | None = None
 
@@ -81,7 +82,7 @@ class Worker(ABC):
         self.jobs: dict[int, Job] = {}
         """Jobs without an answer, by their numbers, oldest first."""
         self.started = self.heard = time.monotonic()
-        """When it was started, and when it was last known to be alive."""
+        """Times when the worker was started, and when it was last known to be alive."""
 
     @abstractmethod
     def send(self, job: Job) -> None:
@@ -89,15 +90,15 @@ class Worker(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Ends the process, without waiting for its end. It holds nothing that could be lost."""
+        """Kills the process, without waiting for its end. The process holds nothing that could be lost."""
 
     def exit_status(self) -> str:
-        """How the process ended, if that is known. Waits for its end, but not for long."""
+        """How the process ended, if this is known. Waits for its end, but only for a short time."""
         return ""
 
 
 class Ready(NamedTuple):
-    """A worker has started, or has failed to."""
+    """A worker has started, or has failed to start."""
 
     worker: Worker
     failure: Failure | None
@@ -123,7 +124,7 @@ class Died(NamedTuple):
 
     worker: Worker
     why: str = ""
-    """Its exit status, if empty."""
+    """The reason. If empty, the worker's exit status is used."""
     pause: float = 0.0
     """Seconds before its successor starts."""
 
@@ -149,7 +150,7 @@ class Pool(ABC):
 
         Args:
             queue: jobs that a worker has at a time.
-            max_deaths: workers that may die of one job; then it fails.
+            max_deaths: workers that may die by one job; after that the job fails.
             restart: whether dead workers are replaced. If never, a death raises ChildProcessError. If limited, a worker that cannot be
                 started raises ValueError.
             start_seconds: time limit of a start.
@@ -159,29 +160,29 @@ class Pool(ABC):
         self.what, self.queue, self.max_deaths, self.restart = what, queue, max_deaths, restart
         self.start_seconds, self.job_seconds, self.stall_seconds = start_seconds, job_seconds, stall_seconds
         self.notes: list[str] = []
-        """Reports about workers, for the user of the pool to print and to clear."""
+        """Reports about workers. The user of the pool prints and clears them."""
         self.workers: list[Worker] = []
         self.waiting: list[Job] = []
-        """Jobs that no worker has."""
+        """Jobs that are not assigned to a worker."""
         self.failed_starts: Counter[int] = Counter()
-        """In a row, by the worker's number."""
+        """Consecutive failed starts, by the worker's number."""
         self._unfinished: dict[int, Job] = {}
         self._finished: list[Job] = []
-        """Since `handle` last returned."""
+        """Jobs finished since `handle` last returned."""
         self._sent = 0
         self._starts: list[tuple[float, int]] = []
-        """When to start which worker."""
+        """Planned starts: time and number of the worker."""
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Event]:
-        """Events since the last call; waits for at most `timeout` seconds if there are none."""
+        """Returns events since the last call. Waits for at most `timeout` seconds if there are none."""
 
     @abstractmethod
     def _new_worker(self, number: int) -> Worker:
         """Starts a worker."""
 
     def start(self, count: int) -> None:
-        """Starts workers until there are `count`. If that fails, none stays behind."""
+        """Starts workers until there are `count`. If this fails, no worker keeps running."""
         try:
             self._starts += [(0.0, number) for number in range(len(self.workers) + len(self._starts), count)]
             self._start_due()
@@ -190,12 +191,12 @@ class Pool(ABC):
             raise
 
     def idle(self) -> int:
-        """How many jobs could be given to workers now."""
+        """Number of jobs that workers could take now."""
         free = sum(self.queue - len(worker.jobs) for worker in self.workers if worker.ready)
         return max(free - len(self.waiting), 0)
 
     def send(self, job: Any, shared: Any = None) -> Job:
-        """Gives a job to the worker that has the fewest, now or when one is ready. Never waits."""
+        """Gives a job to the worker with the fewest jobs, now or when one is ready. Never waits."""
         self._sent += 1
         sent = self._unfinished[self._sent] = Job(self._sent, job, shared)
         self.waiting.append(sent)
@@ -203,22 +204,22 @@ class Pool(ABC):
         return sent
 
     def cancel(self, job: Job, grace: float) -> None:
-        """Drops a job. A worker that has it may finish it within `grace` seconds: stopping it costs its successor the time to start."""
+        """Drops a job. A worker that has the job may finish it within `grace` seconds, because a new worker would need time to start."""
         self._unfinished.pop(job.number, None)
         job.deadline = min(job.deadline, time.monotonic() + grace)
         if job in self.waiting:
             self.waiting.remove(job)
 
     def receive(self, timeout: float) -> list[Any]:
-        """Results since the last call; waits for at most `timeout` seconds if there are none. Raises ValueError if a job failed."""
+        """Returns results since the last call. Waits for at most `timeout` seconds if there are none. Raises ValueError if a job failed."""
         finished = self.handle(self.poll(timeout))
         for job in finished:
-            if job.failure:  # it would fail again
+            if job.failure:  # the job would fail again
                 raise ValueError(job.failure.text if job.failure.kind == "died" else f"{job.worker} failed: {job.failure.text}")
         return [job.result for job in finished]
 
     def handle(self, events: Sequence[Event]) -> list[Job]:
-        """Jobs that are finished by some events of `poll` and by now, with their results or failures. Replaces dead workers."""
+        """Handles events of `poll` and time limits. Returns the jobs that are finished, with results or failures. Replaces dead workers."""
         for event in events:
             event.worker.heard = time.monotonic()
             match event:
@@ -258,7 +259,7 @@ class Pool(ABC):
             worker.send(job)
 
     def _finish(self, number: int, result: Any, failure: Failure | None) -> None:
-        """Takes the first answer to a job; a worker that was given up may still deliver it."""
+        """Takes the first answer to a job. It may come from a worker that was already replaced."""
         if job := self._unfinished.pop(number, None):
             job.result, job.failure = result, failure
             self._finished.append(job)
@@ -289,14 +290,14 @@ class Pool(ABC):
                 self._lose(worker, f"did not answer for {self.stall_seconds:g} s")
 
     def _retire(self, worker: Worker) -> None:
-        """Ends a worker. Its jobs come first of all: if the first of them killed it, that is soon seen."""
+        """Ends a worker. Its jobs go to the front of the queue. If its first job killed it, this soon shows."""
         self.workers.remove(worker)
         worker.kill()
         worker.exit_status()
         self.waiting[:0] = [job for number, job in worker.jobs.items() if number in self._unfinished]
 
     def _lose(self, worker: Worker, why: str, pause: float = 0.0) -> None:
-        """Replaces a worker that died or must be stopped, unless that has been done."""
+        """Replaces a worker that died or must be stopped, unless it was replaced already."""
         if worker not in self.workers:
             return
         why = why or f"died ({worker.exit_status()})"
@@ -304,7 +305,7 @@ class Pool(ABC):
         if self.restart == "never":
             raise ChildProcessError(f"a {self.what} {why}: what is done is kept, the same command goes on from there")
         self.notes.append(f"{worker.name} {why}; another one starts")
-        for job in islice(worker.jobs.values(), 1):  # the one that it was at
+        for job in islice(worker.jobs.values(), 1):  # the job that it was doing
             job.deaths += 1
             if job.deaths > self.max_deaths:
                 text = f"{job.deaths} {self.what}s died of the same job: is there enough memory?"
@@ -318,7 +319,7 @@ class Pool(ABC):
         self._starts.append((time.monotonic() + pause, worker.number))
 
     def _start_due(self) -> None:
-        """Starts the workers whose time has come. If that raises OSError, the next call tries again."""
+        """Starts the workers whose start is due. If a start raises OSError, the next call tries again."""
         while self._starts and (due := min(self._starts))[0] <= time.monotonic():
             with hold_interrupts():
                 self.workers.append(self._new_worker(due[1]))
@@ -326,7 +327,7 @@ class Pool(ABC):
 
 
 def do_all(pool: Pool, jobs: Sequence[Any]) -> Iterator[Any]:
-    """Does jobs with a pool, yields each result when it is there, in any order, prints notes, and closes the pool.
+    """Does jobs with a pool. Yields each result when it is ready, in any order, prints notes, and closes the pool.
 
     Raises the failure of a job: ValueError with its message, or RuntimeError with its traceback.
     """

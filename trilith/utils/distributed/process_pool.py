@@ -22,7 +22,7 @@ _SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit locks that
 
 
 class ProcessWorker(Worker):
-    """A process, and two threads that write to its pipe and read from it: the pipe of a process that is stopped or slow is soon full."""
+    """A process, and two threads that write to its pipe and read from it, because the pipe of a stopped or slow process is soon full."""
 
     def __init__(self, number: int, what: str, make: Callable[[], Work], events: SimpleQueue[Event]) -> None:
         self._pipe, theirs = _SPAWN.Pipe()
@@ -69,9 +69,9 @@ class ProcessPool(Pool):
     """A pool of processes of this machine."""
 
     def __init__(self, make: Callable[[], Work], count: int, what: str = "worker", **options: Any) -> None:
-        """Each worker calls `make`, which must be known to pickle, and does jobs by the function that it returns.
+        """Each worker calls `make`, and does jobs with the returned function. `make` must be picklable.
 
-        The `options` are those of `Pool`.
+        The `options` are passed to `Pool`.
         """
         super().__init__(what, **options)
         self._make = make
@@ -79,7 +79,7 @@ class ProcessPool(Pool):
         self.start(count)
 
     def poll(self, timeout: float) -> list[Event]:
-        """As in `Pool`. May be called in a thread of its own."""
+        """As in `Pool`. May be called from a separate thread."""
         events: list[Event] = []
         with suppress(Empty):
             events.append(self._events.get(timeout=timeout))
@@ -92,13 +92,13 @@ class ProcessPool(Pool):
 
 
 def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
-    """Does jobs in so many processes, and yields each result when it is there, in any order. One worker, or one job, needs no process.
+    """Does jobs in `workers` processes, and yields each result when it is ready, in any order. A single worker or job needs no process.
 
     Raises the failure of a job, and ChildProcessError if a process dies.
     """
     if workers < 1:
         raise ValueError(f"{workers} workers: must be 1 or more")
-    limit_threads(1)  # here and in workers alike: threads may change a network's last digits
+    limit_threads(1)  # here as in workers, because the number of threads may change the last digits of a network's outputs
     if workers == 1 or len(jobs) < 2:
         work = make()
         yield from (work(job, None) for job in jobs)
@@ -107,7 +107,7 @@ def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Itera
 
 
 def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
-    """A worker process: does jobs until the other end of the pipe is gone."""
+    """The main function of a worker process. Does jobs until the other end of the pipe is closed."""
     limit_threads(1)  # there are about as many workers as cores
     jobs: SimpleQueue[tuple[int, Any, Any]] = SimpleQueue()
     lock = threading.Lock()
@@ -117,7 +117,7 @@ def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
             pipe.send(event)
 
     def read() -> None:
-        """Reads the next job while one is done. Ends the process when the pool is gone, even if it was killed."""
+        """Reads the next job while the current one is done. Ends the process when the pool is gone, even if the pool was killed."""
         with suppress(EOFError, OSError):
             while True:
                 jobs.put(pipe.recv())

@@ -1,4 +1,4 @@
-"""Starting processes that leave Ctrl-C to the process that started them, and keeping each to its core."""
+"""Starts processes that leave Ctrl-C to their parent, and limits the threads of a process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from multiprocessing.process import BaseProcess
 
 
 def start_ignoring_sigint(process: BaseProcess) -> None:
-    """Starts a process that ignores Ctrl-C from its first moment on, though Ctrl-C reaches all processes of a terminal.
+    """Starts a process that ignores Ctrl-C from its first moment on, although Ctrl-C reaches all processes of a terminal.
 
-    A new process inherits that from this one, which ignores Ctrl-C meanwhile.
+    This process ignores Ctrl-C meanwhile, and the new process inherits this.
     """
     listen: Callable[[], object]
     if hasattr(signal, "pthread_sigmask"):  # Linux, macOS
-        resource_tracker.ensure_running()  # else the first process would start it, which unblocks the signal
+        resource_tracker.ensure_running()  # otherwise the first process would start the tracker, which unblocks the signal
         listen = partial(signal.pthread_sigmask, signal.SIG_SETMASK, signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}))
     else:  # Windows
         set_handler = ctypes.windll.kernel32.SetConsoleCtrlHandler  # type: ignore[attr-defined, unused-ignore]
@@ -35,11 +35,11 @@ def start_ignoring_sigint(process: BaseProcess) -> None:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Delays Ctrl-C until the block ends: a worker that has half started could neither be used nor be stopped.
+    """Delays Ctrl-C until the block ends, because a half-started worker could neither be used nor be stopped.
 
-    Blocking the signal would not do, because it may reach any thread of the process.
+    Blocking the signal is not enough, because it may reach any thread of the process.
     """
-    if threading.current_thread() is not threading.main_thread():  # interrupts never reach the others
+    if threading.current_thread() is not threading.main_thread():  # interrupts reach only the main thread
         yield
         return
     pressed: list[int] = []

@@ -1,6 +1,6 @@
-"""The connection to a Ray cluster, whose nodes all have this version of the package; `ray_pool` has workers on it.
+"""The connection to a Ray cluster. All its nodes must have this version of the package. `ray_pool` has workers on the cluster.
 
-Ray is an extra, and loaded only here.
+Ray is an optional extra, and is imported only here.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import Any
 from trilith import __version__
 
 CONNECT_SECONDS = 5.0
-"""A cluster that does not answer within this is not there."""
+"""A cluster that does not answer within this time counts as missing."""
 PROBE_SECONDS = 60.0
-"""A node that has not started a first process within this is not used."""
+"""A node that has not started a first process within this time is not used."""
 STORE_BYTES = 200 * 2**20
-"""Object store of a local cluster: a few versions of weights, and results on their way."""
+"""Size of the object store of a local cluster. It holds a few versions of weights, and results in transit."""
 
 
 @cache
@@ -46,8 +46,8 @@ def package_version() -> str:
 class Cluster:
     """A connection to a Ray cluster: a new one on this machine, one that runs here, or one at an address.
 
-    Raises ValueError in one line if there is none, or if it cannot be used. If the caller has a connection already, this uses it and
-    leaves it open.
+    Raises ValueError in one line if there is no cluster, or if it cannot be used. If the caller has a connection already, this object
+    uses that connection and leaves it open.
     """
 
     def __init__(self, address: str) -> None:
@@ -66,12 +66,12 @@ class Cluster:
         logging.getLogger("ray").setLevel(logging.ERROR)
         self.ray = ray
         self.ours = not ray.is_initialized()
-        """Whether the connection is to be closed by this."""
+        """Whether this object opened the connection, and so has to close it."""
         try:
             if self.ours:
                 self._connect()
             self.nodes = self._probe()
-            """Names of the nodes that there were at first, by their ids."""
+            """Names of the nodes at the time of the connection, by their ids."""
         except BaseException:
             self.close()
             raise
@@ -92,7 +92,7 @@ class Cluster:
             raise ValueError(f"cannot use the cluster {self.address}: {why}") from None
 
     def _probe(self) -> dict[str, str]:
-        """Asks every node for its version of the package. Raises ValueError for the first that has another."""
+        """Asks every node for its version of the package. Raises ValueError for the first node with another version."""
         ray, until = self.ray, time.monotonic() + PROBE_SECONDS
         probe = ray.remote(num_cpus=0, max_retries=0)(_version_task())
         nodes = {node["NodeID"]: node_name(node) for node in ray.nodes() if node["Alive"]}
@@ -112,7 +112,7 @@ class Cluster:
         return nodes
 
     def check_room(self, count: int, cpus: float) -> None:
-        """Raises ValueError if so many workers of so many CPUs do not fit on the nodes, even if these have nothing else to do."""
+        """Raises ValueError if `count` workers of `cpus` CPUs each do not fit on the nodes, even if the nodes are otherwise idle."""
         sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["NodeID"] in self.nodes]
         room = sum(int(size / cpus + 1e-9) for size in sizes)
         if room < count:
@@ -122,7 +122,7 @@ class Cluster:
             )
 
     def reserve_gpus(self, count: float) -> str:
-        """Reserves GPUs of this machine's node for this process, which then uses no others. Returns their ids."""
+        """Reserves GPUs of this machine's node for this process, which then uses no other GPUs. Returns their ids."""
         ray = self.ray
         here = ray.get_runtime_context().get_node_id()
         there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)
@@ -146,12 +146,12 @@ class Cluster:
 
 
 def node_name(node: dict[str, Any]) -> str:
-    """The name that a node was started with, else that of its machine."""
+    """The name with which a node was started, or the name of its machine."""
     return str(node["NodeName"] if node["NodeName"] != node["NodeManagerAddress"] else node["NodeManagerHostname"])
 
 
 def _on_node(node: str) -> Any:
-    """The scheduling strategy that starts a process on one node only."""
+    """The scheduling strategy that starts a process on this node only."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)
@@ -207,13 +207,13 @@ def _keep_to_loopback() -> None:
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     if "RAY_AUTH_MODE" not in os.environ:  # other users of this machine stay out; by default Ray writes a token to the home folder
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
-    if "ray" in sys.modules:  # too late for the variable
+    if "ray" in sys.modules:  # too late for the environment variable
         sys.modules["ray"]._private.ray_constants.ENABLE_RAY_CLUSTER = False
 
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keeps the caller's handler of SIGTERM: Ray sets one of its own, in the main thread."""
+    """Keeps the caller's handler of SIGTERM, because Ray sets its own in the main thread."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -224,7 +224,7 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops what Ray prints while it connects, from Python or from C++: its errors say the same."""
+    """Drops the output of Ray while it connects, from Python or from C++, because its errors say the same."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as nowhere:

@@ -1,7 +1,7 @@
 """Workers on a Ray cluster.
 
-`shared` is put into the object store once and passed by reference. Each worker has a few jobs at a time, no more, and results are
-fetched by `ray.wait`, so nothing piles up anywhere.
+`shared` is put into the object store once and passed by reference. Each worker has only a few jobs at a time, and results are
+fetched by `ray.wait`, so no queue grows without limit.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from trilith.utils.distributed.processes import limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster, node_name, other_version, package_version
 
 RETRY_SECONDS = 30.0
-"""Pause before a worker starts again whose node has another version of the package."""
+"""Pause before a worker is started again if its node had another version of the package."""
 PRINTED_LINES = 5
-"""Of the output of a job, the last lines that are reported."""
+"""Number of last lines of a job's output that are reported."""
 
 
 Answers = Literal["hello", "beat"] | int
-"""What an answer is to: the first question, the question for a heartbeat, or the job with this number."""
+"""The request that an answer belongs to: the first question, the question for a heartbeat, or the job with this number."""
 
 
 class RayWorker(Worker):
-    """A Ray actor. `refs` has the references to its answers that are awaited, each with what the answer is to."""
+    """A Ray actor. `refs` maps the references of awaited answers to their requests."""
 
     def __init__(self, number: int, what: str, handle: Any, ray: Any, refs: dict[Any, tuple[RayWorker, Answers]]) -> None:
         super().__init__(number, f"{what} {number}")
@@ -50,12 +50,12 @@ class RayWorker(Worker):
 
 
 class RayPool(Pool):
-    """A pool of workers on a cluster. A worker whose node died starts where there is room, now or later."""
+    """A pool of workers on a cluster. If a node dies, its workers start again on nodes with room, now or later."""
 
     def __init__(
         self, cluster: Cluster, make: Callable[[], Work], count: int, cpus: float, concurrency: int = 1, what: str = "worker"
     ) -> None:
-        """Each worker calls `make`, which must be known to pickle, and does jobs by the function that it returns.
+        """Each worker calls `make`, and does jobs with the returned function. `make` must be picklable.
 
         With a `concurrency` a worker does several jobs at a time, in threads.
         """
@@ -118,7 +118,7 @@ class RayPool(Pool):
     def _hello(self, worker: RayWorker, node: str, pid: int, version: str, failure: Failure | None) -> Event:
         worker.node, worker.pid = {each["NodeID"]: node_name(each) for each in self._ray.nodes()}.get(node, node), pid
         worker.name = f"{self.what} {worker.number} on {worker.node} (process {pid})"
-        if version != package_version():  # a node that has joined since
+        if version != package_version():  # the node has joined after the check of versions
             return Died(worker, f"cannot be used: {other_version(worker.node, version)}", RETRY_SECONDS)
         worker.beat()
         return Ready(worker, failure)
@@ -134,7 +134,7 @@ def _death(error: BaseException) -> str:
 
 
 def prepare(make: bytes) -> tuple[Any, Failure | None]:
-    """Makes the work of a worker, on its node."""
+    """Makes the function of a worker, on its node."""
     limit_threads(1)
     return attempt(lambda: partial(_do_printing, pickle.loads(make)()))
 
@@ -151,7 +151,8 @@ def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
 
 
 def _worker_class(ray: Any) -> type:
-    """The class of Ray actors. Its code is sent to the nodes: they may have another version of the package, or none, and have to say so."""
+    """The class of Ray actors. Its code is sent to the nodes, because a node may have another version of the package, or none, and must
+    report this."""
 
     class RemoteWorker:
         """Does jobs."""
@@ -160,7 +161,7 @@ def _worker_class(ray: Any) -> type:
             self.make, self.work = make, None
 
         def hello(self, wanted: str) -> tuple[str, int, str, Any]:
-            """Node, process, version of the package, and why the work cannot be made, if so."""
+            """Node, process, version of the package, and the reason if the worker's function cannot be made."""
             import os
 
             import ray
