@@ -128,6 +128,10 @@ class Service(ABC):
         """Whether it does its work again; starts it if it has ended. Asked again and again."""
 
 
+ENDLESS = 10_000_000
+"""Learner steps: more than a soak makes, whatever the recipe says."""
+
+
 class Training(Service):
     """Two actors, a checkpoint every few seconds, for ever."""
 
@@ -150,13 +154,10 @@ class Training(Service):
         options = {
             "task": "silhouette", "actors": 2, "checkpoint-seconds": CHECKPOINT_SECONDS, "log-seconds": 0.5, "episodes": 4,
             "evaluate-every": 2000, "evaluate-scenes": 4, "agent.net.width": 16, "agent.net.layers": 1, "agent.net.heads": 2,
-            "agent.net.decoder": 16, "agent.batch": 8, "agent.updates_per_step": 0.2, "agent.learning-starts": 100, "agent.replay-mb": 2,
-            "agent.corrections": 0, "out": self.out,
+            "agent.net.decoder": 16, "agent.batch": 8, "updates-per-step": 0.2, "agent.learning-starts": 100, "agent.replay-mb": 2,
+            "steps": self.steps or ENDLESS, "out": self.out,
         }  # fmt: skip
-        line = ["train", *(str(part) for name, value in options.items() for part in (f"--{name}", value))]
-        # Options that lie deeper than their name says are matched by their last part.
-        line = ["--updates-per-step" if part == "--agent.updates_per_step" else part for part in line]
-        return line + (["--steps", str(self.steps)] if self.steps else [])
+        return ["train", *(str(part) for name, value in options.items() for part in (f"--{name}", value))]
 
     def logged(self) -> dict[str, Any] | None:
         """The last whole line of the log about training."""
