@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from system import Process, children
 
+from trilith.agents.dqn.learner import RETURNS
 from trilith.agents.replay import Replay
 from trilith.training import checkpoint
 from trilith.training.actors import PolicySpec
@@ -220,7 +221,7 @@ def doubles(arrays: dict[str, Any], out: Path) -> int:
     """Episodes that are in a replay more than once. No two requests are alike, so no two episodes are."""
     config = run_config(out)
     policy = PolicySpec(config.algorithm, config.agent, config.task).make()
-    ring = arrays["replay.ring"].reshape(-1).view(Replay(policy.dtype, 0.1).dtype)
+    ring = arrays["replay.ring"].reshape(-1).view(Replay(np.dtype([*policy.dtype.descr, *RETURNS]), 0.1).dtype)
     ends = np.flatnonzero(ring["left"] == 1)
     seen: Counter[bytes] = Counter()
     for first, last in zip(ends[:-1] + 1, ends[1:], strict=True):
