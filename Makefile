@@ -16,7 +16,7 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-# Linter and all tests but those marked slow: under two minutes.
+# Linter and all tests but those marked slow.
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/pytest -m "not slow"
