@@ -115,11 +115,14 @@ def main() -> None:
         raise SystemExit("the runs are not of one task, recipe and rule")
     if trained and options.commit is None:
         raise SystemExit("runs are shipped with --commit: what they were trained with")
+    trainings = [training(run) if trained else {} for run in options.runs]  # before anything is measured, which takes long
+    if trained and len({each["seed"] for each in trainings}) < len(trainings):
+        raise SystemExit("two of the runs have the same seed")
     task = cards[0]["task"]
     seeds = []
-    for run, weights in zip(options.runs, files, strict=True):
+    for weights, trained_how in zip(files, trainings, strict=True):
         test = [measured(options, weights, task, *each) for each in of_every_seed(options)]
-        seeds.append({**(training(run) if trained else {}), "test": test})
+        seeds.append({**trained_how, "test": test})
         print(weights, *(f"{each['level']}/{each['budget']}: {each['reward']:.3f} ± {each['interval']:.3f}" for each in test))
     ranked = sorted(range(len(seeds)), key=lambda k: seeds[k]["test"][0]["reward"])
     median = ranked[(len(ranked) - 1) // 2]
