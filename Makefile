@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,$(shell python$(version) -c 'print("python$(version)")' 2>/dev/null))
 
-.PHONY: demo test quick test-all soak lock licences audit wheel pictures clean
+.PHONY: demo test quick docs test-all soak lock licences audit wheel pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/trilith demo --out demo
@@ -20,6 +20,11 @@ test: $(VENV)/.test
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/pytest -m "not slow"
+
+# The site, in build/docs. A warning, such as a link that leads nowhere, is an error.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html -d build/doctrees docs build/docs
+	@echo "open build/docs/index.html"
 
 # The tests on every Python found here of those that are supported; each has an environment of its own.
 test-all:
@@ -70,6 +75,11 @@ $(VENV)/.demo: $(VENV)/.created pyproject.toml requirements/demo.txt
 $(VENV)/.test: $(VENV)/.created pyproject.toml requirements/test.txt
 	$(PIP) install --quiet --require-hashes --requirement requirements/test.txt
 	$(PIP) install --quiet --editable ".[learn,ray,web,dev]"
+	touch $@
+
+# What the site is built with.
+$(VENV)/.docs: $(VENV)/.demo requirements/docs.txt
+	$(PIP) install --quiet --require-hashes --requirement requirements/docs.txt
 	touch $@
 
 clean:

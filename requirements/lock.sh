@@ -26,3 +26,4 @@ lock() {  # lock FILE EXTRA...
 
 lock demo.txt
 lock test.txt learn ray web dev
+lock docs.txt docs

@@ -13,7 +13,7 @@ from trilith.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", README + (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", README + (ROOT / "docs/howto/python.md").read_text(encoding="utf-8"), re.DOTALL)
 COMMANDS = sorted(set(re.findall(r"^trilith [^#\n]*", README, re.MULTILINE)))
 
 
@@ -51,7 +51,7 @@ def test_the_readme_fits_on_three_screens_and_says_how_long_every_command_takes(
             assert re.search(r"\(.*(\d+ s|minute|as long as you say).*\)|trilith web", line), line
 
 
-@pytest.mark.parametrize("page", [*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("page", [*ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
 def test_links_of_the_docs_lead_somewhere(page):
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / path).exists(), path

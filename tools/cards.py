@@ -1,4 +1,4 @@
-"""The cards of the agents that come with trilith, for people: `python tools/cards.py [objects]` writes docs/agents.md and its pictures.
+"""The cards of the agents that come with trilith, for people: `python tools/cards.py` writes docs/reference/agents.md and its pictures.
 
 Figures are those on the cards in trilith/zoo, which `tools/ship.py` measured. How an agent fails is looked at here: it plays the
 first hardest test scenes once more, and what ended those that it did not complete is counted.
@@ -53,7 +53,7 @@ INTRO = """\
 
 `objects`, one set of weights for each task: it sees objects (pose, size, type, sticky, velocity), contacts, glue, steps left and a mask of
 legal placements; it learned from its own play and from placements simulated beside its actions, never from the planner, which is
-hand-made; one seed each. How it learns, and what was tried, is in [objects.md](objects.md).
+hand-made; one seed each. How it learns, and what was tried, is in [`objects`](../explanation/objects.md).
 `trilith evaluate objects --task TASK --budget N` plays it. `python tools/cards.py` wrote this page from the cards
 beside the weights, which `python tools/ship.py` measured.
 
@@ -66,7 +66,7 @@ had no mask of legal placements, and its world is another simulator.
 *Core-minutes* are processor time of all processes of a training together, whatever else the machine did. Steps of the simulator are all
 that were learned from: those that were made, those simulated beside them, and those of corrections, of which `objects` has none.
 
-Agents that see segmented images are on [a page of their own](pixels.md)."""
+Agents that see segmented images are on [a page of their own](../howto/pixels.md)."""
 
 
 def failures(agent: Any, task: str) -> tuple[dict[str, list[tuple[int, State]]], int]:
@@ -206,7 +206,7 @@ def section(name: str, task: str, card: Card, agent: Any) -> str:
             *seed_rows(card),
             f"Not completed: {lost} of the first {SCENES} hardest test scenes: {counted}.",
             "",
-            f"![The first scene of each of the most frequent kinds](images/{image.name})",
+            f"![The first scene of each of the most frequent kinds](../images/{image.name})",
             "",
         ]
     )
@@ -219,8 +219,9 @@ def main(name: Positional[str] = "objects") -> None:
     cards = {task: read_card(path) for task, path in shipped(name).items()}
     cards = {task: cards[task] for task in TASKS if task in cards}
     agent = load(name)
-    curves = f"![Learning curves](images/{draw_curves(name, cards).name})"
-    intro, out = (INTRO, DOCS / "agents.md") if name == "objects" else (f"# The agent {name}", DOCS / f"agents_{name}.md")
+    curves = f"![Learning curves](../images/{draw_curves(name, cards).name})"
+    intro, file = (INTRO, "agents.md") if name == "objects" else (f"# The agent {name}", f"agents_{name}.md")
+    out = DOCS / "reference" / file
     text = "\n\n".join([intro, curves, *(section(name, task, card, agent).rstrip() for task, card in cards.items())])
     with atomic_write(out) as aside:
         aside.write_text(text + "\n", encoding="utf-8")

@@ -1,35 +1,69 @@
-"""The README's picture of the four tasks: `python tools/pictures.py` writes docs/images/tasks.png.
+"""Pictures of the README and of the task pages: `python tools/pictures.py` writes them to docs/images.
 
-Above, the first test scene of each task's hardest level as an agent finds it; below, what `objects` built in it, with at most ten
-simulations before each placement.
+`tasks.png`: above, the first test scene of each task's hardest level as an agent finds it; below, what `objects` built in it, with at
+most ten simulations before each placement. Of each task, `TASK_built.gif` is that episode, `TASK_failure.gif` the first test scene
+of the hardest level that `objects` does not complete without search, and `TASK_levels.png` the first test scene of each level.
+`building.gif`, for the README, is the episode of Covering Hard in a larger size.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 
+import numpy as np
+
+from trilith.agents.base import Agent
 from trilith.agents.registry import load
 from trilith.evaluation.rollout import play
 from trilith.evaluation.scene_sets import generator, start_in_set
-from trilith.render.pictures import Picture, contact_sheet, picture, save_png, without_sky
+from trilith.render.pictures import FPS, Picture, contact_sheet, episode_frames, film, picture, save_png, without_sky
 from trilith.search.config import SearchConfig
+from trilith.world.episode import Recording, State
 from trilith.world.tasks import TASKS
+from trilith.world.tasks.task import Task
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+FILM_PIXELS, README_PIXELS = 280, 480
+STRIDE = 4
+"""Every fourth frame is kept: the films are for pages, where a small file is worth more than smooth falls."""
 
 
 def main() -> None:
-    """Writes the picture."""
-    agent = load("objects", SearchConfig(10))
+    """Writes all pictures."""
+    searching, plain = load("objects", SearchConfig(10)), load("objects")
     before, after = list[Picture](), list[Picture]()
     titles, captions = list[str](), list[str]()
     for task in TASKS.values():
-        [(recording, end)] = play(agent, [start_in_set(task.name, "hardest", "test", 0)], [generator("pictures", task.name)])
+        recording, end = _episode(searching, task, 0)
         for scene, pictures in ((recording.start.scene, before), (end.scene, after)):
             pictures.append(without_sky(picture(scene, 640)))
         titles.append(task.title)
         captions.append(f"reward {end.total:.2f} of {task.best(end.scene):.2f}")
-    out = Path(__file__).resolve().parent.parent / "docs" / "images" / "tasks.png"
-    save_png(contact_sheet([*before, *after], [*titles, *captions], len(TASKS), legend=True), out)
-    print(out)
+        film(_frames(recording, FILM_PIXELS), IMAGES / f"{task.name}_built.gif", FPS / STRIDE)
+        if task.name == "covering_hard":
+            film(_frames(recording, README_PIXELS), IMAGES / "building.gif", FPS / STRIDE)
+        failed = next(recording for recording, end in (_episode(plain, task, index) for index in count()) if end.ended != "complete")
+        film(_frames(failed, FILM_PIXELS), IMAGES / f"{task.name}_failure.gif", FPS / STRIDE)
+        levels = (*task.levels, *task.generalisation)
+        first = [without_sky(picture(start_in_set(task.name, level, "test", 0).scene, 320)) for level in levels]
+        save_png(contact_sheet(first, [f"level {level}".replace("_", " ") for level in levels], 4), IMAGES / f"{task.name}_levels.png")
+    save_png(contact_sheet([*before, *after], [*titles, *captions], len(TASKS), legend=True), IMAGES / "tasks.png")
+
+
+def _episode(agent: Agent, task: Task, index: int) -> tuple[Recording, State]:
+    """The agent's episode in a test scene of the hardest level."""
+    [played] = play(agent, [start_in_set(task.name, "hardest", "test", index)], [generator("pictures", task.name)])
+    return played
+
+
+def _frames(recording: Recording, pixels: int) -> Iterator[Picture]:
+    """Every `STRIDE`-th frame of an episode, without sky."""
+    frames = episode_frames(recording.start, recording.replay(record=True), pixels)
+    for frame in islice(frames, 0, None, STRIDE):
+        caption, scene = np.split(frame, [len(frame) - pixels])
+        yield np.concatenate([caption, without_sky(scene)])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python tools/ship.py trilith/zoo/objects/connecting.safetensors      # only measures again what is shipped
 
 Every seed is measured on the hardest level and on all levels without search, and on the hardest with ten simulations; the median by the
-first of these also on the levels beyond the curriculum. `python tools/cards.py` then writes docs/agents.md from the cards.
+first of these also on the levels beyond the curriculum. `python tools/cards.py` then writes docs/reference/agents.md from the cards.
 """
 
 from __future__ import annotations

@@ -510,7 +510,7 @@ def test_the_most_there_is_to_earn_is_one_figure_in_readme_and_list_and_no_agent
 
 
 def test_the_figures_of_shipped_agents_are_the_same_on_their_cards_and_in_the_docs():
-    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "agents.md").read_text(encoding="utf-8")
     for weights in (ZOO / "objects").glob("*.json"):
         card = json.loads(weights.read_text())
         [section] = [part for part in page.split("\n## ") if part.startswith(TASKS[weights.stem].title + "\n")]

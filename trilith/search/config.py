@@ -22,7 +22,7 @@ ONLINE = "online"
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """How to search. The defaults are ours, see docs/planning.md; the paper has algorithm mcts and c = 2."""
+    """How to search. The defaults are ours, see docs/explanation/search.md; the paper has algorithm mcts and c = 2."""
 
     algorithm: str = "rollout"
     """rollout: simulate episodes to their end and follow the best. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).

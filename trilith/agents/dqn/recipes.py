@@ -14,7 +14,7 @@ from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 
 OBJECTS = DQNConfig(net=NetConfig(clock=True))
-"""Our agent. It sees objects and learns only from its own play, see docs/learning.md."""
+"""Our agent. It sees objects and learns only from its own play, see docs/howto/train.md."""
 
 OBJECTS_V1 = replace(OBJECTS, updates_per_step=0.1, counterfactual_targets=OBJECTS.counterfactual_actions)
 """Twice as many actor steps per learner step, and a target for every counterfactual action. The shipped agents were trained this way."""
@@ -45,7 +45,7 @@ GN_DQN = DQNConfig(
     batch=16,
     updates_per_step=4.0,
     epsilon=0.3,
-    # Not printed, so ours: the simplest choice, or one that shows results within an hour (docs/learning.md).
+    # Not printed, so ours: the simplest choice, or one that shows results within an hour (docs/howto/train.md).
     warmup=0,
     decay_steps=0,
     discount=0.99,
