@@ -85,7 +85,7 @@ class Agents:
         show(table)
         print("Minutes of training, and after how many of them the weights were best on validation scenes.")
         print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")
-        print("Physics: the world it was trained and measured in; glue is rigid since 2. docs/reference/results.md has what all earn in today's.")
+        print("Physics: the world it was trained and measured in. Figures of all agents are in docs/reference/results.md.")
 
 
 @dataclass
