@@ -75,5 +75,6 @@ for _name, _title in {
     "covering_hard": "CoveringHard",
 }.items():
     _gymnasium.register(f"trilith/{_title}-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv", kwargs={"task": _name})
+    _gymnasium.register(f"trilith/{_title}Flat-v0", entry_point="trilith.envs.flat:flat_env", kwargs={"task": _name})
 # Any task by its name, such as one of your own: gymnasium.make("trilith/Construction-v0", task="my_module:MyTask").
 _gymnasium.register("trilith/Construction-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv")

@@ -114,3 +114,43 @@ def test_maskable_ppo_asks_for_legal_actions_only() -> None:
         *_, info = env.step(action)
         assert info["reason"] not in ("invalid_edge", "spawn_collision")
         seen, _ = env.reset(seed=seed)
+
+
+FLAT = [f"{name[:-3]}Flat-v0" for name in IDS.values()]
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_flat_task_has_plain_spaces_and_an_exact_mask(name: str) -> None:
+    env = gymnasium.make(name)
+    assert isinstance(env.observation_space, gymnasium.spaces.Box)
+    assert isinstance(env.action_space, gymnasium.spaces.Discrete)
+    seen, info = env.reset(seed=0)
+    assert seen in env.observation_space
+    rng = np.random.default_rng(0)
+    ended = False
+    while not ended:
+        seen, _, ended, _, info = env.step(rng.choice(np.flatnonzero(info["action_mask"])))
+        assert seen in env.observation_space
+    assert info["reason"] not in ("invalid_edge", "spawn_collision", "bad_choice")
+
+
+def test_ppo_of_stable_baselines_learns_a_flat_task_by_its_name() -> None:
+    library = pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed (extra sb3)")
+    assert library.PPO("MlpPolicy", FLAT[-1], n_steps=16, batch_size=16, n_epochs=1, device="cpu", seed=0).learn(16).num_timesteps == 16
+
+
+def test_torchrl_finds_nothing_wrong_with_a_flat_task() -> None:
+    envs = pytest.importorskip("torchrl.envs", reason="TorchRL is not installed")
+    env = envs.GymEnv(FLAT[-1])
+    envs.utils.check_env_specs(env)
+    assert env.rollout(3)["observation"].shape[-1] == gymnasium.make(FLAT[-1]).observation_space.shape[0]
+
+
+def test_default_ppo_of_rllib_learns_a_flat_task_by_its_name() -> None:
+    ppo = pytest.importorskip("ray.rllib.algorithms.ppo", reason="RLlib is not installed")
+    config = ppo.PPOConfig().environment(f"trilith:{FLAT[-1]}").env_runners(num_env_runners=0)
+    algorithm = config.training(train_batch_size=32, minibatch_size=16, num_epochs=1).build_algo()
+    try:
+        assert algorithm.train()["env_runners"]["num_env_steps_sampled"] >= 32
+    finally:
+        algorithm.stop()

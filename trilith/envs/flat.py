@@ -1,4 +1,4 @@
-"""Discrete actions as one integer, for libraries that support nothing else, with the exact mask of all combinations."""
+"""Environments with plain spaces, for libraries that support nothing else: an action is one integer, an observation one row of numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from trilith.envs.gymnasium import ConstructionEnv
 from trilith.world.scene import SLOTS
 
 
-class FlatActions(gymnasium.ActionWrapper[Any, Any, Any]):
+class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose action is one integer: the flat index of (block, reference, offset, sticky), the last part fastest.
 
-    The block is its slot, 0 to 6, because only these rows are ever available blocks. `action_masks` says which integers are legal.
+    The block is its slot, 0 to 6, because only these rows are ever available blocks. `action_masks()` and `info["action_mask"]` say
+    which integers are legal.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -29,6 +30,16 @@ class FlatActions(gymnasium.ActionWrapper[Any, Any, Any]):
         """Number of values of each part of an action."""
         self.action_space = spaces.Discrete(int(np.prod(self.sizes)))
 
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As the inner environment."""
+        seen, info = self.env.reset(seed=seed, options=options)
+        return seen, {**info, "action_mask": self.action_masks()}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """As the inner environment."""
+        seen, reward, terminated, truncated, info = self.env.step(self.action(action))
+        return seen, reward, terminated, truncated, {**info, "action_mask": self.action_masks()}
+
     def action(self, action: Any) -> NDArray[np.int64]:
         """The parts of an action, from its integer."""
         return np.array(np.unravel_index(int(action), self.sizes))
@@ -36,3 +47,12 @@ class FlatActions(gymnasium.ActionWrapper[Any, Any, Any]):
     def action_masks(self) -> NDArray[np.bool_]:
         """(actions,): which actions are legal. All True if no action is legal."""
         return self.inner.legal_actions()[:SLOTS].reshape(-1)
+
+
+def flat_env(task: str, **arguments: Any) -> FlatActions:
+    """A task with a `Box` observation and a `Discrete` action, registered as `trilith/<Title>Flat-v0`.
+
+    The observation is `objects` in one row: every object, which rows are real, and the contact and glue of every pair. `arguments` are
+    those of `ConstructionEnv`, except `observation`.
+    """
+    return FlatActions(gymnasium.wrappers.FlattenObservation(ConstructionEnv(task, observation="objects", **arguments)))
