@@ -26,7 +26,6 @@ Reason = Literal[
     "bad_simulation",
 ]
 """Why an episode ended."""
-_AVAILABLE = int(Role.AVAILABLE)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
@@ -68,9 +67,8 @@ class State:
     def from_json(data: Mapping[str, Any]) -> State:
         """The state that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
         require(isinstance(data, Mapping), f"a state is an object, not {type(data).__name__}")
-        missing = [name for name in ("task", "level", "steps", "total", "ended", "scene") if name not in data]
-        if missing:
-            raise ValueError(f"state has no field {missing[0]!r}")
+        for name in ("task", "level", "steps", "total", "ended", "scene"):
+            require(name in data, f"state has no field {name!r}")
         level, steps, total, ended = data["level"], data["steps"], data["total"], data["ended"]
         task = get_task(data["task"] if isinstance(data["task"], str) else repr(data["task"]))
         require(
@@ -136,7 +134,7 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     if placement == INVALID_EDGE:
         return result(scene, "invalid_edge")
     placed = place(scene, placement, keep=task.keeps_supply)  # comes first, because it raises for an invalid placement
-    if scene.role[placement.slot] != _AVAILABLE:
+    if scene.role[placement.slot] != Role.AVAILABLE:
         return result(scene, "bad_choice")
     if collides(scene, placement, scene.solid):
         at_obstacle = collides(scene, placement, scene.role == Role.OBSTACLE)
@@ -152,7 +150,7 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     reward = score - task.sticky_cost * int(after.sticky.sum()) - state.total
     if task.complete(after, score):
         return result(after, "complete", reward, settled)
-    if state.steps + 1 >= task.max_steps(after, state.level) or _AVAILABLE not in after.role[:SLOTS].tolist():
+    if state.steps + 1 >= task.max_steps(after, state.level) or Role.AVAILABLE not in after.role[:SLOTS].tolist():
         return result(after, "max_steps", reward, settled)
     return result(after, None, reward, settled)
 

@@ -87,8 +87,8 @@ def test_a_point_is_inside_when_it_is_left_of_every_side(rectangle, x, y):
 
 
 def test_a_point_on_the_edge_is_inside():
-    assert contains(1.0, 2.0, 0.0, 2.0, 1.0, 2.0, 2.5)
-    assert not contains(1.0, 2.0, 0.0, 2.0, 1.0, 2.0 + 1e-9, 2.5)
+    assert contains(2.0, 1.0, 1.0, 0.0, 1.0, 0.5)
+    assert not contains(2.0, 1.0, 1.0, 0.0, 1.0 + 1e-9, 0.5)
 
 
 @settings(max_examples=150)

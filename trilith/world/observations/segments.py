@@ -22,14 +22,9 @@ def segments(scene: Scene) -> Float32:
     windows = rectangles(scene.pose, scene.size, RENDER_PIXELS, align=factor)
     seen = np.ones((PIXELS, PIXELS, 4), dtype=np.float32)
     seen[..., :3] = halve(draw(scene, windows, RENDER_PIXELS))
-    out = np.empty((len(scene), PIXELS, PIXELS, CHANNELS), dtype=np.float32)
-    out[:] = _EMPTY
+    out = np.zeros((len(scene), PIXELS, PIXELS, CHANNELS), dtype=np.float32)
+    out[..., 4:] = COORDINATES
     for row, window in enumerate(windows):
         top, bottom, left, right, alpha = shrink(window, factor)
         out[row, top:bottom, left:right, :4] = seen[top:bottom, left:right] * alpha[..., None]
     return out
-
-
-_EMPTY = np.zeros((PIXELS, PIXELS, CHANNELS), dtype=np.float32)
-_EMPTY[..., 4:] = COORDINATES
-_EMPTY.flags.writeable = False
