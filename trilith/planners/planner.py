@@ -28,8 +28,7 @@ class Planner:
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The next placement of the plan in each state; None (stop) where there is nothing more to gain."""
-        plans = [self.plan(state) for state in states]
-        return [plan[0] if plan else None for plan in plans]
+        return [plan[0] if plan else None for plan in map(self.plan, states)]
 
     def plan(self, state: State) -> list[Placement]:
         """The placements that the planner would make from here, up to where nothing more can be gained."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,6 @@ from trilith.world.observations.image import (
 from trilith.world.observations.image import PIXELS as OBSERVED
 from trilith.world.physics import TIME_STEP
 from trilith.world.scene import VIEW, Floats, Placement, Scene, clipped
-
-if TYPE_CHECKING:
-    from PIL.ImageFont import FreeTypeFont
 
 Picture = NDArray[np.uint8]
 """(height, width, 3): red, green, blue, 0 to 255."""
@@ -182,8 +179,7 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
     lines = max(caption.count("\n") + 1 for caption in captions)
     head = round(size * (1.35 * lines + 0.6))
     cell_height, cell_width = head + height + margin, width + margin
-    rows = -(-len(pictures) // columns)
-    sheet = np.full((rows * cell_height + margin, columns * cell_width + margin, 3), 255, dtype=np.uint8)
+    sheet = np.full((-(-len(pictures) // columns) * cell_height + margin, columns * cell_width + margin, 3), 255, dtype=np.uint8)
     for i, (each, caption) in enumerate(zip(pictures, captions, strict=True)):
         top, left = margin + i // columns * cell_height, margin + i % columns * cell_width
         sheet[top : top + head, left : left + width] = _text(caption, head, width, size)
@@ -306,8 +302,7 @@ _SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
 
 def _shown(points: Floats) -> Floats:
     """(N, 2): maps points (N, 2) of a picture to the coordinates of an observation, in which the rasteriser draws."""
-    middle = np.array([(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]])
-    return (points - middle) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
+    return (points - [(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]]) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
 
 
 def _shades(colour: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -370,7 +365,7 @@ def _text(text: str, height: int, width: int, size: int, centred: bool = True) -
 
 
 @lru_cache
-def _font(size: int) -> FreeTypeFont:
+def _font(size: int) -> Any:
     """The sans serif font of matplotlib: the same on every machine, with characters that Pillow's own font lacks."""
     import matplotlib
     from PIL import ImageFont

@@ -129,7 +129,7 @@ class ContinuousAbsolute(Continuous):
         return Placement(_nearest_slot(pick), *_point(x, y), sticky > 0)
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
-        return (_pick_of(placement.slot), *_pointing(placement.x, placement.y), 1.0 if placement.sticky else -1.0)
+        return (float(SLOT_X[placement.slot]) / 7, *_pointing(placement.x, placement.y), 1.0 if placement.sticky else -1.0)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class ContinuousRelative(Continuous):
         off = np.abs(centres[:, 0] + shift * reach - placement.x) + np.abs(rest_height(scene, refs) - placement.y)
         for k in np.argsort(off, kind="stable").tolist():  # the nearest that can be picked
             if towards := _towards(centres, k):
-                return (_pick_of(placement.slot), *towards, float(shift[k]), 1.0 if placement.sticky else -1.0)
+                return (float(SLOT_X[placement.slot]) / 7, *towards, float(shift[k]), 1.0 if placement.sticky else -1.0)
         raise AssertionError("every point is nearest to something")
 
 
@@ -356,11 +356,6 @@ def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int
 def _nearest_slot(pick: float) -> int:
     """The slot whose position is nearest to 7 · pick, used or not."""
     return int(np.argmin(np.abs(SLOT_X - 7 * pick)))
-
-
-def _pick_of(slot: int) -> float:
-    """The number in [-1, 1] that picks a slot."""
-    return float(SLOT_X[slot]) / 7
 
 
 def _point(x: float, y: float) -> tuple[float, float]:

@@ -26,6 +26,7 @@ Reason = Literal[
     "bad_simulation",
 ]
 """Why an episode ended."""
+_AVAILABLE = int(Role.AVAILABLE)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
@@ -109,8 +110,9 @@ def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
 
 def hit_obstacle(end: State, last: Placement | None) -> bool:
     """Whether an episode ended at an obstacle: a block touched one, or its `last` placement would have overlapped one."""
-    at_obstacle = end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
-    return end.ended == "obstacle_hit" or at_obstacle
+    return end.ended == "obstacle_hit" or (
+        end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
+    )
 
 
 def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
@@ -134,7 +136,7 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     if placement == INVALID_EDGE:
         return result(scene, "invalid_edge")
     placed = place(scene, placement, keep=task.keeps_supply)  # comes first, because it raises for an invalid placement
-    if scene.role[placement.slot] != Role.AVAILABLE:
+    if scene.role[placement.slot] != _AVAILABLE:
         return result(scene, "bad_choice")
     if collides(scene, placement, scene.solid):
         at_obstacle = collides(scene, placement, scene.role == Role.OBSTACLE)
@@ -150,7 +152,7 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     reward = score - task.sticky_cost * int(after.sticky.sum()) - state.total
     if task.complete(after, score):
         return result(after, "complete", reward, settled)
-    if state.steps + 1 >= task.max_steps(after, state.level) or Role.AVAILABLE not in after.role[:SLOTS].tolist():
+    if state.steps + 1 >= task.max_steps(after, state.level) or _AVAILABLE not in after.role[:SLOTS].tolist():
         return result(after, "max_steps", reward, settled)
     return result(after, None, reward, settled)
 
@@ -199,9 +201,8 @@ class Recording:
 
     def note(self) -> str:
         """A warning if the episode was recorded with other physics, else ""."""
-        if self.physics == PHYSICS:
-            return ""
-        return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
+        note = f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
+        return "" if self.physics == PHYSICS else note
 
 
 def physics_from_json(data: Mapping[str, Any]) -> int:

@@ -180,7 +180,8 @@ class _World:
         """The body of each row that can move; rows of one body share it."""
         self.bodies: list[_Rigid] = []
         """Each body once, in no particular order."""
-        self.loose: list[int] = self.is_block.nonzero()[0].tolist()
+        self.block_rows: list[int] = self.is_block.nonzero()[0].tolist()
+        self.loose = self.block_rows
         """Rows of blocks that are not glued to the floor, as of the last `_build`."""
         self.definition = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC, angular_damping=ANGULAR_DAMPING)
         self.shape = pyb2d3.shape_def(
@@ -222,11 +223,11 @@ class _World:
                     rigid.before = rigid.motion() if rigid.speed() > FAST else None
             if frames is not None:
                 self._look()
-                frames.append(np.array(self.pose))
+                frames.append(self._poses())
 
         resting = still >= REST_STEPS or not self.bodies
         self._look(resting)
-        pose, velocity = np.array(self.pose), np.zeros(self.scene.velocity.shape) if resting else np.array(self.velocity)
+        pose, velocity = self._poses(), np.zeros(self.scene.velocity.shape) if resting else np.array(self.velocity)
         if self.bodies or not steps:
             self.contact = self._meet(pose)  # also counts blocks that crept the last tenth of a millimetre
         bonded = len(self.glue) > len(self.scene.glue)
@@ -270,7 +271,7 @@ class _World:
             rigid = self.moving.get(row)
             if rigid is not None and rigid.before is not None:
                 self._put(rigid, rigid.before, when)
-        self.contact = self._meet(np.array(self.pose))
+        self.contact = self._meet(self._poses())
         self._build()
 
     def _course(self, row: int) -> tuple[float, ...]:
@@ -294,8 +295,7 @@ class _World:
 
     def _build(self) -> None:
         """Makes the bodies that the bonds require, and replaces bodies that are no longer valid."""
-        n = len(self.role)
-        label = rigid_groups(bond_matrix(np.array(self.glue), n)).tolist() if self.glue else range(n)
+        label = rigid_groups(bond_matrix(np.array(self.glue), len(self.role))).tolist() if self.glue else range(len(self.role))
         wanted: dict[int, list[int]] = {}
         for row in self.loose:
             wanted.setdefault(label[row], []).append(row)
@@ -376,6 +376,13 @@ class _World:
             c, s = cos(angle), sin(angle)
             x, y, angle = x + c * lx - s * ly, y + s * lx + c * ly, angle + turned
         return x, y, angle, w, h
+
+    def _poses(self) -> Floats:
+        """(N, 3): the pose of every row at the last `_look`."""
+        pose = self.scene.pose.copy()
+        for row in self.block_rows:
+            pose[row] = self.pose[row]
+        return pose
 
 
 @compiled

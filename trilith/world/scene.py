@@ -150,8 +150,7 @@ class Scene:
                     array = raw.astype(dtype)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError(wrong) from None
-            numeric = raw.dtype.kind in "biuf" and (dtype is np.float64 or np.array_equal(raw, array))
-            require(numeric or not raw.size, wrong)
+            require(not raw.size or (raw.dtype.kind in "biuf" and (dtype is np.float64 or np.array_equal(raw, array))), wrong)
             require(np.isfinite(array).all(), f"scene field {name!r} has a number that is not finite")
             arrays[name] = array if array.size else array.reshape((0, width) if width else (0,))
         scene = Scene(**arrays)
@@ -178,8 +177,7 @@ def _check(scene: Scene) -> None:
     for name in ("pose", "size", "velocity", "sticky"):
         rows = len(getattr(scene, name))
         require(rows == n, f"scene field {name!r} has {rows} rows where 'role' has {n}")
-    is_floor = scene.role == Role.FLOOR
-    require(n > FLOOR and is_floor[FLOOR] and np.count_nonzero(is_floor) == 1, f"row {FLOOR} of a scene, and no other, is the floor")
+    require(scene.rows(Role.FLOOR).tolist() == [FLOOR], f"row {FLOOR} of a scene, and no other, is the floor")
     require(np.isin(scene.role, list(Role)).all(), f"scene field 'role' has a value outside 0 to {max(Role)}")
     require(
         np.isin(scene.role[:FLOOR], (Role.AVAILABLE, Role.BLOCK)).all() and Role.AVAILABLE not in scene.role[FLOOR:],
@@ -190,8 +188,10 @@ def _check(scene: Scene) -> None:
         np.array_equal(scene.size[:SLOTS], [(width, BLOCK_HEIGHT) for width in SLOT_WIDTHS]),
         f"the available blocks of a scene are {', '.join(map(str, SLOT_WIDTHS))} wide and {BLOCK_HEIGHT} high",
     )
-    moderate = (np.abs(scene.pose) <= 1e4).all() and (np.abs(scene.velocity) <= 1e4).all()
-    require(moderate, "scene field 'pose' or 'velocity' has a number beyond 10000")
+    require(
+        (np.abs(scene.pose) <= 1e4).all() and (np.abs(scene.velocity) <= 1e4).all(),
+        "scene field 'pose' or 'velocity' has a number beyond 10000",
+    )
     for name in ("contact", "glue"):
         low, high = getattr(scene, name).T
         require(
@@ -201,8 +201,10 @@ def _check(scene: Scene) -> None:
     require(
         np.isin(scene.role[scene.glue], (Role.BLOCK, Role.FLOOR)).all(), "scene field 'glue' has a pair that is not of blocks or the floor"
     )
-    pairs, frames = len(scene.glue), len(scene.glue_frame)
-    require(pairs == frames, f"scene has {pairs} pairs in 'glue' but {frames} in 'glue_frame'")
+    require(
+        len(scene.glue) == len(scene.glue_frame),
+        f"scene has {len(scene.glue)} pairs in 'glue' but {len(scene.glue_frame)} in 'glue_frame'",
+    )
 
 
 def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles: Sequence[tuple[float, float, float, float]]) -> Scene:

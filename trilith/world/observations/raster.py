@@ -93,9 +93,9 @@ def windows(
     `Scenes`.
     """
     scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
-    there = np.concatenate([available, np.arange(pose.shape[1]) < count[:, None]], axis=1)
-    poses = np.concatenate([np.broadcast_to(_SLOT_POSE, (len(count), SLOTS, 3)), pose], axis=1)[there]
-    sizes = np.concatenate([np.broadcast_to(_SLOT_SIZE, (len(count), SLOTS, 2)), size], axis=1)[there]
+    total = int(available.sum() + count.sum())
+    poses, sizes = np.empty((total, 3)), np.empty((total, 2))
+    _list_objects(scenes, poses, sizes)
     boxes = np.empty((len(poses), 4), dtype=np.int64)
     _boxes(poses, sizes, tight, boxes)
     areas = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
@@ -103,6 +103,19 @@ def windows(
     out = np.zeros((int(areas.sum()), 4), dtype=np.float32)
     _windows(scenes, poses, sizes, boxes, first, out)
     return boxes, first, out
+
+
+@compiled
+def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
+    """Fills `poses` (V, 3) and `sizes` (V, 2): in each scene first the available blocks, then the other objects."""
+    v = 0
+    for b in range(len(scenes.objects)):
+        for slot in np.flatnonzero(scenes.available[b]):
+            poses[v], sizes[v] = _SLOT_POSE[slot], _SLOT_SIZE[slot]
+            v += 1
+        for k in range(scenes.objects[b]):
+            poses[v], sizes[v] = scenes.pose[b, k], scenes.size[b, k]
+            v += 1
 
 
 @compiled

@@ -37,9 +37,11 @@ def register(given: Task | type[Task]) -> Task:
     Raises ValueError in one line if `given` is not a task, or if its name or title is taken.
     """
     made = _checked(given)
-    titles = {"Construction", *(task.title for task in TASKS.values())}
     require(made.name not in TASKS, f"the name {made.name!r} is that of a task of the paper: choose another name")
-    require(made.title not in titles, f"the title {made.title!r} of the task {made.name} is taken: choose another title")
+    require(
+        made.title not in {"Construction", *(task.title for task in TASKS.values())},
+        f"the title {made.title!r} of the task {made.name} is taken: choose another title",
+    )
     _OWN[made.name] = made
     return made
 
