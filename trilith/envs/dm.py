@@ -12,14 +12,14 @@ spec; nodes have the 15 features of `trilith.world.observations.objects`, edges 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import dm_env
 import numpy as np
 from dm_env import specs
 from numpy.typing import NDArray
 
-from trilith.envs.gymnasium import ConstructionEnv
+from trilith.envs.gymnasium import ConstructionEnv, one_of, padded
 from trilith.world.actions import OFFSETS
 from trilith.world.observations.graph import EDGE_FEATURES, graph
 from trilith.world.observations.image import PIXELS
@@ -39,9 +39,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
     """
 
     def __init__(self, task: str, wrapper_type: Wrapper = "discrete_relative", level: Level = "all", seed: int | None = None) -> None:
-        if wrapper_type not in ("discrete_relative", "continuous_absolute"):
-            raise ValueError(f"wrapper_type {wrapper_type!r}: choose discrete_relative, continuous_absolute")
-        self.wrapper_type = wrapper_type
+        self.wrapper_type = one_of("wrapper_type", wrapper_type, get_args(Wrapper))
         self.env = ConstructionEnv(task, action_space=wrapper_type, observation="image_uint8", level=level)
         self._seed = seed
         self._over = True
@@ -65,8 +63,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
     def action_spec(self) -> dict[str, specs.Array]:
         """Scalars by name."""
         if self.wrapper_type == "continuous_absolute":
-            names = ("Selector", "Horizontal", "Vertical", "Sticky")
-            return {name: specs.BoundedArray((), np.float32, -1, 1, name) for name in names}
+            return {name: specs.BoundedArray((), np.float32, -1, 1, name) for name in ("Selector", "Horizontal", "Vertical", "Sticky")}
         most = {"Index": self._edges - 1, "x_action": OFFSETS - 1, "sticky": 1}
         return {name: specs.BoundedArray((), np.int32, 0, last, name) for name, last in most.items()}
 
@@ -87,27 +84,23 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
             "nodes": nodes,
             "edges": edges,
             "globals": np.zeros((1, 1)),
+            "n_node": np.array([len(nodes)]),
+            "n_edge": np.array([len(edges)]),
             "senders": senders,
             "receivers": receivers,
         }
-        arrays |= {"n_node": np.array([len(nodes)]), "n_edge": np.array([len(edges)])}
-        padded = {}
-        for name, spec in self.observation_spec().items():
-            padded[name] = np.zeros(spec.shape, spec.dtype)
-            padded[name][: len(arrays[name])] = arrays[name]
-        return padded
+        return {name: padded(arrays[name].astype(spec.dtype), spec.shape) for name, spec in self.observation_spec().items()}
 
     def _action(self, action: dict[str, Any]) -> NDArray[Any]:
         """The action in the format of the Gymnasium environment."""
         given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
         if self.wrapper_type == "continuous_absolute":
-            return np.array([given[name] for name in ("Selector", "Horizontal", "Vertical", "Sticky")])
+            return np.array(list(given.values()))
         scene = self.env.state.scene
         _, _, senders, receivers = graph(scene, "full")
-        if given["Index"] >= len(senders):
-            block = reference = 0  # an edge from a block to itself, which is invalid
-        else:
-            block, reference = int(senders[given["Index"]]), int(receivers[given["Index"]])
-            if scene.role[reference] == Role.AVAILABLE and scene.role[block] != Role.AVAILABLE:
-                block, reference = reference, block
+        edges = np.stack([senders, receivers], axis=1)
+        # Beyond the edges of the scene: from a block to itself, which is invalid.
+        block, reference = edges[given["Index"]] if given["Index"] < len(edges) else (0, 0)
+        if scene.role[reference] == Role.AVAILABLE and scene.role[block] != Role.AVAILABLE:
+            block, reference = reference, block
         return np.array([block, reference, given["x_action"], given["sticky"]])

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from trilith.utils.checks import require
-from trilith.world.actions import CODECS, OFFSETS, Space, make_codec
+from trilith.world.actions import CODECS, OFFSETS, make_codec
 from trilith.world.episode import State, start, step
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity, edge_features, graph
 from trilith.world.observations.image import CHANNELS, PIXELS, image
@@ -114,14 +114,16 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self.task: Task = get_task(task)
         self.level = level
         self.max_objects = self.task.objects_for(level)
-        self.connectivity = _one_of("connectivity", connectivity, get_args(Connectivity))
+        self.connectivity = one_of("connectivity", connectivity, get_args(Connectivity))
         self.zero_on_hit = zero_on_hit
-        self.render_mode = _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        self.render_mode = one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         heights, widths = grid or self.task.grid
-        self.codec = make_codec(_one_of("action_space", action_space, CODECS), offsets=offsets, heights=heights, widths=widths)
+        self.codec = make_codec(one_of("action_space", action_space, CODECS), offsets=offsets, heights=heights, widths=widths)
         self._actions = self.codec.space(self.max_objects)
-        self.action_space = _action_space(self._actions)
-        self.observation = _one_of("observation", observation, OBSERVATIONS)  # by name: an environment can be pickled
+        self.action_space: spaces.Space[Any] = (
+            spaces.MultiDiscrete(list(self._actions.sizes)) if self._actions.whole else spaces.Box(-1, 1, (self.codec.length,), np.float32)
+        )
+        self.observation = one_of("observation", observation, OBSERVATIONS)  # by name: an environment can be pickled
         self.observation_space = OBSERVATIONS[observation].space(self.max_objects)
         self._state: State | None = None
 
@@ -137,8 +139,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     @state.setter
     def state(self, state: State) -> None:
-        if not isinstance(state, State):
-            raise ValueError(f"state {state!r}: must be a trilith.world.episode.State")
+        require(isinstance(state, State), f"state {state!r}: must be a trilith.world.episode.State")
         require(state.task == self.task.name, f"a state of {state.task} does not belong into an environment of {self.task.name}")
         more = max(state.max_steps - state.steps, 0) if self.task.keeps_supply and not state.ended else 0
         require(
@@ -153,7 +154,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         options = options or {}
         for name in options:
-            _one_of("reset option", name, ("level", "state"))
+            one_of("reset option", name, ("level", "state"))
         if "state" in options:
             require("level" not in options, "reset options 'level' and 'state': a state has its own level, so give only one")
             self.state = options["state"]
@@ -186,12 +187,11 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         For discrete absolute actions: which actions use an available block. Raises ValueError for continuous actions.
         """
         require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
-        allowed = np.zeros(self._actions.sizes, dtype=bool)
         mask = self.codec.mask(self.state.scene)
         if mask is None:
-            allowed[self.state.scene.role[:SLOTS] == Role.AVAILABLE] = True
-        else:
-            allowed[tuple(slice(length) for length in mask.shape)] = mask[..., None]
+            mask = np.zeros(self._actions.sizes[:-1], dtype=bool)
+            mask[self.state.scene.rows(Role.AVAILABLE)] = True
+        allowed = padded(np.stack([mask, mask], axis=-1), self._actions.sizes)
         return allowed if allowed.any() else ~allowed
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -218,22 +218,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         info: dict[str, Any] = {"reason": self.state.ended, "level": str(self.state.level)}
         mask = self.codec.mask(self.state.scene)
         if mask is not None:
-            info["legal"] = np.zeros((SLOTS, *self._actions.sizes[1:-1]), dtype=bool)
-            if not self.state.ended:
-                info["legal"][tuple(slice(length) for length in mask.shape)] = mask
+            info["legal"] = padded(mask & (self.state.ended is None), (SLOTS, *self._actions.sizes[1:-1]))
         return info
 
 
-def _one_of(what: str, value: Any, choices: Any) -> Any:
+def one_of(what: str, value: Any, choices: Any) -> Any:
     """`value` if it is one of `choices`. Otherwise raises ValueError that names the choices."""
     require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
-
-
-def _action_space(actions: Space) -> spaces.Space[Any]:
-    if actions.whole:
-        return spaces.MultiDiscrete(list(actions.sizes))
-    return spaces.Box(np.array(actions.low, dtype=np.float32), np.array(actions.high, dtype=np.float32))
 
 
 class Observation(NamedTuple):
@@ -255,9 +247,9 @@ def _flags_space(*rows: int) -> spaces.Box:
     return spaces.Box(0, 1, (*rows, EDGE_FEATURES), np.float32)
 
 
-def _padded(array: NDArray[Any], rows: int, axes: int = 1) -> NDArray[Any]:
-    """A copy of `array` with zeros appended, so that each of its first `axes` axes has length `rows`."""
-    out = np.zeros((rows,) * axes + array.shape[axes:], dtype=array.dtype)
+def padded(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """A copy of `array` with zeros appended, so that its first axes have the lengths of `shape`."""
+    out = np.zeros((*shape, *array.shape[len(shape) :]), dtype=array.dtype)
     out[tuple(slice(length) for length in array.shape)] = array
     return out
 
@@ -274,12 +266,10 @@ def _graph(scene: Scene, rows: int, connectivity: Connectivity) -> spaces.GraphI
 
 def _padded_graph(scene: Scene, rows: int, connectivity: Connectivity) -> dict[str, NDArray[Any]]:
     nodes, edges, senders, receivers = graph(scene, connectivity)
-    out = {"nodes": _padded(nodes, rows), "node_mask": _mask(scene, rows)}
-    out["edges"] = np.zeros((rows, rows, EDGE_FEATURES), dtype=np.float32)
-    out["edges"][senders, receivers] = edges
-    out["edge_mask"] = np.zeros((rows, rows), dtype=np.int8)
-    out["edge_mask"][senders, receivers] = 1
-    return out
+    features, exists = np.zeros((rows, rows, EDGE_FEATURES), dtype=np.float32), np.zeros((rows, rows), dtype=np.int8)
+    features[senders, receivers] = edges
+    exists[senders, receivers] = 1
+    return {"nodes": padded(nodes, (rows,)), "node_mask": _mask(scene, rows), "edges": features, "edge_mask": exists}
 
 
 def _image_uint8(scene: Scene, rows: int, connectivity: Connectivity) -> NDArray[np.uint8]:
@@ -299,16 +289,16 @@ OBSERVATIONS: dict[str, Observation] = {
     "objects": Observation(
         lambda n: spaces.Dict(objects=_objects_space(n), mask=spaces.MultiBinary(n), contact=_flags_space(n, n)),
         lambda scene, rows, _: {
-            "objects": _padded(objects(scene), rows),
+            "objects": padded(objects(scene), (rows,)),
             "mask": _mask(scene, rows),
-            "contact": _padded(edge_features(scene), rows, axes=2),
+            "contact": padded(edge_features(scene), (rows, rows)),
         },
     ),
     "image": Observation(lambda n: spaces.Box(-1, 1, (PIXELS, PIXELS, CHANNELS), np.float32), lambda scene, rows, _: image(scene)),
     "image_uint8": Observation(lambda n: spaces.Box(0, 255, (PIXELS, PIXELS, CHANNELS), np.uint8), _image_uint8),
     "segments": Observation(
         lambda n: spaces.Dict(segments=spaces.Box(-1, 1, (n, PIXELS, PIXELS, SEGMENT_CHANNELS), np.float32), mask=spaces.MultiBinary(n)),
-        lambda scene, rows, _: {"segments": _padded(segments(scene), rows), "mask": _mask(scene, rows)},
+        lambda scene, rows, _: {"segments": padded(segments(scene), (rows,)), "mask": _mask(scene, rows)},
     ),
 }
 """Every kind of observation by name."""

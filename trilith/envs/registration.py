@@ -11,8 +11,6 @@ from trilith.world.tasks.task import Task
 
 T = TypeVar("T", bound=Task | type[Task])
 
-ENTRY_POINT = "trilith.envs.gymnasium:ConstructionEnv"
-
 
 def register(task: T) -> T:
     """Registers a task of your own, a class or an instance, in this process: by its `name`, and its environment as trilith/<Title>-v0.
@@ -23,5 +21,5 @@ def register(task: T) -> T:
     made = registry.register(task)
     name = f"trilith/{made.title.replace(' ', '')}-v0"
     gymnasium.registry.pop(name, None)  # needed when a notebook cell runs again
-    gymnasium.register(name, entry_point=ENTRY_POINT, kwargs={"task": made.name})
+    gymnasium.register(name, entry_point="trilith.envs.gymnasium:ConstructionEnv", kwargs={"task": made.name})
     return task

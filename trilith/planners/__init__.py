@@ -3,10 +3,7 @@
 Each task has its own functions for both, registered by the task's name. Importing this package registers those of the paper's tasks.
 """
 
-import trilith.planners.connecting
-import trilith.planners.covering
-import trilith.planners.covering_hard
-import trilith.planners.silhouette  # noqa: F401
+from trilith.planners import connecting, covering, covering_hard, silhouette  # noqa: F401
 from trilith.planners.planner import Planner
 from trilith.planners.registry import plans, scripts
 from trilith.planners.scripted import ScriptedBuilder

@@ -14,6 +14,7 @@ import numpy as np
 from trilith.world.actions import DiscreteRelative, first_of_width, rest_height
 from trilith.world.geometry.drop import OBSTACLE_GAP, drops
 from trilith.world.geometry.rectangles import boxes
+from trilith.world.geometry.rigid_groups import bond_matrix
 from trilith.world.geometry.statics import is_stable
 from trilith.world.scene import BLOCK_HEIGHT, FLOOR, PLACE_X, Bools, Floats, Ints, Placement, Role, Scene
 from trilith.world.tasks.task import SPACING
@@ -29,12 +30,8 @@ class Options:
     """K placements, one row each, not sticky. Available blocks of one width are interchangeable, so each width appears once."""
 
     scene: Scene
-    slot: Ints
-    """(K,): row of the available block."""
-    ref: Ints
-    """(K,): row of the reference object."""
-    offset: Ints
-    """(K,): index of the offset."""
+    edge: Ints
+    """(K, 3): row of the available block, row of the reference object, index of the offset."""
     x: Floats
     """(K,): x of the centre."""
     width: Floats
@@ -53,7 +50,7 @@ class Options:
     """(K,): whether something sticky carries the block, so that it cannot tip over."""
 
     def __len__(self) -> int:
-        return len(self.slot)
+        return len(self.edge)
 
     @property
     def layer(self) -> Ints:
@@ -67,12 +64,13 @@ class Options:
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
         """Option k as a placement, decoded from its discrete relative action."""
-        return CODEC.decode(self.scene, (int(self.slot[k]), int(self.ref[k]), int(self.offset[k]), int(sticky)))
+        return CODEC.decode(self.scene, (*self.edge[k].tolist(), int(sticky)))
 
 
 def options(scene: Scene) -> Options:
     """All possible placements of a scene."""
-    slot, ref, offset = np.nonzero(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
+    edge = np.argwhere(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
+    slot, ref, offset = edge.T
     width = scene.size[slot, 0]
     x = np.clip(scene.pose[ref, 0] + (scene.size[ref, 0] + width) / 2 * GRID[offset], *PLACE_X)
     bottom = rest_height(scene, ref) - BLOCK_HEIGHT / 2
@@ -82,18 +80,19 @@ def options(scene: Scene) -> Options:
         x - width / 2, x + width / 2, bottom, BLOCK_HEIGHT, around, scene.sticky[solid], obstacle, OBSTACLE_GAP
     )
     rest, safe = ground + BLOCK_HEIGHT / 2, clearance >= OBSTACLE_GAP
-    return Options(scene, slot, ref, offset, x, width, rest, bottom - ground, left, right, safe, held > 0)
+    return Options(scene, edge, x, width, rest, bottom - ground, left, right, safe, held > 0)
 
 
 def stands(scene: Scene, margin: float = 0.0) -> bool:
     """Whether every block of an upright scene would stay in place, with `margin` metres to spare."""
-    bonded = np.zeros((len(scene), len(scene)), dtype=bool)
-    bonded[tuple(scene.glue.T)] = True
     rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
-    return is_stable(scene.pose[rows], scene.size[rows], scene.sticky[rows], bonded[np.ix_(rows, rows)], margin)
+    return is_stable(
+        scene.pose[rows], scene.size[rows], scene.sticky[rows], bond_matrix(scene.glue, len(scene))[np.ix_(rows, rows)], margin
+    )
 
 
-def rounded_key(*columns: Floats | Bools) -> bytes:
-    """A key from the rounded `columns` (B,) or (B, n) of blocks. It does not depend on the order of the blocks."""
-    rows = np.rint(np.column_stack(columns)).astype(np.int64)
+def rounded_key(scene: Scene, cells: int) -> bytes:
+    """Equal for scenes with the same blocks in about the same places, built in any order. Places are rounded to 1 / `cells` metres."""
+    blocks = scene.rows(Role.BLOCK)
+    rows = np.rint(cells * np.column_stack([scene.pose[blocks, :2], scene.size[blocks, 0], scene.sticky[blocks]])).astype(np.int64)
     return rows[np.lexsort(rows.T)].tobytes()

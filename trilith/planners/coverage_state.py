@@ -77,9 +77,8 @@ class CoverageState:
 
     def forecast(self, k: int, sticky: bool, keep: bool) -> tuple[Placement, Scene]:
         """Option k as a placement, and the scene with its block at rest."""
-        o = self.options
-        placement = o.placement(k, sticky)
-        return placement, place(self.scene, placement._replace(x=float(o.x[k]), y=float(o.rest[k])), keep)
+        placement = self.options.placement(k, sticky)
+        return placement, place(self.scene, placement._replace(x=float(self.options.x[k]), y=float(self.options.rest[k])), keep)
 
 
 def running(bare: Bools) -> Floats:

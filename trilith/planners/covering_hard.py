@@ -87,7 +87,7 @@ def plan(state: State) -> list[Placement]:
             done = [*node.done, placement]
             if after.ended in (None, "complete", "max_steps") and after.total > most:
                 best, most = done, after.total
-            key = _key(after.scene)
+            key = rounded_key(after.scene, 5)
             if not after.ended and key not in found:
                 view = CoverageState(after.scene)
                 found[key] = (after.total + PROSPECT_WEIGHT * prospect(view), _Node(after, done, view))
@@ -185,9 +185,3 @@ def _raised(view: CoverageState) -> Floats:
         raised = np.maximum(np.minimum(layer + 1, wanted) - now, 0)
         value += np.where((left < high) & (right > low) & (layer <= wanted), raised, 0) * (length / wanted)
     return BEGUN_VALUE * value
-
-
-def _key(scene: Scene) -> bytes:
-    """Scenes with the same blocks in about the same places count as one."""
-    blocks = scene.rows(Role.BLOCK)
-    return rounded_key(scene.pose[blocks, :2] * 5, scene.size[blocks, 0] * 10, scene.sticky[blocks])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from trilith.planners.registry import plan_for
 from trilith.world.episode import State, step
-from trilith.world.scene import Placement, Role, fresh_scene
+from trilith.world.scene import Placement, Role, Scene, fresh_scene
 
 CACHED_PLANS = 256
 """Maximum number of cached plans."""
@@ -24,33 +24,27 @@ class Planner:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[bytes, str, str, int, float], dict[tuple[bytes, int], list[Placement]]] = OrderedDict()
+        self._course = lru_cache(CACHED_PLANS)(course)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The next placement of the plan in each state; None (stop) where there is nothing more to gain."""
-        plans = [self.plan(state) for state in states]
-        return [plan[0] if plan else None for plan in plans]
+        return [plan[0] if plan else None for plan in map(self.plan, states)]
 
     def plan(self, state: State) -> list[Placement]:
         """The placements that the planner would make from here, up to where nothing more can be gained."""
-        here = (state.scene.tobytes(), state.steps)
-        course = self._course(beginning(state))
-        return course[here] if here in course else self._course(state)[here]
+        here = (state.scene, state.steps)
+        planned = self._course(beginning(state))
+        return planned[here] if here in planned else self._course(state)[here]
 
-    def _course(self, state: State) -> dict[tuple[bytes, int], list[Placement]]:
-        """The remaining placements in each state along the plan from `state`."""
-        key = (state.scene.tobytes(), state.task, str(state.level), state.steps, state.total)
-        if key not in self._kept:
-            todo = plan_for(state.task)(state)
-            course = {(state.scene.tobytes(), state.steps): todo}
-            for k, placement in enumerate(todo, start=1):
-                state = step(state, placement).state
-                course[state.scene.tobytes(), state.steps] = todo[k:]
-            self._kept[key] = course
-            if len(self._kept) > CACHED_PLANS:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+
+def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
+    """The remaining placements at each scene and number of steps along the plan from `state`."""
+    todo = plan_for(state.task)(state)
+    found = {(state.scene, state.steps): todo}
+    for k, placement in enumerate(todo, start=1):
+        state = step(state, placement).state
+        found[state.scene, state.steps] = todo[k:]
+    return found
 
 
 def beginning(state: State) -> State:

@@ -73,7 +73,7 @@ def _search(state: State, best: list[Placement], most: float, shifted: bool, bud
             budget -= 1
             if after.total > most:
                 best, most = [*done, placement], after.total
-            key = _key(after.scene)
+            key = rounded_key(after.scene, 10)
             if not after.ended and _hope(after) > most and key not in seen:
                 seen.add(key)
                 order = -(after.total + OPEN_TARGET_VALUE * (_hope(after) - after.total))
@@ -123,9 +123,3 @@ def _fill(scene: Scene, target: int, sticky: bool) -> tuple[Placement, Scene]:
 def _hope(state: State) -> float:
     """Upper bound of the total that a state can still reach."""
     return state.total + min(len(_unfilled(state.scene)), state.max_steps - state.steps)
-
-
-def _key(scene: Scene) -> bytes:
-    """A key that is equal for two states if the same targets are filled and the same blocks are sticky, whatever the order of building."""
-    blocks = scene.rows(Role.BLOCK)
-    return rounded_key(scene.pose[blocks, :2] * 10, scene.sticky[blocks])

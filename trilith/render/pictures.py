@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,6 @@ from trilith.world.observations.image import (
 from trilith.world.observations.image import PIXELS as OBSERVED
 from trilith.world.physics import TIME_STEP
 from trilith.world.scene import VIEW, Floats, Placement, Scene, clipped
-
-if TYPE_CHECKING:
-    from PIL.ImageFont import FreeTypeFont
 
 Picture = NDArray[np.uint8]
 """(height, width, 3): red, green, blue, 0 to 255."""
@@ -109,38 +106,30 @@ def thoughts_picture(
 
     The best placement is drawn last, with a thick outline. `seen`, the agent's view of the objects from `views_picture`, goes below.
     """
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
+    from matplotlib import cm, colormaps, colors, patches
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
-    left, right, bottom, top = SHOWN
-    if seen is None:
-        figure = Figure(figsize=(8, 5.2), layout="constrained")
-        panel = figure.subplots()
-    else:
-        more = 8 * seen.shape[0] / seen.shape[1] + 0.4
-        figure = Figure(figsize=(8, 5.2 + more), layout="constrained")
-        panel, below = figure.subplots(2, 1, height_ratios=(5.2, more))
-        below.imshow(seen)
-        below.set_title("all that it sees of each object, framed, and the highest value of a placement by it or of it", fontsize=9)
-        below.set_axis_off()
-    panel.imshow(picture(scene, 800), extent=(left, right, bottom, top))
-    panel.set(xlim=(left, right), ylim=(bottom, 8), title=title)
+    heights = [5.2] if seen is None else [5.2, 8 * seen.shape[0] / seen.shape[1] + 0.4]
+    figure = Figure(figsize=(8, sum(heights)), layout="constrained")
+    panel, *below = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+    for other in below:
+        other.imshow(seen)
+        other.set_title("all that it sees of each object, framed, and the highest value of a placement by it or of it", fontsize=9)
+        other.set_axis_off()
+    panel.imshow(picture(scene, 800), extent=SHOWN)
+    panel.set(xlim=SHOWN[:2], ylim=(SHOWN[2], 8), title=title)
     panel.set_axis_off()
     values = [value for _, value, _ in ideas]
-    shade = Normalize(min(values, default=0.0), max(values, default=1.0))
+    shade = colors.Normalize(min(values, default=0.0), max(values, default=1.0))
     ranked = sorted(ideas, key=lambda idea: idea[1])
     for number, (placement, value, visits) in enumerate(ranked):
         w, h = scene.size[placement.slot].tolist()
         x, y = clipped(placement.x, placement.y)
         colour = colormaps["viridis"](shade(value))
-        best = number == len(ranked) - 1
-        corner, line = (x - w / 2, y - h / 2), 3.0 if best else 1.2
-        panel.add_patch(Rectangle(corner, w, h, facecolor=(*colour[:3], 0.35), edgecolor=colour, linewidth=line))
+        line = 3.0 if number == len(ranked) - 1 else 1.2
+        panel.add_patch(patches.Rectangle((x - w / 2, y - h / 2), w, h, facecolor=(*colour[:3], 0.35), edgecolor=colour, linewidth=line))
         panel.text(x, y, f"{value:.2f}\n×{visits}" + ("\nsticky" if placement.sticky else ""), ha="center", va="center", fontsize=7)
-    figure.colorbar(ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
+    figure.colorbar(cm.ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
     with atomic_write(Path(path)) as aside:
         figure.savefig(aside, dpi=110, format="png")
 
@@ -190,8 +179,7 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
     lines = max(caption.count("\n") + 1 for caption in captions)
     head = round(size * (1.35 * lines + 0.6))
     cell_height, cell_width = head + height + margin, width + margin
-    rows = -(-len(pictures) // columns)
-    sheet = np.full((rows * cell_height + margin, columns * cell_width + margin, 3), 255, dtype=np.uint8)
+    sheet = np.full((-(-len(pictures) // columns) * cell_height + margin, columns * cell_width + margin, 3), 255, dtype=np.uint8)
     for i, (each, caption) in enumerate(zip(pictures, captions, strict=True)):
         top, left = margin + i // columns * cell_height, margin + i % columns * cell_width
         sheet[top : top + head, left : left + width] = _text(caption, head, width, size)
@@ -206,20 +194,19 @@ def legend_picture(width: int, size: int) -> Picture:
     from PIL import Image, ImageDraw
 
     lengths = {name: 3 * size + round(_font(size).getlength(name)) for name in LEGEND}
-    lines: list[list[str]] = [[]]
-    for name in LEGEND:
-        if lines[-1] and sum(lengths[each] for each in [*lines[-1], name]) > width - size:
-            lines.append([])
-        lines[-1].append(name)
-    page = Image.new("RGB", (width, round((2 * len(lines) + 0.5) * size)), "white")
+    corners = {}
+    x, y = size, size
+    for name, length in lengths.items():
+        if x > size and x + length > width:
+            x, y = size, y + 2 * size
+        corners[name] = (x, y)
+        x += length
+    page = Image.new("RGB", (width, round(y + 1.5 * size)), "white")
     draw = ImageDraw.Draw(page)
-    for number, line in enumerate(lines):
-        x, y = size, round((2 * number + 1) * size)
-        for name in line:
-            fill, edge = (_on_white(each) for each in _shades(np.array(LEGEND[name], dtype=np.float32)[None]))
-            draw.rectangle((x, y - size // 2, x + size, y + size // 2), fill=fill, outline=edge)
-            draw.text((x + round(1.4 * size), y), name, INK, _font(size), anchor="lm")
-            x += lengths[name]
+    for name, (x, y) in corners.items():
+        fill, edge = (_on_white(each) for each in _shades(np.array(LEGEND[name], dtype=np.float32)[None]))
+        draw.rectangle((x, y - size // 2, x + size, y + size // 2), fill=fill, outline=edge)
+        draw.text((x + round(1.4 * size), y), name, INK, _font(size), anchor="lm")
     return np.asarray(page)
 
 
@@ -232,11 +219,10 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) ->
     pixels += pixels % 2
     hold = round(HOLD * FPS)
     stride = max(round(1 / (FPS * TIME_STEP)), 1)
-    limit = start.max_steps
     total = start.total
     yield from [_captioned(start.scene, f"total {_number(total)}", pixels)] * hold
     for number, (state, reward, settled) in enumerate(steps, start=start.steps + 1):
-        title = f"step {number} of {limit}"
+        title = f"step {number} of {start.max_steps}"
         if settled is not None:
             if settled.frames is None:
                 raise ValueError(f"step {number} has no frames: it must be simulated with record=True")
@@ -267,27 +253,25 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     with atomic_write(path) as aside:
         encoder = write_frames(aside, (width, height), fps=fps, macro_block_size=1, ffmpeg_log_level="error", **_ENCODERS[suffix])
         encoder.send(None)
-        count = 0
         with closing(encoder):
-            for frame in chain([first], frames):
+            for number, frame in enumerate(chain([first], frames)):
                 require(
                     frame.shape == (*first.shape[:2], 3) and frame.dtype == np.uint8,
-                    f"frame {count} is {frame.dtype} {frame.shape}: must be uint8 {(*first.shape[:2], 3)}",
+                    f"frame {number} is {frame.dtype} {frame.shape}: must be uint8 {(*first.shape[:2], 3)}",
                 )
                 # Video halves the resolution of colour, so its sides must be even.
                 padding = [(0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)]
                 try:
                     encoder.send(np.pad(frame, padding, mode="edge").tobytes())
                 except OSError:
-                    raise OSError(f"film {str(path)!r}: the encoder gave up at frame {count}; is the disk full?") from None
-                count += 1
+                    raise OSError(f"film {str(path)!r}: the encoder gave up at frame {number}; is the disk full?") from None
         # The encoder does not report errors, so count the frames that it wrote.
         try:
             written, _ = count_frames_and_secs(aside)
         except RuntimeError:
             written = 0
-        if written != count:
-            raise OSError(f"film {str(path)!r}: only {written} of {count} frames could be written; is the disk full?")
+        if written != number + 1:
+            raise OSError(f"film {str(path)!r}: only {written} of {number + 1} frames could be written; is the disk full?")
 
 
 _OWN_PALETTES = "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1:dither=none"
@@ -318,8 +302,7 @@ _SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
 
 def _shown(points: Floats) -> Floats:
     """(N, 2): maps points (N, 2) of a picture to the coordinates of an observation, in which the rasteriser draws."""
-    middle = np.array([(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]])
-    return (points - middle) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
+    return (points - [(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]]) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
 
 
 def _shades(colour: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -376,15 +359,13 @@ def _text(text: str, height: int, width: int, size: int, centred: bool = True) -
     margin = size // 2
     while size > 6 and draw.multiline_textbbox((0, 0), text, _font(size))[2] > width - 2 * margin:
         size -= 1
-    if centred:
-        draw.multiline_text((width / 2, height / 2), text, INK, _font(size), anchor="mm", align="center")
-    else:
-        draw.multiline_text((margin, height / 2), text, INK, _font(size), anchor="lm")
+    x, anchor = (width / 2, "mm") if centred else (margin, "lm")
+    draw.multiline_text((x, height / 2), text, INK, _font(size), anchor=anchor, align="center")
     return np.asarray(page)
 
 
 @lru_cache
-def _font(size: int) -> FreeTypeFont:
+def _font(size: int) -> Any:
     """The sans serif font of matplotlib: the same on every machine, with characters that Pillow's own font lacks."""
     import matplotlib
     from PIL import ImageFont

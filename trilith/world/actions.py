@@ -2,7 +2,7 @@
 
 The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an
 object of the scene. Everything that depends on an action space is in its codec. To add a sixth action space, write a class here,
-a name in `_ALL`, and a description for cards in `agents/schema.py`.
+its name in `CODECS`, and a description for cards in `agents/schema.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trilith.utils.checks import require
 from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
@@ -61,8 +62,7 @@ class Space(NamedTuple):
 
     def sample(self, rng: np.random.Generator) -> list[float]:
         """A uniformly random action."""
-        values = rng.integers(self.sizes) if self.whole else rng.uniform(self.low, self.high)
-        return values.tolist()
+        return (rng.integers(self.sizes) if self.whole else rng.uniform(self.low, self.high)).tolist()
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ContinuousAbsolute(Continuous):
         return Placement(_nearest_slot(pick), *_point(x, y), sticky > 0)
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
-        return (_pick_of(placement.slot), *_pointing(placement.x, placement.y), _sign(placement.sticky))
+        return (float(SLOT_X[placement.slot]) / 7, *_pointing(placement.x, placement.y), 1.0 if placement.sticky else -1.0)
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,8 @@ class ContinuousRelative(Continuous):
         off = np.abs(centres[:, 0] + shift * reach - placement.x) + np.abs(rest_height(scene, refs) - placement.y)
         for k in np.argsort(off, kind="stable").tolist():  # the nearest that can be picked
             if towards := _towards(centres, k):
-                break
-        assert towards is not None, "every point is nearest to something"
-        return (_pick_of(placement.slot), *towards, float(shift[k]), _sign(placement.sticky))
+                return (float(SLOT_X[placement.slot]) / 7, *towards, float(shift[k]), 1.0 if placement.sticky else -1.0)
+        raise AssertionError("every point is nearest to something")
 
 
 class Discrete(Codec):
@@ -166,8 +165,6 @@ class Discrete(Codec):
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
     relative: ClassVar[bool]
     """Whether an action names an object of the scene that the block is placed relative to."""
-    along: ClassVar[int]
-    """Which part of `tail` goes from left to right."""
 
     @property
     @abstractmethod
@@ -177,10 +174,13 @@ class Discrete(Codec):
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]: ...
 
+    def space(self, objects: int) -> Space:
+        sizes = (*((objects, objects) if self.relative else (SLOTS,)), *self.tail, 2)
+        return Space((0,) * len(sizes), tuple(size - 1 for size in sizes), whole=True)
+
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
         mirrored = np.array(actions)
-        part = (2 if self.relative else 1) + self.along
-        mirrored[..., part] = self.tail[self.along] - 1 - mirrored[..., part]
+        mirrored[..., 2] = self.space(0).high[2] - mirrored[..., 2]  # in every discrete space the third part goes from left to right
         return mirrored
 
 
@@ -193,18 +193,13 @@ class DiscreteAbsolute(Discrete):
     name: ClassVar[str] = "discrete_absolute"
     length: ClassVar[int] = 4
     relative: ClassVar[bool] = False
-    along: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if self.heights < 1 or self.widths < 1:
-            raise ValueError(f"a grid of {self.heights} x {self.widths} cells: both must be at least 1")
+        require(min(self.heights, self.widths) >= 1, f"a grid of {self.heights} x {self.widths} cells: both must be at least 1")
 
     @property
     def tail(self) -> tuple[int, ...]:
         return (self.heights, self.widths)
-
-    def space(self, objects: int) -> Space:
-        return _indices_below(SLOTS, *self.tail, 2)
 
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
         u, i, j, sticky = _indices(action, (SLOTS, *self.tail, 2))
@@ -226,18 +221,13 @@ class DiscreteRelative(Discrete):
     name: ClassVar[str] = "discrete_relative"
     length: ClassVar[int] = 4
     relative: ClassVar[bool] = True
-    along: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        if self.offsets < 4:
-            raise ValueError(f"{self.offsets} offsets: there must be at least 4")
+        require(self.offsets >= 4, f"{self.offsets} offsets: there must be at least 4")
 
     @property
     def tail(self) -> tuple[int, ...]:
         return (self.offsets,)
-
-    def space(self, objects: int) -> Space:
-        return _indices_below(objects, objects, *self.tail, 2)
 
     def grid(self, reference: Any, block: Any) -> Floats:
         """(..., offsets): distances along one axis from the centre of objects of length `reference` to blocks of length `block`.
@@ -289,8 +279,9 @@ class DiscreteRelativeXY(DiscreteRelative):
         return (self.offsets, self.offsets)
 
 
-_ALL: tuple[type[Codec], ...] = (ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY)
-CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in _ALL}
+CODECS: dict[str, type[Codec]] = {
+    codec.name: codec for codec in (ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY)
+}
 """Every action space by name."""
 
 
@@ -303,8 +294,7 @@ def make_codec(name: str, **options: Any) -> Codec:
 def make_discrete(name: str, **options: Any) -> Discrete:
     """The codec discrete_<name>, with the options that it has a field for. Raises ValueError that names the known codecs."""
     there = [each.removeprefix("discrete_") for each, kind in CODECS.items() if issubclass(kind, Discrete)]
-    if name not in there:
-        raise ValueError(f"there are no actions {name!r}: choose {', '.join(there)}")
+    require(name in there, f"there are no actions {name!r}: choose {', '.join(there)}")
     codec = make_codec(f"discrete_{name}", **options)
     assert isinstance(codec, Discrete)
     return codec
@@ -324,29 +314,24 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
         if role[slot] != _AVAILABLE:
             continue
         w, h = size[slot]
-        twin = -1  # blocks of one width have the same mask, so each width is computed once
-        for other in range(slot):
-            if role[other] == _AVAILABLE and size[other, 0] == w:
-                twin = other
-        if twin >= 0:
-            mask[slot] = mask[twin]
+        twins = np.flatnonzero((role[:slot] == _AVAILABLE) & (size[:slot, 0] == w))
+        if len(twins):  # blocks of one width have the same mask, so each width is computed once
+            mask[slot] = mask[twins[0]]
             continue
         for ref in range(len(role)):
             if role[ref] == _AVAILABLE:
                 continue
             for j in range(max(heights, 1)):
-                y = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
-                if heights:
-                    y = pose[ref, 1] + _offset(j, n, size[ref, 1], BLOCK_HEIGHT)
+                rest = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
+                y = pose[ref, 1] + _offset(j, n, size[ref, 1], BLOCK_HEIGHT) if heights else rest
                 y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
                 for i in range(n):
                     x = min(max(pose[ref, 0] + _offset(i, n, size[ref, 0], w), PLACE_X[0]), PLACE_X[1])
-                    free = True
                     for k in rows:
                         if overlaps(x, y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
-                            free = False
                             break
-                    mask[slot, ref, i, j] = free
+                    else:
+                        mask[slot, ref, i, j] = True
     return mask
 
 
@@ -368,24 +353,9 @@ def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int
     return [int(value) for value in values]
 
 
-def _indices_below(*sizes: int) -> Space:
-    """Indices from 0 to below each of `sizes`."""
-    return Space((0,) * len(sizes), tuple(size - 1 for size in sizes), whole=True)
-
-
 def _nearest_slot(pick: float) -> int:
     """The slot whose position is nearest to 7 · pick, used or not."""
     return int(np.argmin(np.abs(SLOT_X - 7 * pick)))
-
-
-def _pick_of(slot: int) -> float:
-    """The number in [-1, 1] that picks a slot."""
-    return float(SLOT_X[slot]) / 7
-
-
-def _sign(sticky: bool) -> float:
-    """The number in [-1, 1] that stands for sticky or not."""
-    return 1.0 if sticky else -1.0
 
 
 def _point(x: float, y: float) -> tuple[float, float]:
@@ -436,8 +406,7 @@ def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
 
 def first_of_width(scene: Scene) -> Bools:
     """(7,): which slots hold the first available block of their width. Other blocks of the same width are interchangeable with it."""
-    available = scene.role[:SLOTS] == Role.AVAILABLE
     first = np.zeros(SLOTS, dtype=bool)
-    rows = np.flatnonzero(available)
+    rows = scene.rows(_AVAILABLE)
     first[rows[np.unique(scene.size[rows, 0], return_index=True)[1]]] = True
     return first

@@ -68,9 +68,8 @@ class State:
     def from_json(data: Mapping[str, Any]) -> State:
         """The state that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
         require(isinstance(data, Mapping), f"a state is an object, not {type(data).__name__}")
-        missing = [name for name in ("task", "level", "steps", "total", "ended", "scene") if name not in data]
-        if missing:
-            raise ValueError(f"state has no field {missing[0]!r}")
+        for name in ("task", "level", "steps", "total", "ended", "scene"):
+            require(name in data, f"state has no field {name!r}")
         level, steps, total, ended = data["level"], data["steps"], data["total"], data["ended"]
         task = get_task(data["task"] if isinstance(data["task"], str) else repr(data["task"]))
         require(
@@ -111,8 +110,9 @@ def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
 
 def hit_obstacle(end: State, last: Placement | None) -> bool:
     """Whether an episode ended at an obstacle: a block touched one, or its `last` placement would have overlapped one."""
-    at_obstacle = end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
-    return end.ended == "obstacle_hit" or at_obstacle
+    return end.ended == "obstacle_hit" or (
+        end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
+    )
 
 
 def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
@@ -201,9 +201,8 @@ class Recording:
 
     def note(self) -> str:
         """A warning if the episode was recorded with other physics, else ""."""
-        if self.physics == PHYSICS:
-            return ""
-        return f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
+        note = f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
+        return "" if self.physics == PHYSICS else note
 
 
 def physics_from_json(data: Mapping[str, Any]) -> int:

@@ -20,7 +20,8 @@ import numpy as np
 import pyb2d3
 
 from trilith.utils.compiled import compiled
-from trilith.world.geometry.rectangles import TOUCH, Floats, Ints, gap, touching
+from trilith.world.geometry.rectangles import TOUCH, Floats, Ints, extent, gap, touching
+from trilith.world.geometry.rigid_groups import bond_matrix, rigid_groups
 from trilith.world.scene import FLOOR, LARGE, Role, Scene
 
 PHYSICS = 2
@@ -82,7 +83,6 @@ Motion = tuple[float, float, float, float, float, float]
 _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
 MET = 0.0005
 """Metres: the gap at which blocks that bond at speed are joined."""
-_DYNAMIC = pyb2d3.BodyType.DYNAMIC
 _REST_SPIN = REST_SPEED / (LARGE / 2)
 
 
@@ -183,14 +183,13 @@ class _World:
         self.block_rows: list[int] = self.is_block.nonzero()[0].tolist()
         self.loose = self.block_rows
         """Rows of blocks that are not glued to the floor, as of the last `_build`."""
-        self.definition = pyb2d3.BodyDef()
-        self.definition.type = _DYNAMIC
-        self.definition.angular_damping = ANGULAR_DAMPING
-        self.shape = pyb2d3.ShapeDef()
-        self.shape.density = DENSITY
-        self.shape.material = _material()
-        self.shape.update_body_mass = False  # update once, after all shapes
-        self.shape.invoke_contact_creation = False  # moving bodies find their contacts themselves
+        self.definition = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC, angular_damping=ANGULAR_DAMPING)
+        self.shape = pyb2d3.shape_def(
+            density=DENSITY,
+            material=_material(),
+            update_body_mass=False,  # update once, after all shapes
+            invoke_contact_creation=False,  # moving bodies find their contacts themselves
+        )
         self.static = world.create_body_from_def(pyb2d3.BodyDef())
         self.shape.user_data = _GROUND
         self.static.create_polygon_shape(self.shape, _ground())
@@ -267,17 +266,13 @@ class _World:
         prevented. So the two rows that met first are moved back to where they touched. The other pairs are handled later.
         """
         self._look()
-        when, pair = min((self._meeting_time(*pair), pair) for pair in met)
+        when, pair = min((_first_touch(*self._course(i), *self._course(j)), (i, j)) for i, j in met)
         for row in pair if when < TIME_STEP else ():
             rigid = self.moving.get(row)
             if rigid is not None and rigid.before is not None:
                 self._put(rigid, rigid.before, when)
         self.contact = self._meet(self._poses())
         self._build()
-
-    def _meeting_time(self, i: int, j: int) -> float:
-        """Seconds from the beginning of the last step until two rows touched, if known; otherwise the whole step."""
-        return _first_touch(*self._course(i), *self._course(j))
 
     def _course(self, row: int) -> tuple[float, ...]:
         """The motion of a row's body before the last step, the row's pose in the body, and its size."""
@@ -300,7 +295,7 @@ class _World:
 
     def _build(self) -> None:
         """Makes the bodies that the bonds require, and replaces bodies that are no longer valid."""
-        label = _groups(len(self.role), np.array(self.glue)).tolist() if self.glue else range(len(self.role))
+        label = rigid_groups(bond_matrix(np.array(self.glue), len(self.role))).tolist() if self.glue else range(len(self.role))
         wanted: dict[int, list[int]] = {}
         for row in self.loose:
             wanted.setdefault(label[row], []).append(row)
@@ -333,17 +328,15 @@ class _World:
         """Makes rows one moving body, at their current poses, with their total momentum."""
         first = rows[0]
         (x, y, angle), (vx, vy, spin) = self.pose[first], self.velocity[first]
-        if len(rows) > 1:
-            x, y, vx, vy, spin = _together([(*self.pose[row], *self.velocity[row], *self.size[row]) for row in rows])
-        definition = self.definition
-        definition.position, definition.rotation = (x, y), _rotation(angle)
-        definition.linear_velocity, definition.angular_velocity = (vx, vy), spin
-        body = self.world.create_body_from_def(definition)
         local = [(0.0, 0.0, 0.0)]
         if len(rows) > 1:
+            x, y, vx, vy, spin = _together([(*self.pose[row], *self.velocity[row], *self.size[row]) for row in rows])
             c, s = cos(angle), sin(angle)
             offsets = [(self.pose[row][0] - x, self.pose[row][1] - y, self.pose[row][2] - angle) for row in rows]
             local = [(c * dx + s * dy, c * dy - s * dx, turned) for dx, dy, turned in offsets]
+        self.definition.position, self.definition.rotation = (x, y), _rotation(angle)
+        self.definition.linear_velocity, self.definition.angular_velocity = (vx, vy), spin
+        body = self.world.create_body_from_def(self.definition)
         for row, (lx, ly, turned) in zip(rows, local, strict=True):
             w, h = self.size[row]
             self.shape.user_data = row
@@ -434,18 +427,6 @@ def _together(parts: list[tuple[float, ...]]) -> tuple[float, float, float, floa
     return x, y, vx, vy, momentum / inertia
 
 
-@compiled
-def _groups(count: int, glue: Ints) -> Ints:
-    """(count,): for each row the lowest row that bonds (G, 2) connect it to, or the row itself."""
-    group = np.arange(count)
-    for k in range(len(glue)):
-        a, b = group[glue[k, 0]], group[glue[k, 1]]
-        for row in range(count):
-            if group[row] == max(a, b):
-                group[row] = min(a, b)
-    return group
-
-
 @lru_cache
 def _box_around(w: float, h: float) -> pyb2d3.Polygon:
     return pyb2d3.box(w / 2, h / 2)
@@ -453,15 +434,7 @@ def _box_around(w: float, h: float) -> pyb2d3.Polygon:
 
 @lru_cache
 def _material() -> pyb2d3.SurfaceMaterial:
-    material = pyb2d3.SurfaceMaterial()
-    material.friction = FRICTION
-    material.restitution = 0.0
-    return material
-
-
-@lru_cache
-def _upright() -> pyb2d3.Rot:
-    return pyb2d3.Rot()
+    return pyb2d3.surface_material(friction=FRICTION, restitution=0.0)
 
 
 @lru_cache
@@ -469,13 +442,12 @@ def _ground() -> pyb2d3.Polygon:
     return pyb2d3.box(500.0, 0.5, (0.0, GROUND_Y - 0.5))
 
 
+@lru_cache
 def _rotation(angle: float) -> pyb2d3.Rot:
-    """A rotation in the engine's format."""
-    if not angle:
-        return _upright()
+    """A rotation in the engine's format. 0.0 and -0.0, which the cache does not tell apart, give the same."""
     # Not the engine's own sine and cosine, which are off by up to 0.0015: a leaning block would creep up a little each time.
     rotation = pyb2d3.Rot()
-    rotation.c, rotation.s = cos(angle), sin(angle)
+    rotation.c, rotation.s = cos(angle), sin(angle) + 0.0
     return rotation
 
 
@@ -486,8 +458,7 @@ def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
     """
     sides = []
     for x, y, angle, w, h in (a, b):
-        c, s = abs(cos(angle)), abs(sin(angle))
-        ex, ey = (w * c + h * s) / 2, (w * s + h * c) / 2
+        ex, ey = extent(w, h, angle)
         sides.append((x - ex, x + ex, y - ey, y + ey))
     (al, ar, ab, at), (bl, br, bb, bt) = sides
     x, y = (max(al, bl) + min(ar, br)) / 2, (max(ab, bb) + min(at, bt)) / 2
@@ -501,5 +472,5 @@ def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
 @atexit.register
 def _forget() -> None:
     """Releases cached engine objects. Otherwise the engine reports leaks on standard error when the process ends."""
-    for kept in (_box_around, _material, _upright, _ground):
+    for kept in (_box_around, _material, _ground, _rotation):
         kept.cache_clear()

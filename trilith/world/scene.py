@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trilith.utils.checks import require
 from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools as Bools
 from trilith.world.geometry.rectangles import Floats as Floats
@@ -50,7 +51,6 @@ class Role(IntEnum):
     FLOOR = 4
 
 
-_BLOCK = int(Role.BLOCK)
 _SOLID = np.isin(np.arange(len(Role)), (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
 
 
@@ -139,27 +139,20 @@ class Scene:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Scene:
         """The scene that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
-        if not isinstance(data, Mapping):
-            raise ValueError(f"a scene is an object with the fields {', '.join(_LAYOUT)}, not {type(data).__name__}")
+        require(isinstance(data, Mapping), f"a scene is an object with the fields {', '.join(_LAYOUT)}, not {type(data).__name__}")
         arrays = {}
         for name, (dtype, width) in _LAYOUT.items():
-            if name not in data:
-                raise ValueError(f"scene has no field {name!r}")
+            require(name in data, f"scene has no field {name!r}")
+            wrong = f"scene field {name!r} is not an array of {np.dtype(dtype).name}"
             try:
                 raw = np.asarray(data[name])
                 with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
                     array = raw.astype(dtype)
             except (TypeError, ValueError, OverflowError):
-                raise ValueError(f"scene field {name!r} is not an array of {np.dtype(dtype).name}") from None
-            if raw.size and (raw.dtype.kind not in "biuf" or (dtype is not np.float64 and not np.array_equal(raw, array))):
-                raise ValueError(f"scene field {name!r} is not an array of {np.dtype(dtype).name}")
-            if array.size == 0:
-                array = array.reshape((0, width) if width else (0,))
-            if array.ndim != (2 if width else 1) or (width and array.shape[1] != width):
-                raise ValueError(f"scene field {name!r} has shape {array.shape}, expected {('N', width) if width else ('N',)}")
-            if dtype is np.float64 and not np.isfinite(array).all():
-                raise ValueError(f"scene field {name!r} has a number that is not finite")
-            arrays[name] = array
+                raise ValueError(wrong) from None
+            require(not raw.size or (raw.dtype.kind in "biuf" and (dtype is np.float64 or np.array_equal(raw, array))), wrong)
+            require(np.isfinite(array).all(), f"scene field {name!r} has a number that is not finite")
+            arrays[name] = array if array.size else array.reshape((0, width) if width else (0,))
         scene = Scene(**arrays)
         _check(scene)
         return scene
@@ -182,28 +175,36 @@ def _check(scene: Scene) -> None:
     """Raises ValueError unless the arrays form a scene that the rules could have made."""
     n = len(scene)
     for name in ("pose", "size", "velocity", "sticky"):
-        if len(getattr(scene, name)) != n:
-            raise ValueError(f"scene field {name!r} has {len(getattr(scene, name))} rows where 'role' has {n}")
-    if n <= FLOOR or scene.role[FLOOR] != Role.FLOOR or np.count_nonzero(scene.role == Role.FLOOR) != 1:
-        raise ValueError(f"row {FLOOR} of a scene, and no other, is the floor")
-    if not np.isin(scene.role, list(Role)).all():
-        raise ValueError(f"scene field 'role' has a value outside 0 to {max(Role)}")
-    if not np.isin(scene.role[:FLOOR], (Role.AVAILABLE, Role.BLOCK)).all() or (scene.role[FLOOR:] == Role.AVAILABLE).any():
-        raise ValueError(f"rows 0 to {FLOOR - 1} of a scene, and no others, are its available blocks (or used ones)")
-    if (scene.size <= 0).any() or (scene.size > FLOOR_SIZE[0]).any():
-        raise ValueError(f"scene field 'size' has a length outside 0 to {FLOOR_SIZE[0]}")
-    if not np.array_equal(scene.size[:SLOTS], [(width, BLOCK_HEIGHT) for width in SLOT_WIDTHS]):
-        raise ValueError(f"the available blocks of a scene are {', '.join(map(str, SLOT_WIDTHS))} wide and {BLOCK_HEIGHT} high")
-    if (np.abs(scene.pose[:, :2]) > 1e4).any() or (np.abs(scene.pose[:, 2]) > 1e4).any() or (np.abs(scene.velocity) > 1e4).any():
-        raise ValueError("scene field 'pose' or 'velocity' has a number beyond 10000")
+        rows = len(getattr(scene, name))
+        require(rows == n, f"scene field {name!r} has {rows} rows where 'role' has {n}")
+    require(scene.rows(Role.FLOOR).tolist() == [FLOOR], f"row {FLOOR} of a scene, and no other, is the floor")
+    require(np.isin(scene.role, list(Role)).all(), f"scene field 'role' has a value outside 0 to {max(Role)}")
+    require(
+        np.isin(scene.role[:FLOOR], (Role.AVAILABLE, Role.BLOCK)).all() and Role.AVAILABLE not in scene.role[FLOOR:],
+        f"rows 0 to {FLOOR - 1} of a scene, and no others, are its available blocks (or used ones)",
+    )
+    require(((scene.size > 0) & (scene.size <= FLOOR_SIZE[0])).all(), f"scene field 'size' has a length outside 0 to {FLOOR_SIZE[0]}")
+    require(
+        np.array_equal(scene.size[:SLOTS], [(width, BLOCK_HEIGHT) for width in SLOT_WIDTHS]),
+        f"the available blocks of a scene are {', '.join(map(str, SLOT_WIDTHS))} wide and {BLOCK_HEIGHT} high",
+    )
+    require(
+        (np.abs(scene.pose) <= 1e4).all() and (np.abs(scene.velocity) <= 1e4).all(),
+        "scene field 'pose' or 'velocity' has a number beyond 10000",
+    )
     for name in ("contact", "glue"):
-        pairs = getattr(scene, name)
-        if pairs.size and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] >= pairs[:, 1]).any()):
-            raise ValueError(f"scene field {name!r} has a pair that is not two rows of the scene, the lower first")
-    if scene.glue.size and not np.isin(scene.role[scene.glue], (Role.BLOCK, Role.FLOOR)).all():
-        raise ValueError("scene field 'glue' has a pair that is not of blocks or the floor")
-    if len(scene.glue) != len(scene.glue_frame):
-        raise ValueError(f"scene has {len(scene.glue)} pairs in 'glue' but {len(scene.glue_frame)} in 'glue_frame'")
+        low, high = getattr(scene, name).T
+        require(
+            ((low >= 0) & (low < high) & (high < n)).all(),
+            f"scene field {name!r} has a pair that is not two rows of the scene, the lower first",
+        )
+    require(
+        np.isin(scene.role[scene.glue], (Role.BLOCK, Role.FLOOR)).all(), "scene field 'glue' has a pair that is not of blocks or the floor"
+    )
+    require(
+        len(scene.glue) == len(scene.glue_frame),
+        f"scene has {len(scene.glue)} pairs in 'glue' but {len(scene.glue_frame)} in 'glue_frame'",
+    )
 
 
 def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles: Sequence[tuple[float, float, float, float]]) -> Scene:
@@ -258,5 +259,5 @@ def _place(
     poses[:n], sizes[:n], velocities[:n], roles[:n], stickies[:n] = pose, size, velocity, role, sticky
     row = n if keep else slot
     poses[row, 0], poses[row, 1], poses[row, 2] = x, y, 0.0
-    sizes[row], velocities[row], roles[row], stickies[row] = size[slot], 0.0, _BLOCK, glue
+    sizes[row], velocities[row], roles[row], stickies[row] = size[slot], 0.0, Role.BLOCK, glue
     return poses, sizes, velocities, roles, stickies

@@ -171,7 +171,6 @@ def read_episodes(folder: Path) -> Iterator[Trajectory]:
         require(path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it resumes there")
         arrays, texts = load_tensors(path)
         try:
-            episodes = from_arrays(arrays, texts)
+            yield from from_arrays(arrays, texts)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{path} does not hold recorded episodes ({' '.join(str(error).split())})") from None
-        yield from episodes

@@ -83,12 +83,13 @@ def test_a_point_is_inside_when_it_is_left_of_every_side(rectangle, x, y):
     ring = corners(pose, size)
     turns = [(bx - ax) * (y - ay) - (by - ay) * (x - ax) for (ax, ay), (bx, by) in zip(ring, ring[1:] + ring[:1], strict=True)]
     assume(all(abs(turn) > 1e-9 for turn in turns))
-    assert contains(*pose, *size, x, y) == all(turn > 0 for turn in turns)
+    px, py, angle = pose
+    assert contains(*size, math.cos(angle), math.sin(angle), x - px, y - py) == all(turn > 0 for turn in turns)
 
 
 def test_a_point_on_the_edge_is_inside():
-    assert contains(1.0, 2.0, 0.0, 2.0, 1.0, 2.0, 2.5)
-    assert not contains(1.0, 2.0, 0.0, 2.0, 1.0, 2.0 + 1e-9, 2.5)
+    assert contains(2.0, 1.0, 1.0, 0.0, 1.0, 0.5)
+    assert not contains(2.0, 1.0, 1.0, 0.0, 1.0 + 1e-9, 0.5)
 
 
 @settings(max_examples=150)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilith.world.observations.image import COORDINATES, GLUE_RADIUS, discs, glue_points, image, rectangles, render, shrink, target_colour
+from trilith.world.observations.image import COORDINATES, GLUE_RADIUS, discs, glue_points, image, rectangles, render, shrink
 from trilith.world.scene import VIEW, Placement, Role, Scene, fresh_scene, place
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -131,8 +131,6 @@ def test_colours_are_those_of_the_paper():
     assert at(picture, -5, 3) == pytest.approx([0.7, 1, 0.7])
     assert at(picture, -2, 3) == pytest.approx([0.5, 0.5, 1])
     assert at(picture, scene.pose[6, 0], scene.pose[6, 1]) == [0, 0, 1], "available blocks are shown, below the floor"
-    assert target_colour(0.7) == (0, 1, 0, 0.3)
-    assert target_colour(0.35) == (0, 0, 1, 0.5)
 
 
 def test_targets_are_seen_over_blocks_and_blocks_over_obstacles():

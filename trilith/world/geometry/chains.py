@@ -164,9 +164,9 @@ def _extend(
                     + WIDTH_COST * width
                     + SHIFT_COST * sideways
                     + LEAN_COST * width * max(0.0, sideways - below_width[p] / 2)
+                    + ARM_COST * width * abs(x - base[p])
+                    + TIGHT_COST * _beside(x, y, width, obstacles, TIGHT_GAP)
                 )
-                cost += ARM_COST * width * abs(x - base[p])
-                cost += TIGHT_COST * _beside(x, y, width, obstacles, TIGHT_GAP)
                 found[:, count] = x, width, cost, base[p], float(p), float(i)
                 count += 1
     return found[:, :count]

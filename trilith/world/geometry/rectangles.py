@@ -54,11 +54,10 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
 @compiled
 def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
     """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
-    for row in range(len(which)):
-        if which[row]:
-            angle = pose[row, 2]
-            if overlaps(x, y, w, h, pose[row, 0], pose[row, 1], cos(angle), sin(angle), size[row, 0], size[row, 1]):
-                return True
+    for row in np.flatnonzero(which):
+        (px, py, angle), (pw, ph) = pose[row], size[row]
+        if overlaps(x, y, w, h, px, py, cos(angle), sin(angle), pw, ph):
+            return True
     return False
 
 
@@ -95,26 +94,21 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 @compiled
 def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
     """(C, 2): sorted pairs (i, j), i < j, of rows of `solid` (N,) that are at most `apart` metres apart. At least one is `wanted` (N,)."""
-    n = len(solid)
-    pairs = np.empty((n * (n - 1) // 2, 2), dtype=np.int64)
+    rows = np.flatnonzero(solid)
+    pairs = np.empty((len(rows) * (len(rows) - 1) // 2, 2), dtype=np.int64)
     count = 0
     reach = (size[:, 0] + size[:, 1]) / 2  # at least the distance from the centre to a corner
-    for i in range(n):
-        if not solid[i]:
-            continue
-        for j in range(i + 1, n):
-            near = apart + reach[i] + reach[j]
+    for k, i in enumerate(rows):
+        for j in rows[k + 1 :]:
             (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
-            if not solid[j] or not (wanted[i] or wanted[j]) or abs(ax - bx) > near or abs(ay - by) > near:
-                continue
-            if gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= apart:
+            close = max(abs(ax - bx), abs(ay - by)) <= apart + reach[i] + reach[j]
+            if close and (wanted[i] or wanted[j]) and gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= apart:
                 pairs[count] = i, j
                 count += 1
     return pairs[:count].copy()
 
 
 @compiled
-def contains(px: float, py: float, angle: float, w: float, h: float, x: float, y: float) -> bool:
-    """Whether the point (x, y) lies inside a rectangle, edges included."""
-    dx, dy, c, s = x - px, y - py, cos(angle), sin(angle)
+def contains(w: float, h: float, c: float, s: float, dx: float, dy: float) -> bool:
+    """Whether a rectangle (width, height, cos and sin of its angle) contains the point (dx, dy) from its centre, edges included."""
     return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2

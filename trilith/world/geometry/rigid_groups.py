@@ -8,6 +8,13 @@ from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools, Ints
 
 
+def bond_matrix(glue: Ints, objects: int) -> Bools:
+    """(objects, objects): True at each of the pairs `glue` (G, 2) of bonded rows."""
+    bonded = np.zeros((objects, objects), dtype=bool)
+    bonded[glue[:, 0], glue[:, 1]] = True
+    return bonded
+
+
 @compiled
 def rigid_groups(bonded: Bools) -> Ints:
     """(N,): the first row of each object's rigid body. `bonded` (N, N) are the glued pairs; (i, j) also means (j, i)."""

@@ -6,7 +6,7 @@ inside the shape. Each shape is tested only within the window of pixels around i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,23 +60,14 @@ def image(scene: Scene) -> Float32:
 
     x rises to the right, y upwards; both are linear in the pixel's centre and exactly -1 or 1 at the outermost pixels.
     """
-    out = np.empty((PIXELS, PIXELS, CHANNELS), dtype=np.float32)
-    out[..., :3] = halve(render(scene))
-    out[..., 3:] = COORDINATES
-    return out
-
-
-def target_colour(height: float) -> tuple[float, float, float, float]:
-    """Red, green, blue and alpha of a target. Its height (metres) depends on the task: Silhouette's targets are as high as a block."""
-    return SILHOUETTE_COLOUR if height > 0.75 * BLOCK_HEIGHT else CONNECTING_COLOUR
+    return np.concatenate([halve(render(scene)), COORDINATES], axis=-1)
 
 
 def colours(scene: Scene) -> Float32:
-    """(N, 4): red, green, blue and alpha of each object."""
+    """(N, 4): red, green, blue and alpha of each object. Silhouette's targets are as high as a block, those of Connecting half as high."""
     table = np.array([BLOCK_COLOUR, BLOCK_COLOUR, SILHOUETTE_COLOUR, OBSTACLE_COLOUR, FLOOR_COLOUR], dtype=np.float32)[scene.role]
     table[scene.sticky] = STICKY_COLOUR
-    for row in scene.rows(Role.TARGET):
-        table[row] = target_colour(scene.size[row, 1])
+    table[(scene.role == Role.TARGET) & (scene.size[:, 1] <= 0.75 * BLOCK_HEIGHT)] = CONNECTING_COLOUR
     return table
 
 
@@ -101,12 +92,10 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
 
     Edges of a window are multiples of `align`, so that it can be averaged over blocks of that many pixels.
     """
-    xs, ys = _centres(pixels)
-    boxes = _boxes(pose[:, :2], extents(pose, size), pixels, align)
+    around = _around(pose[:, :2], extents(pose, size), pixels, align)
     cosines, sines = np.cos(pose[:, 2]).tolist(), np.sin(pose[:, 2]).tolist()
     windows = []
-    for (top, bottom, left, right), (x, y, _), (w, h), c, s in zip(boxes, pose.tolist(), size.tolist(), cosines, sines, strict=True):
-        dx, dy = xs[left:right] - x, ys[top:bottom, None] - y
+    for (top, bottom, left, right, dx, dy), (w, h), c, s in zip(around, size.tolist(), cosines, sines, strict=True):
         if s:
             inside = (np.abs(dx * c + dy * s) <= w / 2) & (np.abs(dy * c - dx * s) <= h / 2)
         else:  # upright, like everything except placed blocks: the same result with half the work
@@ -117,13 +106,8 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
 
 def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Window]:
     """A window for each of G discs (centre (G, 2), radius in metres); the rest as in `rectangles`."""
-    xs, ys = _centres(pixels)
-    boxes = _boxes(centre, np.full_like(centre, radius), pixels, align)
-    windows = []
-    for (top, bottom, left, right), (x, y) in zip(boxes, centre.tolist(), strict=True):
-        dx, dy = xs[left:right] - x, ys[top:bottom, None] - y
-        windows.append(Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius))
-    return windows
+    around = _around(centre, np.full_like(centre, radius), pixels, align)
+    return [Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius) for top, bottom, left, right, dx, dy in around]
 
 
 def shrink(window: Window, factor: int) -> Window:
@@ -134,8 +118,7 @@ def shrink(window: Window, factor: int) -> Window:
     mask = cover.view(np.uint8)
     rows = sum((mask[i::factor] for i in range(1, factor)), start=mask[::factor])
     counts = sum((rows[:, i::factor] for i in range(1, factor)), start=rows[:, ::factor])
-    share = counts * np.float32(1 / factor**2)
-    return Window(top, bottom, left, right, share)
+    return Window(top, bottom, left, right, counts * np.float32(1 / factor**2))
 
 
 def blend(canvas: Float32, window: Window, colour: Float32) -> None:
@@ -168,40 +151,30 @@ def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
     return canvas
 
 
-def _centres(pixels: int) -> tuple[Floats, Floats]:
-    """(pixels,) each: x of the pixels' centres from left to right, y from top to bottom."""
-    left, right, bottom, top = VIEW
-    middle = (np.arange(pixels) + 0.5) / pixels
-    return left + (right - left) * middle, top - (top - bottom) * middle
-
-
-def _boxes(centre: Floats, half: Floats, pixels: int, align: int) -> list[list[int]]:
-    """For each of N shapes with the half width and half height `half` (N, 2): top, bottom, left, right of its window.
+def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[tuple[int, int, int, int, Floats, Floats]]:
+    """For each of N shapes with the half width and half height `half` (N, 2): top, bottom, left, right of its window, and how far the
+    centres of the window's pixels lie from the shape's centre, in metres: to the right (columns,) and upwards (rows, 1).
 
     Slightly larger than the shape, so that rounding loses no pixel on its edge. The shape itself decides whether such a pixel is inside.
     """
-    left, right, _, top = VIEW
+    west, east, south, north = VIEW
+    share = (np.arange(pixels) + 0.5) / pixels
+    xs, ys = west + (east - west) * share, north - (north - south) * share
     hair = 1e-9
-    scale = pixels / (right - left)
-    down = (top - centre[:, 1]) * scale - 0.5
-    along = (centre[:, 0] - left) * scale - 0.5
+    scale = pixels / (east - west)
+    down = (north - centre[:, 1]) * scale - 0.5
+    along = (centre[:, 0] - west) * scale - 0.5
     middle, reach = np.stack([down, along]), half.T[::-1] * scale + hair
     first = np.clip(np.ceil(middle - reach), 0, pixels).astype(np.int64)
     last = np.clip(np.floor(middle + reach) + 1, 0, pixels).astype(np.int64)
     first -= first % align
     last += -last % align
     np.maximum(last, first, out=last)
-    boxes: list[list[int]] = np.stack([first[0], last[0], first[1], last[1]], axis=1).tolist()
-    return boxes
+    for (top, left), (bottom, right), (x, y) in zip(first.T.tolist(), last.T.tolist(), centre.tolist(), strict=True):
+        yield top, bottom, left, right, xs[left:right] - x, ys[top:bottom, None] - y
 
 
-def _coordinates() -> Float32:
-    """(64, 64, 2): x and y of each pixel."""
-    line = np.linspace(-1, 1, PIXELS, dtype=np.float32)
-    grid = np.stack(np.meshgrid(line, line[::-1]), axis=-1)
-    grid.flags.writeable = False
-    return grid
-
-
-COORDINATES = _coordinates()
+_LINE = np.linspace(-1, 1, PIXELS, dtype=np.float32)
+COORDINATES: Float32 = np.stack(np.meshgrid(_LINE, _LINE[::-1]), axis=-1)
+COORDINATES.flags.writeable = False
 """(64, 64, 2): x rising to the right and y rising upwards, from -1 to 1."""

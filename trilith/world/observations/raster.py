@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import contains
 from trilith.world.observations.image import (
     BLOCK_COLOUR,
     CONNECTING_COLOUR,
@@ -33,7 +34,6 @@ _COLOURS = np.array(
     [FLOOR_COLOUR, OBSTACLE_COLOUR, BLOCK_COLOUR, STICKY_COLOUR, SILHOUETTE_COLOUR, CONNECTING_COLOUR, GLUE_COLOUR], dtype=np.float32
 )
 _FLOOR, _OBSTACLE, _BLOCK, _STICKY, _SILHOUETTE, _CONNECTING, _GLUE = range(len(_COLOURS))
-_IS_FLOOR, _IS_OBSTACLE, _IS_TARGET = int(Role.FLOOR), int(Role.OBSTACLE), int(Role.TARGET)
 TILE = 8
 """Windows of objects begin at multiples of this number of pixels."""
 LEAST = 2 * TILE
@@ -110,10 +110,9 @@ def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
     """Fills `poses` (V, 3) and `sizes` (V, 2): in each scene first the available blocks, then the other objects."""
     v = 0
     for b in range(len(scenes.objects)):
-        for slot in range(SLOTS):
-            if scenes.available[b, slot]:
-                poses[v], sizes[v] = _SLOT_POSE[slot], _SLOT_SIZE[slot]
-                v += 1
+        for slot in np.flatnonzero(scenes.available[b]):
+            poses[v], sizes[v] = _SLOT_POSE[slot], _SLOT_SIZE[slot]
+            v += 1
         for k in range(scenes.objects[b]):
             poses[v], sizes[v] = scenes.pose[b, k], scenes.size[b, k]
             v += 1
@@ -161,7 +160,7 @@ def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Flo
         dy = _TOP - (i + 0.5) / _SCALE - y
         at = (i // 2 - window[0]) * wide - window[2]
         for j in range(left, right):
-            if _is_inside(_LEFT + (j + 0.5) / _SCALE - x, dy, c, s, w, h):
+            if contains(w, h, c, s, _LEFT + (j + 0.5) / _SCALE - x, dy):
                 out[at + j // 2, 3] += np.float32(0.25)
     for i in range(top // 2, (bottom + 1) // 2):
         at = (i - window[0]) * wide - window[2]
@@ -196,7 +195,7 @@ def _draw_scene(canvas: Float32, scenes: Scenes, b: int) -> None:
     count = scenes.objects[b]
     flat = canvas.reshape(-1)
     flat[:] = np.float32(1)  # the white background
-    for kind, colour in ((_IS_FLOOR, _FLOOR), (_IS_OBSTACLE, _OBSTACLE)):
+    for kind, colour in ((Role.FLOOR, _FLOOR), (Role.OBSTACLE, _OBSTACLE)):
         for k in range(count):
             if role[k] == kind:
                 _rectangle(canvas, _COLOURS[colour], pose[k], size[k])
@@ -208,12 +207,12 @@ def _draw_scene(canvas: Float32, scenes: Scenes, b: int) -> None:
             _rectangle(canvas, _COLOURS[_STICKY if sticky[used] else _BLOCK], pose[used], size[used])
             used += 1
     for k in range(used, count):
-        if role[k] != _IS_FLOOR and role[k] != _IS_OBSTACLE and role[k] != _IS_TARGET:
+        if role[k] == Role.BLOCK:
             _rectangle(canvas, _COLOURS[_STICKY if sticky[k] else _BLOCK], pose[k], size[k])
     for k in range(scenes.glued[b]):
         _disc(canvas, float(scenes.points[b, k, 0]), float(scenes.points[b, k, 1]))
     for k in range(count):
-        if role[k] == _IS_TARGET:
+        if role[k] == Role.TARGET:
             _rectangle(canvas, _COLOURS[_SILHOUETTE if size[k, 1] > 0.75 * BLOCK_HEIGHT else _CONNECTING], pose[k], size[k])
 
 
@@ -222,12 +221,6 @@ def _shape(pose: Floats, size: Floats) -> tuple[float, float, float, float, floa
     """x, y, cos and sin of the angle, width and height of a rectangle, in double precision."""
     angle = float(pose[2])
     return float(pose[0]), float(pose[1]), cos(angle), sin(angle), float(size[0]), float(size[1])
-
-
-@compiled
-def _is_inside(dx: float, dy: float, c: float, s: float, w: float, h: float) -> bool:
-    """Whether a point, relative to the centre of a rectangle, lies in it."""
-    return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2
 
 
 @compiled
@@ -253,19 +246,14 @@ def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> 
     """Blends a rectangle of one colour (4,), alpha last, over a picture."""
     x, y, c, s, w, h = _shape(pose, size)
     top, bottom, left, right = _bounds(pose, size)
-    red, green, blue, alpha = colour
+    alpha = colour[3]
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y
         line = canvas[i]
         for j in range(left, right):
-            if not _is_inside(_LEFT + (j + 0.5) / _SCALE - x, dy, c, s, w, h):
-                continue
-            if alpha == 1:
-                line[j, 0], line[j, 1], line[j, 2] = red, green, blue
-            else:
-                line[j, 0] += alpha * (red - line[j, 0])
-                line[j, 1] += alpha * (green - line[j, 1])
-                line[j, 2] += alpha * (blue - line[j, 2])
+            if contains(w, h, c, s, _LEFT + (j + 0.5) / _SCALE - x, dy):
+                for k in range(3):
+                    line[j, k] = colour[k] if alpha == 1 else line[j, k] + alpha * (colour[k] - line[j, k])
 
 
 @compiled

@@ -9,6 +9,7 @@ from trilith.world.scene import Scene
 
 COLUMNS = ("red", "green", "blue", "alpha", "x", "y")
 CHANNELS = len(COLUMNS)
+_EMPTY = np.concatenate([np.zeros((PIXELS, PIXELS, 4), dtype=np.float32), COORDINATES], axis=-1)
 
 
 def segments(scene: Scene) -> Float32:
@@ -20,16 +21,9 @@ def segments(scene: Scene) -> Float32:
     """
     factor = RENDER_PIXELS // PIXELS
     windows = rectangles(scene.pose, scene.size, RENDER_PIXELS, align=factor)
-    seen = np.ones((PIXELS, PIXELS, 4), dtype=np.float32)
-    seen[..., :3] = halve(draw(scene, windows, RENDER_PIXELS))
-    out = np.empty((len(scene), PIXELS, PIXELS, CHANNELS), dtype=np.float32)
-    out[:] = _EMPTY
+    seen = np.concatenate([halve(draw(scene, windows, RENDER_PIXELS)), np.ones((PIXELS, PIXELS, 1), dtype=np.float32)], axis=-1)
+    out = np.repeat(_EMPTY[None], len(scene), axis=0)
     for row, window in enumerate(windows):
         top, bottom, left, right, alpha = shrink(window, factor)
         out[row, top:bottom, left:right, :4] = seen[top:bottom, left:right] * alpha[..., None]
     return out
-
-
-_EMPTY = np.zeros((PIXELS, PIXELS, CHANNELS), dtype=np.float32)
-_EMPTY[..., 4:] = COORDINATES
-_EMPTY.flags.writeable = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import cos, sin
 from typing import NamedTuple
 
 import numpy as np
@@ -76,10 +77,8 @@ class Connecting(Task):
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
         row = _LEVELS[level]
         obstacles = [o for layer in row.obstacle_layers for o in obstacle_layer(rng, layer, row.obstacles, OBSTACLE_WIDTH, MIN_GAP)]
-        targets = []
-        for layer in row.target_layers:
-            sizes = [TARGET_SIZE] * (TARGETS // len(row.target_layers))
-            targets += [(x, layer_y(layer), TARGET_SIZE, TARGET_SIZE) for x in spread(rng, sizes)]
+        widths = [TARGET_SIZE] * (TARGETS // len(row.target_layers))
+        targets = [(x, layer_y(layer), TARGET_SIZE, TARGET_SIZE) for layer in row.target_layers for x in spread(rng, widths)]
         return fresh_scene(targets, obstacles)
 
     def score(self, scene: Scene) -> float:
@@ -109,5 +108,6 @@ def _reached(pose: Floats, size: Floats, blocks: Ints, targets: Ints) -> Bools:
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         for b in blocks:
-            result[k] |= contains(pose[b, 0], pose[b, 1], pose[b, 2], size[b, 0], size[b, 1], pose[t, 0], pose[t, 1])
+            dx, dy = pose[t, 0] - pose[b, 0], pose[t, 1] - pose[b, 1]
+            result[k] |= contains(size[b, 0], size[b, 1], cos(pose[b, 2]), sin(pose[b, 2]), dx, dy)
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from trilith.utils.checks import require
 from trilith.utils.modules import imported, names_a_class
 from trilith.world.tasks.connecting import Connecting
 from trilith.world.tasks.covering import Covering, CoveringHard
@@ -21,9 +22,11 @@ def get_task(name: str) -> Task:
     """The task of a name, or of a class of your own as my_module:MyTask. Raises ValueError that names the known tasks."""
     task = TASKS.get(name) or _OWN.get(name)
     if task is None:
-        if not names_a_class(name):
-            own = "or one of your own as my_module:MyTask, which every process finds"
-            raise ValueError(f"there is no task {name!r}: choose {', '.join(known_tasks())}, {own}")
+        require(
+            names_a_class(name),
+            f"there is no task {name!r}: choose {', '.join(known_tasks())}, or one of your own as my_module:MyTask, "
+            "which every process finds",
+        )
         task = _OWN[name] = _checked(imported(name, "task"), name)
     return task
 
@@ -34,10 +37,11 @@ def register(given: Task | type[Task]) -> Task:
     Raises ValueError in one line if `given` is not a task, or if its name or title is taken.
     """
     made = _checked(given)
-    if made.name in TASKS:
-        raise ValueError(f"the name {made.name!r} is that of a task of the paper: choose another name")
-    if made.title in {"Construction", *(task.title for task in TASKS.values())}:
-        raise ValueError(f"the title {made.title!r} of the task {made.name} is taken: choose another title")
+    require(made.name not in TASKS, f"the name {made.name!r} is that of a task of the paper: choose another name")
+    require(
+        made.title not in {"Construction", *(task.title for task in TASKS.values())},
+        f"the title {made.title!r} of the task {made.name} is taken: choose another title",
+    )
     _OWN[made.name] = made
     return made
 
@@ -60,10 +64,10 @@ def _checked(given: object, spec: str | None = None) -> Task:
         task.name = spec  # so that states name the task in a form that every process can resolve
     task.title = getattr(task, "title", type(task).__name__)
     for field in ("name", "levels", "mix", "sticky_cost"):
-        if not hasattr(task, field):
-            raise ValueError(f"the task {label} states no {field}")
-    if spec is None and not task.name.isidentifier():
-        raise ValueError(f"the name {task.name!r} of the task {label} must be made of letters, digits and _")
-    if not task.levels or len(task.mix) != len(task.levels) or abs(sum(task.mix) - 1) > 1e-9 or min(task.mix) < 0:
-        raise ValueError(f"the mix {task.mix} of the task {label} must have a probability for each of the levels {task.levels}")
+        require(hasattr(task, field), f"the task {label} states no {field}")
+    require(spec or task.name.isidentifier(), f"the name {task.name!r} of the task {label} must be made of letters, digits and _")
+    require(
+        task.levels and len(task.mix) == len(task.levels) and abs(sum(task.mix) - 1) <= 1e-9 and min(task.mix) >= 0,
+        f"the mix {task.mix} of the task {label} must have a probability for each of the levels {task.levels}",
+    )
     return task

@@ -28,6 +28,12 @@ HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
 SAME = 1e-3
 """Sizes that differ by no more than this count as equal, because a width computed by another program is rarely exact."""
+_LEVELS: dict[Level, tuple[int, int, tuple[int, int]]] = {
+    **{d: (d + 1, min(d + 1, 6), (1, d - 1) if d >= 2 else (0, 0)) for d in range(8)},
+    "nine_targets": (9, 6, (1, 6)),
+    "double_the_targets": (16, 6, (1, 4)),
+}
+"""Number of targets, number of layers, and the range of the number of obstacles."""
 
 
 class _Pieces(NamedTuple):
@@ -36,12 +42,6 @@ class _Pieces(NamedTuple):
     layer: Ints
     x: Floats
     width: Floats
-
-    def overlap(self) -> Floats:
-        """(P, P): length in x that piece i shares with piece j of the layer below it; negative where there is a gap, −inf elsewhere."""
-        left, right = self.x - self.width / 2, self.x + self.width / 2
-        shared = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
-        return np.where(self.layer[:, None] == self.layer + 1, shared, -np.inf)
 
 
 class Silhouette(Task):
@@ -74,7 +74,7 @@ class Silhouette(Task):
     grid = (256, 256)
 
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
-        targets, layers, (fewest, most) = _numbers(level)
+        targets, layers, (fewest, most) = _LEVELS[level]
         obstacles = int(rng.integers(fewest, most + 1)) if most else 0
         while True:
             pieces = _tessellate(rng, layers)
@@ -100,7 +100,7 @@ class Silhouette(Task):
         return len(scene.rows(Role.TARGET))
 
     def max_objects(self, level: Level) -> int:
-        targets, _, (_, most) = _numbers(level)
+        targets, _, (_, most) = _LEVELS[level]
         return BASE_OBJECTS + 2 * targets + most
 
 
@@ -125,16 +125,6 @@ def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]
     return result
 
 
-def _numbers(level: Level) -> tuple[int, int, tuple[int, int]]:
-    """Number of targets, number of layers, and the range of the number of obstacles."""
-    if level == "nine_targets":
-        return 9, 6, (1, 6)
-    if level == "double_the_targets":
-        return 16, 6, (1, 4)
-    d = int(level)
-    return d + 1, min(d + 1, 6), (1, d - 1) if d >= 2 else (0, 0)
-
-
 def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
     """Pieces of block width, side by side in each layer, from a random start; cells that would end beyond 14 m are dropped."""
     parts = []
@@ -154,7 +144,9 @@ def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacle
     Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from
     the remaining pieces on the floor or approximately above a target.
     """
-    overlap = pieces.overlap()
+    begin, end = pieces.x - pieces.width / 2, pieces.x + pieces.width / 2
+    shared = np.minimum(end[:, None], end) - np.maximum(begin[:, None], begin)  # (P, P), in metres, negative where there is a gap
+    overlap = np.where(pieces.layer[:, None] == pieces.layer + 1, shared, -np.inf)  # of a piece with the pieces of the layer below it
     weight = (pieces.layer + 1.0) ** HEIGHT_BIAS
     on_floor = pieces.layer == 0
     left = np.ones(len(weight), dtype=bool)
