@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from worlds import LARGE_SLOT, MEDIUM_SLOT, SMALL_SLOT, digest, in_another_process, played
 
 from trilith.agents.random_agents import LegalAgent
 from trilith.world import episode
-from trilith.world.episode import REASONS, Recording, State, placement_from_json, start, step
+from trilith.world.episode import REASONS, Recording, State, start, step
 from trilith.world.physics import Settled
-from trilith.world.scene import INVALID_EDGE, MEDIUM, Placement, Role, Scene, fresh_scene
+from trilith.world.scene import INVALID_EDGE, MEDIUM, Placement, Role, Scene, checked_placement, fresh_scene
 from trilith.world.tasks import TASKS
 from trilith.world.tasks.task import layer_y
 
@@ -174,9 +176,36 @@ def test_acting_after_the_end_is_an_error_that_says_so():
 @pytest.mark.parametrize("bad", [Placement(0, np.nan, 1.0), Placement(0, 1.0, -np.inf), Placement(9, 1.0, 1.0)])
 def test_a_placement_that_is_none_is_refused_and_the_episode_goes_on(bad):
     state = covering(0.0)
-    with pytest.raises(ValueError, match=r"nan|inf|slot 9"):
+    with pytest.raises(ValueError, match=r"nan|inf|slot must be 0 to 6"):
         step(state, bad)
     assert step(state, FAR).state.ended is None
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.text(max_size=3), st.integers(), st.floats(), st.just(10**400), st.just(np.zeros(2)), st.complex_numbers(),
+    st.sampled_from([np.float32(1), np.int64(3), np.bool_(True), np.array(2), object(), [], {}, b"1"]),
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.one_of(ODD, st.tuples(ODD, ODD, ODD, ODD), st.lists(ODD, max_size=6), st.builds(Placement, ODD, ODD, ODD, ODD)))
+def test_anything_is_a_placement_or_is_refused_in_one_short_line(odd):
+    try:
+        step(covering(0.0), odd)
+    except ValueError as error:
+        assert "\n" not in str(error)
+        assert len(str(error)) < 200
+
+
+@pytest.mark.parametrize("sticky", ["no", 1, None, 0.0])
+def test_sticky_is_yes_or_no_and_nothing_else(sticky):
+    with pytest.raises(ValueError, match="sticky must be true or false"):
+        step(covering(0.0), Placement(0, -6.0, 1.0, sticky))
+
+
+def test_a_step_is_from_a_state():
+    with pytest.raises(ValueError, match="must be a trilith.State"):
+        step(covering(0.0).scene, FAR)
 
 
 def test_a_placement_out_of_range_is_clipped():
@@ -390,7 +419,7 @@ def test_a_recording_of_numpy_numbers_and_of_what_is_no_placement_can_be_written
 )
 def test_json_that_is_no_placement_is_refused(data, message):
     with pytest.raises(ValueError, match=message):
-        placement_from_json(data)
+        checked_placement(data)
 
 
 @pytest.mark.parametrize("data", [[], {}, {"start": {}}, {"placements": []}, {"start": {}, "placements": {}}])

@@ -149,18 +149,6 @@ def test_placements_out_of_range_are_clipped(x, y, there, keep):
     assert tuple(place(EMPTY, Placement(0, x, y), keep).pose[FIRST if keep else 0, :2]) == there
 
 
-@pytest.mark.parametrize(("x", "y", "named"), [(np.nan, 1, "nan"), (1, np.inf, "inf"), (-np.inf, 1, "-inf")])
-def test_placements_that_are_not_finite_are_refused(x, y, named):
-    with pytest.raises(ValueError, match=named):
-        place(EMPTY, Placement(0, x, y), keep=True)
-
-
-@pytest.mark.parametrize("slot", [-1, 7])
-def test_there_are_seven_slots(slot):
-    with pytest.raises(ValueError, match=f"slot {slot}"):
-        place(EMPTY, Placement(slot, 0, 1), keep=True)
-
-
 def test_slots_lie_where_the_available_blocks_do():
     np.testing.assert_array_equal(SLOT_X, EMPTY.pose[:SLOTS, 0])
     assert tuple(EMPTY.size[:SLOTS, 0]) == SLOT_WIDTHS

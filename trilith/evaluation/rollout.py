@@ -8,6 +8,7 @@ import numpy as np
 
 from trilith.agents.base import Agent
 from trilith.agents.random_agents import LegalAgent
+from trilith.utils.checks import require
 from trilith.world.episode import Recording, State, step
 from trilith.world.scene import Placement
 from trilith.world.trajectory import Trajectory
@@ -17,6 +18,7 @@ def play(
     agent: Agent, states: Sequence[State], rngs: Sequence[np.random.Generator], zero_on_hit: bool = False
 ) -> list[tuple[Recording, State]]:
     """Plays episodes from their starts to their ends, side by side. Returns a recording and the last state of each."""
+    require(len(rngs) == len(states), f"{len(rngs)} generators for {len(states)} states: there must be one for each")
     played = trajectories(agent, states, rngs, zero_on_hit)
     return [(Recording(each.states[0], each.placements, zero_on_hit), each.states[-1]) for each in played]
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from trilith.utils.checks import require
 from trilith.utils.files import prefix_errors
-from trilith.world.episode import Recording, State, Step, physics_from_json, placement_from_json
+from trilith.world.episode import Recording, State, Step, physics_from_json
 from trilith.world.physics import TIME_STEP, Settled
-from trilith.world.scene import SLOTS, Placement, Scene
+from trilith.world.scene import SLOTS, Placement, Scene, checked_placement
 from trilith.world.tasks import Level, get_task, known_tasks
 
 MAX_BODY = 256 * 1024
@@ -126,7 +126,7 @@ def placement(value: Any) -> Placement | None:
         isinstance(value, list) and len(value) == 4 and not any(isinstance(each, list | dict | str) for each in value),
         "a placement must be [slot, x, y, sticky]",
     )
-    return placement_from_json(value)
+    return checked_placement(value)
 
 
 def state(value: Any) -> State:

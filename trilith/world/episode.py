@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.world.geometry.rectangles import Bools, overlaps_any
 from trilith.world.physics import PHYSICS, Settled, settle
-from trilith.world.scene import INVALID_EDGE, SLOTS, Placement, Role, Scene, clipped, place
+from trilith.world.scene import INVALID_EDGE, SLOTS, Placement, Role, Scene, checked_placement, clipped, is_number, place
 from trilith.world.tasks import Level, Task, get_task
 
 Reason = Literal[
@@ -80,7 +80,7 @@ class State:
             not isinstance(steps, bool) and isinstance(steps, int) and steps >= 0,
             f"state field 'steps' is {steps!r}: must be a number of placements",
         )
-        require(_is_number(total), f"state field 'total' is {total!r}: must be a finite number")
+        require(is_number(total), f"state field 'total' is {total!r}: must be a finite number")
         require(ended is None or ended in REASONS, f"state field 'ended' is {ended!r}: must be null or one of {', '.join(REASONS)}")
         return State(Scene.from_json(data["scene"]), task.name, level, steps, float(total), ended)
 
@@ -120,8 +120,9 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
 
     With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has a return of exactly 0, as in the
     paper. Without it, the episode keeps its earlier rewards, as in the authors' package.
-    `record` keeps the frames of the fall. Raises ValueError after the end, and for a placement that is not finite.
+    `record` keeps the frames of the fall. Raises ValueError after the end, and for anything that is not a placement.
     """
+    require(isinstance(state, State), f"state {shortened(state)}: must be a trilith.State, as trilith.start gives")
     if state.ended:
         raise ValueError(f"this episode has ended ({state.ended}): start another one")
     task, scene = state.rules, state.scene
@@ -133,16 +134,16 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     forfeited = 0.0 - state.total if zero_on_hit else 0.0
     if placement is None:
         return result(scene, "stopped")
+    placement = checked_placement(placement)
     if placement == INVALID_EDGE:
         return result(scene, "invalid_edge")
-    placed = place(scene, placement, keep=task.keeps_supply)  # comes first, because it raises for an invalid placement
     if scene.role[placement.slot] != _AVAILABLE:
         return result(scene, "bad_choice")
     if collides(scene, placement, scene.solid):
         at_obstacle = collides(scene, placement, scene.role == Role.OBSTACLE)
         return result(scene, "spawn_collision", forfeited if at_obstacle else 0.0)
 
-    settled = settle(placed, record)
+    settled = settle(place(scene, placement, keep=task.keeps_supply), record)
     after = settled.scene
     if not isfinite(after.pose.sum() + after.velocity.sum()):
         return result(scene, "bad_simulation", settled=settled)
@@ -194,7 +195,7 @@ class Recording:
         )
         return Recording(
             State.from_json(data["start"]),
-            tuple(None if p is None else placement_from_json(p) for p in data["placements"]),
+            tuple(None if p is None else checked_placement(p) for p in data["placements"]),
             bool(data.get("zero_on_hit", False)),
             physics_from_json(data),
         )
@@ -213,22 +214,3 @@ def physics_from_json(data: Mapping[str, Any]) -> int:
         f"physics {version!r}: must be a version, 1 to {PHYSICS}",
     )
     return version
-
-
-def placement_from_json(data: Any) -> Placement:
-    """A placement from [slot, x, y, sticky]. Raises ValueError that names the error."""
-    require(isinstance(data, list | tuple) and len(data) == 4, f"placement {data!r}: must be [slot, x, y, sticky]")
-    slot, x, y, sticky = data
-    if list(data) == list(INVALID_EDGE):
-        return INVALID_EDGE
-    require(
-        not isinstance(slot, bool) and isinstance(slot, int) and 0 <= slot < SLOTS, f"placement {data!r}: slot must be 0 to {SLOTS - 1}"
-    )
-    require(_is_number(x) and _is_number(y), f"placement {data!r}: x and y must be finite numbers")
-    require(isinstance(sticky, bool), f"placement {data!r}: sticky must be true or false")
-    return Placement(slot, float(x), float(y), sticky)
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value from JSON is a finite number (a JSON integer may have hundreds of digits)."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

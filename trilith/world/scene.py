@@ -6,7 +6,6 @@ of an available block is its row; row 7 is the floor; then come targets, obstacl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools as Bools
 from trilith.world.geometry.rectangles import Floats as Floats
@@ -65,6 +64,31 @@ class Placement(NamedTuple):
 
 INVALID_EDGE = Placement(-1, 0.0, 0.0)
 """The placement of an action whose edge does not lead from an available block to a possible reference. It ends an episode."""
+
+
+def checked_placement(given: Any) -> Placement:
+    """A placement from slot, x, y and sticky, as plain numbers. Raises ValueError that names the part that is wrong."""
+    if wrong := _wrong_part(given):
+        raise ValueError(f"placement {shortened(given)}: {wrong}")
+    slot, x, y, sticky = given
+    return Placement(int(slot), float(x), float(y), bool(sticky))
+
+
+def _wrong_part(given: Any) -> str:
+    """What a placement must be and is not, or ""."""
+    if not isinstance(given, list | tuple) or len(given) != 4:
+        return "must be [slot, x, y, sticky]"
+    slot, x, y, sticky = given
+    if not isinstance(slot, int | np.integer) or isinstance(slot, bool) or not (0 <= slot < SLOTS or tuple(given) == INVALID_EDGE):
+        return f"slot must be 0 to {SLOTS - 1}"
+    if not (is_number(x) and is_number(y)):
+        return "x and y must be finite numbers"
+    return "" if isinstance(sticky, bool | np.bool_) else "sticky must be true or false"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number. An integer may have hundreds of digits, too many for a float."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(abs(value) < 1e300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,15 +259,11 @@ def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
     """`scene` with the block of `placement` added. Nothing is simulated yet.
 
     The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended. Without `keep`
-    its own row becomes the block. Raises ValueError if a coordinate is not a finite number or the slot does not exist.
+    its own row becomes the block.
     """
-    slot, x, y, sticky = placement
-    if not (math.isfinite(x) and math.isfinite(y)):
-        raise ValueError(f"placement at ({x}, {y}): both coordinates must be finite numbers")
-    if not 0 <= slot < SLOTS:
-        raise ValueError(f"slot {slot}: must be 0 to {SLOTS - 1}")
-    x, y = clipped(x, y)
-    columns = _place(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky, slot, x, y, bool(sticky), keep)
+    slot, _, _, sticky = placement
+    x, y = clipped(placement.x, placement.y)
+    columns = _place(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky, slot, x, y, sticky, keep)
     return Scene.trusted(*columns, scene.contact, scene.glue, scene.glue_frame)
 
 
