@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from cluster_work import make_sleeper
 from toy_algorithm import TINY
-from training.tiny import AGENT, policy, request
+from training.tiny import AGENT
 
 from trilith.evaluation.runner import evaluate
 from trilith.training import checkpoint
-from trilith.training.actor import collect
+from trilith.training.actor import PlayRequest, collect
 from trilith.training.actors import PolicySpec, cluster_actors
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import CurriculumConfig
@@ -116,13 +116,14 @@ def until(pool: Any, met: Callable[[], bool], seconds: float = 180) -> list[Any]
 
 
 def test_requests_give_the_same_bytes_as_here_and_weights_are_put_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [request(3, 0.5, number=k) for k in range(4)]
-    mine = policy()
-    weights = mine.weights()
+    asked = [PlayRequest((0, k), 3, (0.5, 0.5), False, 0.5) for k in range(4)]
+    spec = PolicySpec("toy_algorithm", TINY, "covering_hard")  # which starts quickly everywhere
+    mine, weights = spec.make(), {"linear": np.linspace(-1, 1, 6, dtype=np.float32)}
+    mine.load(weights)
     puts: list[Any] = []
     put = cluster.ray.put
     monkeypatch.setattr(cluster.ray, "put", lambda value: puts.append(value) or put(value))
-    actors = cluster_actors(cluster, PolicySpec("dqn", AGENT, "covering_hard"), 2, 1.0)
+    actors = cluster_actors(cluster, spec, 2, 1.0)
     try:
         until(actors, lambda: actors.idle() == 4)
         for each in asked:

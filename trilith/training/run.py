@@ -21,7 +21,7 @@ from trilith.evaluation.scene_sets import SIZES
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, ValidateRequest
 from trilith.training.actors import Actors, Inline, PolicySpec, actor_processes, cluster_actors
-from trilith.training.config import CONFIG, TrainConfig, run_config
+from trilith.training.config import CONFIG, TrainConfig, differences, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
@@ -36,10 +36,6 @@ RECENT = 200
 """The reward in a log line is the mean over this many last episodes."""
 CORRECTIONS = 8
 """Number of episodes in one request for corrections."""
-FREE = {"out", "minutes", "core_minutes", "steps", "actors", "log_seconds", "checkpoint_seconds"} | {
-    "cluster", "actor_cpus", "learner_gpus", "track"
-}  # fmt: skip
-"""Fields of a config that may have any new value when a run is resumed."""
 
 
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
@@ -75,22 +71,13 @@ def _begin(run: Run) -> None:
     """Resumes the run in the folder from its last checkpoint, if any. Raises ValueError if the folder holds another run."""
     config, path = run.config, run.config.out / CONFIG
     if path.exists():
-        there, here = _flat(to_json(run_config(config.out))), _flat(to_json(config))
-        other = [f"{name} {value}" for name, value in there.items() if name not in FREE and value != here.get(name)]
+        other = differences(run_config(config.out), config)
         require(not other, f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
         else:  # the run was killed before its first checkpoint
             cut_log(config.out, -1, -1)
     write_json(path, to_json(config))
-
-
-def _flat(data: dict[str, Any]) -> dict[str, Any]:
-    """All fields of nested dictionaries, by their full path, because two dictionaries may both have a `width`."""
-    found: dict[str, Any] = {}
-    for name, value in data.items():
-        found |= {f"{name}.{inner}": each for inner, each in _flat(value).items()} if isinstance(value, dict) else {name: value}
-    return found
 
 
 class Run:
