@@ -77,7 +77,7 @@ def log(out: Path, kind: str) -> list[dict[str, Any]]:
 
 
 AGENTS = {"plain": AGENT, "searching": SEARCHING, "corrected": CORRECTED, "online": ONLINE}
-QUICKLY_PLANNED = "silhouette"
+QUICKLY_PLANNED = "connecting"
 """A task in which the planner is quick."""
 
 
@@ -699,9 +699,11 @@ def test_every_ablation_of_objects_trains(tmp_path: Path) -> None:
     base = replace(CORRECTED, counterfactual_actions=4)
     ablations: list[dict[str, Any]] = [
         {"counterfactual_actions": 0},
-        {"counterfactual_actions": 1, "correction_share": 1.0},
+        {"counterfactual_actions": 1},
         {"lookahead": 0.0, "lower_bounds": False},
-        {"lookahead": 1.0, "outcome_weight": 0.0, "margin_weight": 0.0},
+        {"lookahead": 1.0},
+        {"outcome_weight": 0.0, "margin_weight": 0.0},
+        {"correction_share": 1.0},
         {"n_step": 3, "double": False, "mirror": False},
         {"net": replace(NET, clock=True), "mask": "edges"},
         {"net": NetConfig("graph", width=8, recurrent=1), "actions": "absolute", "mask": "edges", "corrections_per_update": 0.0},
@@ -711,6 +713,7 @@ def test_every_ablation_of_objects_trains(tmp_path: Path) -> None:
         arrays, facts = saved(tmp_path / str(i))
         assert facts["learner"]["steps"] == 6
         assert np.isfinite(facts["figures"]["loss"])
+        assert (arrays["corrected.added"] > 0) == (options.get("corrections_per_update") != 0), "something was shown"
         assert ("reward_loss" in facts["figures"]) == (options.get("net", NET).network == "objects")
         assert all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("net."))
 
