@@ -16,6 +16,7 @@ import pickle
 import tempfile
 import threading
 import time
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -194,9 +195,11 @@ class SimulatedRun(Run):
 
         self.learner.step = timed  # type: ignore[method-assign]
 
-    def _start_actors(self) -> SimulatedActors:
+    def _start_actors(self, opened: ExitStack) -> SimulatedActors:
         self.cluster = Cluster("local")
-        return SimulatedActors(self.cluster, self.episodes, self.step_seconds, self.options.actors, self.options.per_process)
+        opened.callback(self.cluster.close)
+        given = (self.cluster, self.episodes, self.step_seconds, self.options.actors, self.options.per_process)
+        return opened.enter_context(closing(SimulatedActors(*given)))
 
     def _loop(self, *given: Any) -> None:
         super()._loop(*given)

@@ -53,7 +53,7 @@ class Options:
 def saved_training(folder: Path) -> int:
     """Learner steps of the checkpoint, or of the last line of the log if those are more: then they were not saved."""
     path = folder / "run" / checkpoint.NAME
-    steps = int(checkpoint.load(path)[1]["learner"]["steps"]) if path.exists() else -1
+    steps = int(checkpoint.load(path)[1].learner["steps"]) if path.exists() else -1
     log = folder / "run" / "log.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     logged = max((line["step"] for line in lines if line["kind"] == "train"), default=-1)

@@ -33,5 +33,6 @@ class OneCluster(LoadScopeScheduling):
         return "ray" if "/test_ray.py::" in nodeid else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)  # xdist may be switched off
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneCluster:
     return OneCluster(config, log)

@@ -61,6 +61,7 @@ def test_links_of_the_docs_lead_somewhere(page):
         assert (page.parent / path).exists(), path
 
 
+@pytest.mark.slow
 def test_the_teaching_notebook_runs_in_a_short_form(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cells = json.loads((ROOT / "examples/teaching.ipynb").read_text(encoding="utf-8"))["cells"]

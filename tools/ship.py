@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def training(run: Path) -> dict[str, Any]:
         "seed": config["seed"],
         "command": f"trilith train --recipe {config['recipe']} --task {config['task']} --seed {config['seed']} --actors {config['actors']}",
         "learner_steps": about["learner_steps"],
-        "cost": {**cost, "simulated": {name: last[f"simulated_{name}"] for name in Simulated._fields}},
+        "cost": {**cost, "simulated": {name: last[f"simulated_{name}"] for name in asdict(Simulated())}},
         "curve": [[round(line["core_minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"],
     }
 

@@ -166,7 +166,7 @@ def training_faults(training: Training, gremlin: Gremlin, disk: Path) -> dict[st
         training.kill()
         training.look()
         before = checkpoint.load(training.out / checkpoint.PREVIOUS)[1]
-        training.least = (before["learner"]["steps"], before["actor_steps"])
+        training.least = (before.learner["steps"], before.actor_steps)
         return flip(training.out / checkpoint.NAME, rng)
 
     def full(rng: np.random.Generator) -> str | None:

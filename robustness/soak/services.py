@@ -178,10 +178,10 @@ class Training(Service):
         arrays, facts = checkpoint.load(path)
         self.goes_on_from(facts)
         if last := self.logged():
-            self.most_lost = max(self.most_lost, last["minutes"] * 60 - facts["seconds"])
+            self.most_lost = max(self.most_lost, last["minutes"] * 60 - facts.seconds)
         added = int(arrays["replay.added"])
-        if added != facts["actor_steps"]:
-            self.problems.append(f"{added} steps in the replay, {facts['actor_steps']} played")
+        if added != facts.actor_steps:
+            self.problems.append(f"{added} steps in the replay, {facts.actor_steps} played")
         self.twice += doubles(arrays, self.out)
 
     def ended(self, code: int, said: str) -> None:
@@ -193,7 +193,7 @@ class Training(Service):
 
     def goes_on_from(self, facts: checkpoint.Facts) -> None:
         """Remembers what the run must have at least when it goes on."""
-        self.least, self.kept = (facts["learner"]["steps"], facts["actor_steps"]), facts["seconds"]
+        self.least, self.kept = (facts.learner["steps"], facts.actor_steps), facts.seconds
 
     def start(self) -> None:
         self.reached = -1

@@ -301,6 +301,7 @@ def test_the_discounted_return_from_each_step_on_is_remembered() -> None:
         assert memory.ring["reward"][:3].tolist() == [1, -2, 4]
 
 
+@pytest.mark.slow
 def test_a_target_is_never_less_than_the_return_that_followed() -> None:
     """With a network that thinks nothing of anything, what was earned later is all there is to go by."""
     learner, without = (learning(replace(PLAYED, lower_bounds=bounds), corrections=True) for bounds in (True, False))
@@ -500,6 +501,7 @@ def greedy(learner: DQNLearner, records: Records) -> list[list[int]]:
     return [action[1:3].tolist() for action in made if action is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "mirror"), [("objects", True), ("objects", False), ("graph", True)])
 def test_what_a_correction_shows_is_preferred(network: str, mirror: bool) -> None:
     """In the first state one action is worth 0.5 and one 0.9. Shown by a correction, the lesser one wins by the margin."""

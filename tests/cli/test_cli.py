@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from trilith.agents.dqn.recipes import GN_DQN
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import ZOO, shipped
 from trilith.agents.weights import read_card
+from trilith.cli import lists
 from trilith.cli import main as cli
 from trilith.cli.demo import learned
 from trilith.evaluation import scene_sets
@@ -158,7 +160,8 @@ def test_importing_the_package_loads_nothing_heavy():
     assert result.stdout == "[]\n", result.stderr
 
 
-def test_tasks_are_listed_with_levels_rewards_and_sizes(capsys):
+def test_tasks_are_listed_with_levels_rewards_and_sizes(capsys, monkeypatch):
+    monkeypatch.setattr(lists, "SCENES", 20)
     run("tasks")
     shown = capsys.readouterr().out
     rows = {line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:-1]] for line in shown.splitlines() if "│ " in line}
@@ -213,7 +216,9 @@ def test_what_a_search_thinks_is_drawn(tmp_path):
     assert width > height > 400
 
 
-def test_a_demonstration_has_a_table_a_sheet_and_a_film_of_each_task(tmp_path, capsys):
+@pytest.mark.slow
+def test_a_demonstration_has_a_table_a_sheet_a_film_of_each_task_and_steady_progress(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Progress, "pause", 0.0)
     run("demo", "--agents", "random", "legal", "--scenes", 1, "--out", tmp_path / "demo")
     shown = capsys.readouterr()
     assert names(tmp_path / "demo") == sorted([*(f"{task}.gif" for task in TASKS), "sheet.png"])
@@ -222,6 +227,11 @@ def test_a_demonstration_has_a_table_a_sheet_and_a_film_of_each_task(tmp_path, c
     assert "legal" in shown.out
     height, width, _ = iio.imread(tmp_path / "demo" / "sheet.png").shape
     assert 1.2 < height / width < 2, "two agents beside each other, four tasks below each other"
+    lines = re.findall(r"^building: (\d+)%, (\d+) s left, ", shown.err, re.MULTILINE)
+    shares = [int(share) for share, _ in lines]
+    assert len(shares) > 3 * len(TASKS), "not only where an agent has ended"
+    assert shares == sorted(shares)
+    assert lines[-1] == ("100", "0")
 
 
 @pytest.fixture
@@ -426,7 +436,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 
 @pytest.mark.parametrize("redirection", [">&-", "| head -1", "2>&-", "<&-"])
 def test_closed_streams_are_no_error(redirection):
-    for line in ("tasks", "--help") if redirection == ">&-" else ("tasks",):
+    for line in ("recipes", "--help") if redirection == ">&-" else ("recipes",):
         command = f"set -o pipefail; {sys.executable} -m trilith.cli {line} {redirection}"
         result = subprocess.run(["bash", "-c", command], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
         assert result.stderr == ""
@@ -437,15 +447,21 @@ BENCHMARKS = [path for path in sorted((Path(__file__).parents[2] / "benchmarks")
 
 
 @pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
-def test_every_benchmark_explains_itself(path):
+def test_every_benchmark_explains_itself(path, monkeypatch, capsys):
     if re.search(r"^import torch|agents\.\w+\.(policy|learner)|trilith\.training\.run", path.read_text(), re.MULTILINE):
         pytest.importorskip("torch")
-    result = subprocess.run([sys.executable, path, "--help"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("usage:")
-    assert len(result.stdout.splitlines()) > 5, "what it measures is said as well"
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.syspath_prepend(path.parent)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), run_name="__main__")
+    assert not ended.value.code
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage:")
+    assert len(shown.splitlines()) > 5, "what it measures is said as well"
 
 
+@pytest.mark.slow
 def test_a_demonstration_that_is_stopped_says_what_it_leaves_behind_and_leaves_nothing_empty(tmp_path):
     for early in (True, False):
         out = tmp_path / ("early" if early else "late")
@@ -471,16 +487,6 @@ def test_ctrl_c_while_something_is_imported_ends_with_its_own_exit_code(tmp_path
     assert result.returncode == 130, result
 
 
-def test_progress_of_a_demonstration_is_steady_also_in_a_file(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Progress, "pause", 0.0)
-    run("demo", "--agents", "legal", "scripted", "--scenes", 2, "--out", tmp_path / "demo")
-    lines = re.findall(r"^building: (\d+)%, (\d+) s left, ", capsys.readouterr().err, re.MULTILINE)
-    shares = [int(share) for share, _ in lines]
-    assert len(shares) > 3 * len(TASKS), "not only where an agent has ended"
-    assert shares == sorted(shares)
-    assert lines[-1] == ("100", "0")
-
-
 def test_a_demonstration_says_how_an_agent_has_learned():
     told = learned("objects", "objects", 2)
     assert told.startswith("objects: a network that sees objects and learned what each placement is worth from its own play alone, in ")
@@ -495,6 +501,7 @@ def cells(lines: str, bar: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows}
 
 
+@pytest.mark.slow
 def test_the_most_there_is_to_earn_is_one_figure_on_the_page_of_results_and_in_the_list_and_no_agent_has_more(capsys):
     run("tasks")
     listed = cells(capsys.readouterr().out, "│")

@@ -87,6 +87,7 @@ def test_episodes_of_a_frozen_set_begin_with_its_scenes(tmp_path):
         Recorder(("legal",), "silhouette", 2, 1001, split="valid")
 
 
+@pytest.mark.slow
 def test_a_folder_of_something_else_is_refused(small, tmp_path):
     command = ["record-episodes", *SMALL.agents, "--task=covering", f"--episodes={SMALL.episodes}", "--seed=3"]
     before = contents(small)
@@ -101,6 +102,7 @@ def test_a_folder_of_something_else_is_refused(small, tmp_path):
     assert contents(small) == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_whole_files_and_the_same_command_goes_on(tmp_path):
     command = ["record-episodes", "legal", "--task=silhouette", "--episodes=480", "--workers=2", "--out=data"]
     process = launch(*command, cwd=tmp_path)

@@ -84,6 +84,7 @@ def test_more_workers_than_groups_do_no_harm(tmp_path):
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "many.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_half_way_and_run_again_it_gives_the_same_file(long, tmp_path):
     out, journal = tmp_path / "out.json", tmp_path / ".out.journal"
     process = launch(*arguments(LONG, out, workers=2), cwd=tmp_path)
@@ -104,6 +105,7 @@ def test_killed_half_way_and_run_again_it_gives_the_same_file(long, tmp_path):
     assert names(tmp_path) == ["out.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupt_keeps_what_is_done(long, tmp_path, workers):
     out, journal = tmp_path / "out.json", tmp_path / ".out.journal"

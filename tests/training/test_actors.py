@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -75,15 +76,19 @@ def test_sending_never_waits_for_an_actor_that_is_starting_or_stopped(ready: boo
         if ready:
             all_idle(actors)
         os.kill(process.pid, signal.SIGSTOP)  # it reads nothing
-        begin = time.monotonic()
-        for number in range(4):
-            actors.send(request(1, 0.5, number=number), weights)
-        assert actors.receive(timeout=0.0) == []
-        assert time.monotonic() - begin < 2
+        received: list[Any] = []
+
+        def send_all() -> None:
+            for number in range(4):
+                actors.send(request(1, 0.5, number=number), weights)
+            received.append(actors.receive(timeout=0.0))
+
+        sending = threading.Thread(target=send_all, daemon=True)
+        sending.start()
+        sending.join(120)  # whoever waits for a stopped process waits forever
+        assert received == [[]]
     finally:
-        begin = time.monotonic()
         actors.close()
-        assert time.monotonic() - begin < 5
     assert not process.is_alive()
 
 
@@ -97,9 +102,8 @@ def test_an_actor_that_does_not_answer_is_replaced_and_that_is_told(monkeypatch:
         assert stopped.pid is not None
         os.kill(stopped.pid, signal.SIGSTOP)
         actors.send(request(2, 0.5), weights)
-        monkeypatch.setattr(actors, "stall_seconds", 0.5)
-        time.sleep(0.6)
-        actors.receive(timeout=0.1)
+        monkeypatch.setattr(actors, "stall_seconds", 0.0)
+        actors.receive(timeout=0.01)
         monkeypatch.undo()
         assert "did not answer" in actors.notes[0]
         assert not stopped.is_alive()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -246,7 +246,8 @@ def tiny(out: Path, **options: Any) -> TrainConfig[Any]:
 
 
 def kept(out: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
-    arrays, facts = checkpoint.load(out / checkpoint.NAME)
+    arrays, found = checkpoint.load(out / checkpoint.NAME)
+    facts = asdict(found)
     for mine in ("seconds", "core_seconds", "validated", "best", "last_valid"):
         del facts[mine]
     return {name: array.tobytes() for name, array in arrays.items()}, facts
@@ -284,10 +285,10 @@ def test_nothing_is_learnt_from_the_evaluator_and_one_is_at_work_at_a_time(tmp_p
     run.go(screen=False)
     learner: Any = run.learner
     explored = sum(len(episode.steps) for result in played if isinstance(result.request, PlayRequest) for episode in result.episodes)
-    assert learner.replay.added == run.actor_steps == explored
+    assert learner.replay.added == run.facts.actor_steps == explored
     assessed = [each for result in played if isinstance(result.request, AssessRequest) for each in result.assessed]
     assert run.curriculum.state()["steps"] == sum(each.steps for each in assessed) > 0
-    run.actor_steps = 10**6
+    run.facts.actor_steps = 10**6
     assert isinstance(run._next_request(wanted=False), AssessRequest)
     assert run._next_request(wanted=False) is None
 

@@ -73,5 +73,5 @@ def test_what_cannot_be_trained_is_told_in_one_line(data, tmp_path):
         replace(MODEL, unroll=9)
     assert not (tmp_path / "m").exists()
     train_model(config, screen=False)
-    with pytest.raises(ValueError, match="holds another training, with another model"):
+    with pytest.raises(ValueError, match="holds a training of model"):
         train_model(replace(config, model=replace(MODEL, steps=3)), screen=False)

@@ -11,26 +11,26 @@ class Loop:
     def __init__(self, actors: int, ticks: int, gain: float) -> None:
         self.pace, self.actors, self.ticks, self.gain = Pace(), actors, ticks, gain
         self.busy: dict[int, int] = {}
-        self.owed, self.steps, self.sent, self.waited, self.most = 0.0, 0, 0, 0, 0.0
+        self.due, self.steps, self.sent, self.waited, self.most = 0.0, 0, 0, 0, 0.0
 
     def run(self, ticks: int) -> None:
         for now in range(ticks):
-            while len(self.busy) < self.actors and self.pace.wants(self.owed):
+            while len(self.busy) < self.actors and self.pace.wants(self.due):
                 self.sent += 1
                 self.pace.sent(self.sent, now)
                 self.busy[self.sent] = now + self.ticks
             for number in [each for each, done in self.busy.items() if done <= now]:
                 del self.busy[number]
-                self.owed += self.gain
+                self.due += self.gain
                 self.pace.taken(number, now, self.gain)
-            if self.owed >= 1:
-                self.owed -= 1
+            if self.due >= 1:
+                self.due -= 1
                 self.steps += 1
                 self.pace.stepped(1.0)
             else:
                 self.waited += 1
             if now > ticks // 2:
-                self.most = max(self.most, self.owed)
+                self.most = max(self.most, self.due)
 
 
 @pytest.mark.parametrize(("ticks", "gain"), [(5, 20.0), (2000, 40.0), (200, 80.0)])
@@ -45,11 +45,11 @@ def test_actors_that_are_too_few_are_all_busy() -> None:
     loop = Loop(3, 1000, 20.0)
     loop.run(50_000)
     assert loop.steps > 0.95 * 3 * 20 * 50
-    assert loop.owed < 20
+    assert loop.due < 20
 
 
 def test_actors_of_a_learner_that_runs_freely_are_all_busy() -> None:
     loop = Loop(16, 100, 0.0)
-    loop.owed = 1.0
+    loop.due = 1.0
     loop.run(1000)
     assert loop.sent == 16 * 10

@@ -1,7 +1,7 @@
 """A run of RS0: it resumes bit for bit, is evaluated from its card, samples if asked, and says in one line what it cannot do."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def config(out: Path, **options: Any) -> TrainConfig[Any]:
 def kept(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays, facts = checkpoint.load(out / checkpoint.NAME)
     return arrays, {
-        name: value for name, value in facts.items() if name not in ("seconds", "core_seconds", "last_valid", "best", "validated")
+        name: value for name, value in asdict(facts).items() if name not in ("seconds", "core_seconds", "last_valid", "best", "validated")
     }
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from trilith.evaluation.runner import evaluate
-from trilith.utils.distributed.processes import start_ignoring_sigint
+from trilith.utils.distributed.processes import hold_interrupts, start_ignoring_sigint
 
 
 def interrupted(pipe) -> None:
@@ -26,6 +26,24 @@ def test_a_process_started_so_is_not_interrupted():
     assert ours.recv() == "still here"
     process.join()
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()), "here it is heard again"
+
+
+def test_ctrl_c_is_held_until_the_block_ends():
+    passed = []
+
+    def press() -> None:
+        with hold_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            passed.append(True)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            press()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert passed
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from trilith.cli.evaluate import Evaluate, SceneOptions
+from trilith.utils.checks import require
 from trilith.utils.console import show, table_of
 
 
@@ -42,8 +43,7 @@ class Compare(SceneOptions):
         check_png(self.out)
         named = [*zip(self.agents, self.budgets, strict=True)]
         labels = [f"{agent} ({budget} simulations)" if budget else agent for agent, budget in named]
-        if labels[0] == labels[1]:
-            raise ValueError(f"{labels[0]} twice: name two agents, or give one two --budgets")
+        require(labels[0] != labels[1], f"{labels[0]} twice: name two agents, or give one two --budgets")
         common: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(SceneOptions)}
         each = [Evaluate(agent=agent, budget=str(budget), **common) for agent, budget in named]
         runs = [run for one in each for run in one.runs()]

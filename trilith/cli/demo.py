@@ -115,8 +115,8 @@ class Demo:
                 for label in loaded:  # the sheet always shows the first scene, not a selected one
                     end = played[label][0][1] if label in played else starts[task.name][0]
                     pictures.append(without_sky(picture(end.scene, 400)))
-                    why = _caption(task.title, label, end.total, task.best(end.scene), end.ended)
-                    captions.append(why if label in played else f"{task.title} · {label}\nnot trained for this task")
+                    why = f"{end.total:.2f} of {task.best(end.scene):.2f} · {(end.ended or 'not ended').replace('_', ' ')}"
+                    captions.append(f"{task.title} · {label}\n{why if label in played else 'not trained for this task'}")
                 if played:
                     recording, path = played[[*played][-1]][0][0], self.out / f"{task.name}.gif"
                     written.append(path)  # before the file exists, so that no file is left unnamed
@@ -149,10 +149,6 @@ class _Watched:
         placements = self._agent.act(states, rngs)
         self._acted()
         return placements
-
-
-def _caption(task: str, agent: str, total: float, most: float, reason: str | None) -> str:
-    return f"{task} · {agent}\n{total:.2f} of {most:.2f} · {(reason or 'not ended').replace('_', ' ')}"
 
 
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:

@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.checks import require
-from trilith.utils.console import Progress, show, table_of
+from trilith.utils.console import show, table_of, tracked
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,17 +124,8 @@ class Evaluate(SceneOptions):
             if rewards:
                 print(f"resuming after {before} of {self.scenes} episodes", file=sys.stderr)
             budget = run.evaluation.search.budget
-            by = f", budget {budget}" if budget else ""
-            with Progress(f"{self.agent}, {self.task}{by}", self.scenes, before) as progress:
-                try:
-                    for episodes in run.run(self.workers, self.cluster):
-                        rewards += [episode["reward"] for episode in episodes]
-                        progress.add(len(episodes), f"reward {sum(rewards) / len(rewards):.3f}")
-                except KeyboardInterrupt:
-                    progress.stop()
-                    kept = f"{len(run.episodes())} of {self.scenes} episodes are kept"
-                    print(f"stopped: {kept}, the same command resumes from there", file=sys.stderr)
-                    raise SystemExit(130) from None
+            parts = ([episode["reward"] for episode in episodes] for episodes in run.run(self.workers, self.cluster))
+            tracked(f"{self.agent}, {self.task}{f', budget {budget}' if budget else ''}", self.scenes, rewards, parts)
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
         return run.finish()

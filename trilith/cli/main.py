@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 from tyro.conf import subcommand
@@ -27,6 +27,7 @@ from trilith.cli.record import RecordEpisodes
 from trilith.cli.train import Plot, Train
 from trilith.cli.web import Web
 from trilith.training.config import TrainConfig, recipe_config, run_config
+from trilith.utils.checks import require
 
 COMMANDS = {
     "tasks": Tasks,
@@ -49,24 +50,23 @@ COMMANDS = {
 
 def _parse(arguments: Sequence[str]) -> Any:
     """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown command, recipe or run."""
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        raise ValueError(f"there is no command {arguments[0]!r}: choose {', '.join(COMMANDS)}")
+    named = next(iter(arguments), "--help")
+    require(named.startswith("-") or named in COMMANDS, f"there is no command {named!r}: choose {', '.join(COMMANDS)}")
     # The recipe and task, or the run to resume, set the defaults of all other training options, so they are read first.
     given = {}
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
         given[name] = value or following
-    known = {name: given[f"--{name}"] for name in ("recipe", "task") if f"--{name}" in given and arguments[0] == "train"}
+    known = {name: given[f"--{name}"] for name in ("recipe", "task") if f"--{name}" in given and named == "train"}
     config: TrainConfig[Any] = run_config(Path(given["--resume"])) if "--resume" in given else recipe_config(**known)
-    if any(argument.startswith("--agent.mask") for argument in arguments) and not hasattr(config.agent, "mask"):
-        raise ValueError(f"--agent.mask is for discrete actions: those of the recipe {config.recipe} are continuous, leave it out")
-    commands: dict[str, Any] = {**COMMANDS, "train": Train[type(config.agent)]}  # type: ignore[misc]
-    defaults = {"train": Train(config)}
-    choices: Any = None
-    for name, command in commands.items():
-        choice = Annotated[command, subcommand(name, **({"default": defaults[name]} if name in defaults else {}))]  # type: ignore[valid-type]
-        choices = choice if choices is None else choices | choice
-    return tyro.cli(choices, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
+    require(
+        hasattr(config.agent, "mask") or not any(argument.startswith("--agent.mask") for argument in arguments),
+        f"--agent.mask is for discrete actions: those of the recipe {config.recipe} are continuous, leave it out",
+    )
+    choices: dict[str, Any] = {name: Annotated[command, subcommand(name)] for name, command in COMMANDS.items()}
+    choices["train"] = Annotated[Train[type(config.agent)], subcommand("train", default=Train(config))]  # type: ignore[misc]
+    union: Any = Union[*choices.values()]
+    return tyro.cli(union, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

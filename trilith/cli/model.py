@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from trilith.agents.dynamics.config import ModelRunConfig
+from trilith.utils.checks import require
 from trilith.utils.console import show, table_of
 
 if TYPE_CHECKING:
@@ -29,14 +30,10 @@ class TrainModel(ModelRunConfig):
         """Trains until all steps are made, validates, and prints the validation."""
         from trilith.agents.weights import learning, missing
 
-        if not learning():
-            raise ValueError(missing("training a model"))
+        require(learning(), missing("training a model"))
         from trilith.training.dynamics import train_model
 
-        try:
-            found = train_model(self)
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
+        found = train_model(self)
         show(_table("recorded placements", found["recorded"], found["nudge"]))
         if "first" in found:
             show(_table(f"the best eight placements of {self.agent}", found["first"], {}))

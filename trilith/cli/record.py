@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 
 from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.checks import require
-from trilith.utils.console import Progress
+from trilith.utils.console import tracked
 
 
 @dataclass
@@ -61,21 +61,11 @@ class RecordEpisodes:
             self.agents, self.task, self.level, self.episodes, self.split, self.seed, self.epsilon, self.zero_on_hit, search
         )
         rewards: list[float] = []
-        steps, begin = 0, time.monotonic()
-        with Progress(f"{', '.join(self.agents)}, {self.task}", self.episodes) as progress:
-            try:
-                for arrays, _ in record(recorder, self.out, self.workers):
-                    rewards += rewards_of(arrays)
-                    steps += len(arrays["reward"])
-                    progress.add(len(arrays["length"]), f"reward {sum(rewards) / len(rewards):.3f}")
-            except KeyboardInterrupt:
-                progress.stop()
-                kept = f"{len(rewards)} of {self.episodes} episodes are kept"
-                print(f"stopped: {kept}, the same command resumes from there", file=sys.stderr)
-                raise SystemExit(130) from None
-        mean = sum(rewards) / len(rewards)
-        took = f"{time.monotonic() - begin:.1f} s"
-        print(f"{len(rewards)} episodes, {steps} placements, mean reward {mean:.3f}, in {took}", file=sys.stderr)
+        begin = time.monotonic()
+        parts = (rewards_of(arrays) for arrays, _ in record(recorder, self.out, self.workers))
+        tracked(f"{', '.join(self.agents)}, {self.task}", self.episodes, rewards, parts)
+        mean, seconds = sum(rewards) / len(rewards), time.monotonic() - begin
+        print(f"{len(rewards)} episodes, mean reward {mean:.3f}, in {seconds:.1f} s", file=sys.stderr)
         if self.format == "minari":
             count = write_minari(self.out, self.out / "minari")
             print(f"{count} episodes in {self.out / 'minari'}", file=sys.stderr)

@@ -9,6 +9,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from tyro.conf import Positional, arg
 
 from trilith.training.config import TrainConfig
+from trilith.utils.checks import require
 
 C = TypeVar("C")
 
@@ -31,15 +32,13 @@ class Train(Generic[C]):
         """Trains until it is time to stop."""
         from trilith.agents.weights import learning, missing
 
-        if not learning():
-            raise ValueError(missing("training"))
+        require(learning(), missing("training"))
         from trilith.training.run import resume, train
 
         if self.resume is None:
             train(self.config)
-        elif self.config.out != self.resume:
-            raise ValueError(f"--out {self.config.out} is not the folder to resume, {self.resume}: leave it out")
         else:
+            require(self.config.out == self.resume, f"--out {self.config.out} is not the folder to resume, {self.resume}: leave it out")
             resume(self.config)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trilith.envs.gymnasium import OBSERVATIONS, ConstructionEnv
+from trilith.utils.checks import require
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes, to_arrays
 
 OBSERVATION = "objects"
@@ -23,8 +23,7 @@ OBSERVATION = "objects"
 def check_minari() -> None:
     """Raises ValueError in one line if the packages that write Minari datasets are not installed."""
     absent = [name for name in ("minari", "h5py") if not find_spec(name)]
-    if absent:
-        raise ValueError(f'--format minari needs more packages ({", ".join(absent)} missing): pip install "trilith[minari]"')
+    require(not absent, f'--format minari needs more packages ({", ".join(absent)} missing): pip install "trilith[minari]"')
 
 
 def write_minari(folder: Path, out: Path) -> int:
@@ -42,7 +41,6 @@ def write_minari(folder: Path, out: Path) -> int:
     aside = out.parent / f".{out.name}.{os.getpid()}.part"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    count = 0
     try:
         storage = MinariStorage.new(aside, env.observation_space, env.action_space)
         agents = ", ".join(facts["agents"])
@@ -56,15 +54,9 @@ def write_minari(folder: Path, out: Path) -> int:
             }
         )
 
-        def buffers() -> Iterator[Any]:
-            nonlocal count
-            for episode in read_episodes(folder):
-                columns = _columns(episode, env)
-                if columns is not None:
-                    count += 1
-                    yield EpisodeBuffer(**columns)
-
-        storage.update_episodes(buffers())
+        episodes = (_columns(episode, env) for episode in read_episodes(folder))
+        storage.update_episodes(EpisodeBuffer(**columns) for columns in episodes if columns is not None)
+        count = int(storage.total_episodes)
         if out.exists():
             shutil.rmtree(out)
         os.replace(aside, out)

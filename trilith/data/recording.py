@@ -25,7 +25,7 @@ from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work
 from trilith.utils.distributed.process_pool import spread
-from trilith.utils.files import clear_leftovers, folder_lock, make_folder, read_json, write_json
+from trilith.utils.files import check_same, clear_leftovers, folder_lock, make_folder, read_json, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import State, start
 from trilith.world.physics import PHYSICS
@@ -61,8 +61,8 @@ class Recorder:
         require(self.seed >= 0, f"seed {self.seed}: must be 0 or more")
         require(0 <= self.epsilon <= 1, f"epsilon {self.epsilon}: must be a probability, 0 to 1")
         require(self.split in ("new", *SIZES), f"there is no split {self.split!r}: choose new, {', '.join(SIZES)}")
-        if self.split != "new" and self.episodes > SIZES[self.split]:
-            raise ValueError(f"{self.episodes} episodes: a {self.split} set has {SIZES[self.split]} scenes")
+        if self.split != "new":
+            require(self.episodes <= SIZES[self.split], f"{self.episodes} episodes: a {self.split} set has {SIZES[self.split]} scenes")
         rules = get_task(self.task)
         object.__setattr__(self, "task", rules.name)
         if self.level != "all":
@@ -133,11 +133,7 @@ def _take(recorder: Recorder, out: Path) -> None:
         return
     read_dataset(out)  # raises ValueError if it is not a dataset
     found = read_json(path)
-    for name, value in facts.items():
-        require(
-            name in ("episodes", "shards") or found.get(name) == value,
-            f"{out} holds episodes of {name} {found.get(name)!r}, not {value!r}: choose another --out, or remove it",
-        )
+    check_same(out, "episodes", found, {name: value for name, value in facts.items() if name not in ("episodes", "shards")})
     require(
         found["episodes"] <= recorder.episodes,
         f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many",
@@ -148,11 +144,8 @@ def _take(recorder: Recorder, out: Path) -> None:
 
 def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
     """Returns a file that exists already. None if it is missing, damaged or not full, and so has to be recorded."""
-    path = shard_path(out, number)
-    if not path.exists():
-        return None
     try:
-        arrays, texts = load_tensors(path)
+        arrays, texts = load_tensors(shard_path(out, number))
     except ValueError:
         return None
     full = min(SHARD, recorder.episodes - number * SHARD)

@@ -36,11 +36,6 @@ class Comparison:
     largest: tuple[int, ...]
     """Indices of the scenes with the largest differences, largest first. Scenes with equal rewards are left out."""
 
-    @property
-    def same(self) -> int:
-        """Number of scenes in which both agents have the same reward."""
-        return self.scenes - self.won - self.lost
-
 
 def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> Comparison:
     """Compares the rewards of two agents in the same scenes, in the same order."""

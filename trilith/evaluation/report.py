@@ -10,18 +10,20 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import numpy as np
+
 from trilith.agents.registry import short_names
-from trilith.evaluation import schema
+from trilith.evaluation.schema import read_result
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
-from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
+from trilith.utils.files import atomic_write
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task
 
 Result = dict[str, Any]
-Draw = Callable[[list[Result], dict[str, str], Any], bool]
-"""Draws the results of one task into a panel, with a colour for each agent. Returns False if there was nothing to draw."""
+Draw = Callable[[list[Result], dict[str, str], Any], None]
+"""Draws the results of one task into a panel, with a colour for each agent. Leaves the panel empty if there is nothing to draw."""
 
 PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
     "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
@@ -39,34 +41,24 @@ def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if results come from different scenes."""
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # names that begin with a dot are files being written
-    results = [result for path in paths if (result := _load(path))]
+    results = [result for path in paths if (result := read_result(path)) and _is_task(result["task"])]
     require(results, f"{folder} has no result of trilith evaluate")
-    if len(versions := {result["version"] for result in results}) > 1:
-        raise ValueError(f"{folder} has results on different versions of the test scenes: {sorted(versions)}")
+    versions = sorted({result["version"] for result in results})
+    require(len(versions) == 1, f"{folder} has results on different versions of the test scenes: {versions}")
     names = short_names({run_and_seed(result["agent"])[0] for result in results})
     for result in results:
         run, trained = run_and_seed(result["agent"])
-        result["plain"], result["seed"] = names[run], (trained, result["seed"])
-        if (physics := physics_from_json(result)) != PHYSICS:  # other physics, so another row
-            result["plain"] += f" (physics {physics})"
-        result["agent"] = result["plain"] + _searched(result["search"])
+        physics = physics_from_json(result)  # other physics, so another row
+        result["plain"] = names[run] + ("" if physics == PHYSICS else f" (physics {physics})")
+        result["seed"] = (trained, result["seed"])
+        search = ", ".join([str(_budget(result)), *_unusual(result)])
+        result["agent"] = f"{result['plain']} (search {search})" if result["search"] else result["plain"]
     return sorted(results, key=lambda result: (result["plain"], _budget(result), result["task"], str(result["level"]), result["seed"]))
 
 
-def _load(path: Path) -> Result | None:
-    """The result in a file; None if it holds something else. Raises ValueError in one line if a field is wrong."""
-    data = read_json(path)
-    if not isinstance(data, dict) or not data.keys() >= {*schema.Result.__annotations__} or not _is_task(data["task"]):
-        return None
-    schema.check_versions(path, data)
-    with prefix_errors(f"{path} is not what it should be: "):
-        typed(data, schema.Result)
-    return data
-
-
-def _is_task(name: Any) -> bool:
+def _is_task(name: str) -> bool:
     try:
-        return isinstance(name, str) and bool(get_task(name))
+        return bool(get_task(name))
     except ValueError:  # a task of the user that cannot be imported from here
         return False
 
@@ -87,17 +79,10 @@ def _budget(result: Result) -> int:
     return result["search"]["budget"] if result["search"] else 0
 
 
-def _searched(search: dict[str, Any] | None) -> str:
-    """The part of an agent's label for a search: its budget, and the options that are not the defaults."""
-    if search is None:
-        return ""
-    return f" (search {', '.join([str(search['budget']), *_unusual(search)])})"
-
-
-def _unusual(search: dict[str, Any]) -> list[str]:
-    """The options of a search that are not the defaults, except the budget."""
+def _unusual(result: Result) -> list[str]:
+    """The options of a result's search that are not the defaults, except the budget."""
     usual = asdict(SearchConfig())
-    return [f"{name} {value}" for name, value in search.items() if name != "budget" and value != usual.get(name)]
+    return [f"{name} {value}" for name, value in (result["search"] or {}).items() if name != "budget" and value != usual.get(name)]
 
 
 def write_report(folder: Path, out: Path) -> Path:
@@ -115,31 +100,22 @@ def write_report(folder: Path, out: Path) -> Path:
         ("levels", "Share of the most there is to earn by level, in the curriculum and beyond; the median over seeds.", _draw_levels),
     ]
     for name, caption, draw in figures:
-        text.append(f"## {caption}\n")
-        path = out / f"{name}.png"
-        if _figure(path, results, draw):
-            text.append(f"![{caption}]({path.name})\n")
-        else:
-            path.unlink(missing_ok=True)
-            text.append("No data for this figure yet.\n")
+        drawn = _figure(out / f"{name}.png", results, draw)
+        text += [f"## {caption}\n", f"![{caption}]({name}.png)\n" if drawn else "No data for this figure yet.\n"]
     text += ["## Every result\n", _every_result(results)]
     with atomic_write(out / "report.md") as aside:
         aside.write_text("\n".join(text), encoding="utf-8")
     return out / "report.md"
 
 
-def _is_hardest(result: Result) -> bool:
-    return bool(result["level"] == get_task(result["task"]).levels[-1])
-
-
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
     """Results by agent, task and "all" or "hardest", one per seed. Only test scenes count. For each seed the largest run counts."""
     by_size = sorted(_tested(results), key=lambda result: result["episodes"])
-    kinds = ((result, "all" if result["level"] == "all" else "hardest" if _is_hardest(result) else "") for result in by_size)
-    largest = {(result["agent"], result["task"], kind, result["seed"]): result for result, kind in kinds if kind}
+    largest = {(result["agent"], result["task"], result["level"], result["seed"]): result for result in by_size}
     cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
-    for (agent, task, kind, _), result in sorted(largest.items()):
-        cells[agent, task, kind].append(result)
+    for (agent, task, level, _), result in largest.items():
+        if level in ("all", get_task(task).levels[-1]):
+            cells[agent, task, "all" if level == "all" else "hardest"].append(result)
     return cells
 
 
@@ -195,28 +171,28 @@ def _every_result(results: list[Result]) -> str:
 
 
 def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
-    """Draws a figure with a panel per task into a file. Returns False, and writes no file, if there was nothing to draw."""
+    """Draws a figure with a panel per task into a file. If there is nothing to draw, returns False and removes the file."""
     from matplotlib.figure import Figure
 
     tasks = _tasks(results)
     figure = Figure(figsize=(4.2 * len(tasks), 4.2), layout="constrained")
     panels = figure.subplots(1, len(tasks))
     colours = _colours(results)  # an agent has the same colour in all panels, even if other agents are missing
-    drawn = False
     for panel, task in zip(panels, tasks.values(), strict=True):
         panel.set_title(task.title)
         panel.spines[["top", "right"]].set_visible(False)
-        if draw([result for result in results if result["task"] == task.name], colours, panel):
-            drawn = True
-        else:
+        draw([result for result in results if result["task"] == task.name], colours, panel)
+        if not panel.has_data():
             panel.set_axis_off()
             panel.text(0.5, 0.5, "no data yet", ha="center", va="center", transform=panel.transAxes, color="grey")
-    if drawn:
-        handles = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
-        with atomic_write(path) as aside:
-            figure.savefig(aside, dpi=110)
-    return drawn
+    handles = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if not handles:
+        path.unlink(missing_ok=True)
+        return False
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
+    with atomic_write(path) as aside:
+        figure.savefig(aside, dpi=110)
+    return True
 
 
 _COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888")
@@ -233,10 +209,10 @@ def _colours(results: list[Result]) -> dict[str, str]:
     return {name: colours[name] for name in ordered}
 
 
-def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) -> None:
     cells = _cells(results)
     if not cells:
-        return False
+        return
     agents, task = [agent for agent in colours if any(agent == each for each, _, _ in cells)], results[0]["task"]
     width = 0.8 / len(agents)
     for k, agent in enumerate(agents):
@@ -248,23 +224,21 @@ def _draw_rewards(results: list[Result], colours: dict[str, str], panel: Any) ->
             panel.text(at, max(0, *rewards), f"{middle:.2f}", ha="center", va="bottom", fontsize=7)
             if len(rewards) > 1:
                 panel.errorbar(at, middle, [[middle - min(rewards)], [max(rewards) - middle]], color="black", capsize=3)
-    styles = zip(PAPER.items(), (":", "--", "-"), strict=True)
-    for (name, figures), style in styles:
+    for (name, figures), style in zip(PAPER.items(), (":", "--", "-"), strict=True):
         for x, value in enumerate(figures.get(task, (None, None))):
             if value is not None:
                 panel.hlines(value, x - 0.45, x + 0.45, color="black", linewidth=1, linestyle=style, label=name)
     panel.axhline(0, color="black", linewidth=0.5)
     panel.set(xticks=[0, 1], xticklabels=["all", "hardest"], ylabel="mean reward")
-    return True
 
 
 _REASON_COLOURS = ("#bbbbbb", "#999999", "#e08a2c", "#c77ab0", "#b2484c", "#5a9e5a", "#3b6fb6", "#000000")
 
 
-def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) -> None:
     cells = {agent: found for (agent, _, which), found in _cells(results).items() if which == "hardest"}
     if not cells:
-        return False
+        return
     names = [name for name in colours if name in cells]
     left = [0.0] * len(names)
     for reason, colour in zip(REASONS, _REASON_COLOURS, strict=True):
@@ -273,21 +247,19 @@ def _draw_reasons(results: list[Result], colours: dict[str, str], panel: Any) ->
         left = [a + b for a, b in zip(left, shares, strict=True)]
     panel.invert_yaxis()
     panel.set(xlim=(0, 1), xlabel="share of episodes")
-    return True
 
 
-def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) -> None:
     found: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for (_, _, which), cell in _cells(results).items():
-        for result in cell if which == "hardest" else ():
-            other = "".join(f", {each}" for each in _unusual(result["search"] or {}))
-            found[result["plain"]][other][_budget(result)].append(result["reward"])
+    for result in [each for (_, _, which), cell in _cells(results).items() if which == "hardest" for each in cell]:
+        other = "".join(f", {each}" for each in _unusual(result))
+        found[result["plain"]][other][_budget(result)].append(result["reward"])
     for kinds in found.values():
         if without_search := kinds[""].get(0):  # the same for all options of a search
             for budgets in kinds.values():
                 budgets[0] = without_search
     if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
-        return False
+        return
     for plain, kinds in sorted(found.items()):
         for number, (other, budgets) in enumerate(sorted(kinds.items())):
             medians = {budget: median(rewards) for budget, rewards in sorted(budgets.items())}
@@ -303,13 +275,12 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
     ticks = [0, 1, 2, 5, 10, 20, 50, 100]
     # Lines across the whole panel would extend its axis to negative numbers.
     panel.set(xlim=(-0.2, 130), xticks=ticks, xticklabels=map(str, ticks), xlabel="simulations per decision", ylabel="mean reward")
-    return True
 
 
-def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> bool:
+def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> None:
     results = _tested(results)
     if not results:
-        return False
+        return
     task = get_task(results[0]["task"])
     # Names need more room than numbers.
     axis = {str(level): float(k) for k, level in enumerate(task.levels)}
@@ -321,14 +292,12 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
                 if each["episodes"] > largest[level].get(result["seed"], (0, 0))[0]:
                     largest[level][result["seed"]] = each["episodes"], each["reward"] / each["most"] if each["most"] else 0.0
         shares = {level: median(share for _, share in seeds.values()) for level, seeds in largest.items()}
-        if not shares:
-            continue
-        inside = [level for level in axis if level in shares and level not in task.generalisation]
-        outside = [level for level in axis if level in shares and level in task.generalisation]
-        panel.plot([axis[level] for level in inside], [shares[level] for level in inside], "o-", color=colour, label=agent, markersize=4)
-        panel.plot([axis[level] for level in outside], [shares[level] for level in outside], "D", color=colour, markersize=6)
+        inside = [(axis[level], shares[level]) for level in axis if level in shares and level not in task.generalisation]
+        outside = [(axis[level], shares[level]) for level in axis if level in shares and level in task.generalisation]
+        if shares:
+            panel.plot(*np.reshape(inside, (-1, 2)).T, "o-", color=colour, label=agent, markersize=4)
+            panel.plot(*np.reshape(outside, (-1, 2)).T, "D", color=colour, markersize=6)
     panel.set_xticks(list(axis.values()), [level.replace("_", "\n") for level in axis], fontsize=8)
     panel.axhline(0, color="black", linewidth=0.5)
     panel.set(xlabel="level (diamonds: generalisation)", ylabel="share of the most to earn")
     panel.set_ylim(top=1.02)
-    return True

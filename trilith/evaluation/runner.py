@@ -26,7 +26,7 @@ from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
 from trilith.evaluation.rollout import play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
-from trilith.evaluation.schema import Count, Played, Result, check_versions
+from trilith.evaluation.schema import Count, Played, read_result
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work, do_all
@@ -35,13 +35,11 @@ from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import RayPool
 from trilith.utils.files import (
     atomic_write,
+    check_same,
     clear_leftovers,
     make_folder,
     name_path_in_errors,
     parse_json,
-    prefix_errors,
-    read_json,
-    typed,
     write_json,
 )
 from trilith.world.episode import REASONS, hit_obstacle
@@ -193,18 +191,10 @@ class Run:
             self._take_up()
 
     def _finished(self) -> dict[str, Any]:
-        found = read_json(self.out)
-        require(
-            isinstance(found, dict) and {*Result.__annotations__, *self._identity} <= found.keys(),
-            f"{self.out} is not a result of trilith evaluate: choose another --out",
-        )
-        check_versions(self.out, found)
-        with prefix_errors(f"{self.out} is not what it should be: "):
-            typed(found, Result)
-        for key, value in self._identity.items():
-            require(
-                found[key] == value, f"{self.out} holds a result of {key} {found[key]!r}, not {value!r}: choose another --out, or remove it"
-            )
+        found = read_result(self.out)
+        if found is None:
+            raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
+        check_same(self.out, "a result", found, self._identity)
         require(
             len(found["worst"]) >= min(self.evaluation.worst, self.evaluation.scenes),
             f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it",

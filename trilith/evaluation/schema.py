@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from trilith.evaluation.scene_sets import VERSION, Split
 from trilith.utils.checks import require
-from trilith.utils.files import prefix_errors
+from trilith.utils.files import prefix_errors, read_json, typed
 from trilith.world.episode import Reason, physics_from_json
 from trilith.world.scene import INVALID_EDGE, SLOTS
 from trilith.world.tasks import Level
@@ -97,6 +97,17 @@ class Result(TypedDict):
     reasons: dict[str, Count]
     by_level: dict[str, OfLevel]
     worst: list[Worst]
+
+
+def read_result(path: Path) -> dict[str, Any] | None:
+    """The result in a file; None if the file holds something else. Raises ValueError in one line if a field is wrong."""
+    data = read_json(path)
+    if not isinstance(data, dict) or not data.keys() >= Result.__annotations__.keys():
+        return None
+    check_versions(path, data)
+    with prefix_errors(f"{path} is not what it should be: "):
+        typed(data, Result)
+    return data
 
 
 def check_versions(path: Path, data: Mapping[str, Any]) -> None:

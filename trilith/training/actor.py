@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from trilith.agents.base import Decision, Episode, Foresees, Policy
 from trilith.evaluation.rollout import play, trajectories
 from trilith.evaluation.scene_sets import start_in_set
+from trilith.evaluation.schema import Count
 from trilith.planners.registry import plan_for
 from trilith.training.curriculum import Assessed
 from trilith.world.episode import State, Step, start, step
@@ -68,19 +68,25 @@ class ValidateRequest:
 Request = PlayRequest | CorrectRequest | ValidateRequest | AssessRequest
 
 
-class Simulated(NamedTuple):
+@dataclass(frozen=True)
+class Simulated:
     """Steps of the simulator that the agent learned from, by their purpose."""
 
-    made: int = 0
+    made: Count = 0
     """Steps of episodes."""
-    counterfactual: int = 0
+    counterfactual: Count = 0
     """Counterfactual actions simulated beside these steps."""
-    corrections: int = 0
+    corrections: Count = 0
     """Steps of episodes to be corrected and of the corrections. Simulations inside the planner are not counted."""
 
     def plus(self, other: Simulated) -> Simulated:
         """The sum of both."""
-        return Simulated(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Simulated(self.made + other.made, self.counterfactual + other.counterfactual, self.corrections + other.corrections)
+
+    @property
+    def total(self) -> int:
+        """All steps."""
+        return self.made + self.counterfactual + self.corrections
 
 
 class Result(NamedTuple):
@@ -110,12 +116,6 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
         return Result(request, [], {}, tuple(_assess(policy, starts, request)))
     episodes, simulated = _correct(policy, starts, request, rng) if isinstance(request, CorrectRequest) else _play(policy, starts, request)
     return Result(request, [episode for episode in episodes if len(episode.steps)], {}, simulated=simulated)
-
-
-def collect_timed(policy: Policy, task: str, request: Request) -> Result:
-    """As `collect`, for an actor process: the result includes the processor time."""
-    before = process_time()
-    return collect(policy, task, request)._replace(cpu_seconds=process_time() - before)
 
 
 def _validate(policy: Policy, task: str, level: str, request: ValidateRequest) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import process_time
 from typing import Any, NamedTuple
 
 from trilith.agents.base import Policy, Weights
 from trilith.agents.recipes import get_algorithm
-from trilith.training.actor import Request, Result, collect, collect_timed
+from trilith.training.actor import Request, Result, collect
 from trilith.utils.distributed.pool import STALL_SECONDS
 from trilith.utils.distributed.process_pool import ProcessPool
 from trilith.utils.distributed.ray_cluster import Cluster
@@ -47,9 +48,6 @@ class Inline:
         results, self._results = self._results, []
         return results
 
-    def close(self) -> None:
-        pass
-
 
 Actors = Inline | ProcessPool | RayPool
 """Objects that take requests and return results; see `Pool`."""
@@ -69,7 +67,8 @@ def _make_work(spec: PolicySpec) -> Callable[[Request, Weights], Result]:
     policy = spec.make()
 
     def work(request: Request, weights: Weights) -> Result:
+        before = process_time()
         policy.load(weights)
-        return collect_timed(policy, spec.task, request)
+        return collect(policy, spec.task, request)._replace(cpu_seconds=process_time() - before)
 
     return work

@@ -8,60 +8,58 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any
 
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from trilith.utils.files import parse_json, prefix_errors, typed
+from trilith.evaluation.schema import Count
+from trilith.training.actor import Simulated
+from trilith.utils.checks import require
+from trilith.utils.config import from_json
+from trilith.utils.files import parse_json, prefix_errors
 from trilith.utils.tensors import load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
 """The checkpoint before the last."""
-FORMAT = 2
+CHECKPOINT_FORMAT = 2
 """Version of the format of the facts."""
 
-Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
-class _Words(TypedDict):
-    """The state of a PCG64 generator."""
+@dataclass(kw_only=True)
+class Facts:
+    """All of a run that is not an array. The run counts in it, and a checkpoint stores it."""
 
-    state: Annotated[int, Meta(ge=0)]
-    inc: Annotated[int, Meta(ge=0)]
-
-
-class RandomState(TypedDict):
-    """The state of numpy's default generator."""
-
-    bit_generator: Literal["PCG64"]
-    state: _Words
-    has_uint32: Literal[0, 1]
-    uinteger: Annotated[int, Meta(ge=0, lt=2**32)]
-
-
-class Facts(TypedDict):
-    """All of a run that is not an array."""
-
-    format: int
-    learner: dict[str, Any]
-    """Facts of the learner."""
-    requests: Count
-    corrections: Count
-    actor_steps: Count
-    simulated: dict[str, Count]
-    seconds: Annotated[float, Meta(ge=0)]
-    core_seconds: Annotated[float, Meta(ge=0)]
-    validated: Annotated[int, Meta(ge=-1)]
-    best: float | None
-    last_valid: dict[str, float]
-    recent: list[float]
-    figures: dict[str, float]
-    curriculum: dict[str, Any]
-    """Facts of the curriculum."""
-    rng: RandomState
+    format: int = CHECKPOINT_FORMAT
+    learner: dict[str, Any] = field(default_factory=dict)
+    """Facts of the learner, filled in for a checkpoint."""
+    requests: Count = 0
+    corrections: Count = 0
+    """Number of episodes of corrections whose request was answered. Requests under way are lost with the process."""
+    actor_steps: Count = 0
+    simulated: Simulated = field(default_factory=Simulated)
+    """Steps of the simulator that the agent learned from."""
+    seconds: Seconds = 0.0
+    """Training time, including the time before a resume."""
+    core_seconds: Seconds = 0.0
+    """Processor time of all processes of the run."""
+    validated: Annotated[int, Meta(ge=-1)] = 0
+    """Learner step at which the last requested validation was due."""
+    best: float | None = None
+    last_valid: dict[str, float] = field(default_factory=dict)
+    recent: list[float] = field(default_factory=list)
+    """Rewards of the last episodes."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """Running means of the learner's metrics."""
+    curriculum: dict[str, Any] = field(default_factory=dict)
+    """Facts of the curriculum, filled in for a checkpoint."""
+    rng: dict[str, Any]
+    """State of the run's generator."""
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
@@ -75,7 +73,7 @@ def mark(folder: Path) -> tuple[int, int, int] | None:
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
     """Writes arrays and facts to a file, and keeps the old file too. If the process is killed, `path` holds the whole old or new file."""
-    save_tensors(path, arrays, {"facts": json.dumps(facts)}, previous=path.with_name(PREVIOUS))
+    save_tensors(path, arrays, {"facts": json.dumps(asdict(facts))}, previous=path.with_name(PREVIOUS))
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
@@ -98,7 +96,9 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
     arrays, texts = load_tensors(path)
     with prefix_errors(f"{path} is not the checkpoint of a run: "):
-        data = parse_json(texts.get("facts", ""))
-        if (version := typed(data, dict[str, Any]).get("format")) != FORMAT:
-            raise ValueError(f"of format {version!r}, this version of trilith knows {FORMAT}")
-        return arrays, typed(data, Facts)
+        data = parse_json(texts.get("facts", ""), dict[str, Any])
+        version = data.get("format")
+        require(version == CHECKPOINT_FORMAT, f"of format {version!r}, this version of trilith knows {CHECKPOINT_FORMAT}")
+        missing = sorted(Facts.__annotations__.keys() - data.keys())
+        require(not missing, f"there is no {', '.join(missing)}")
+        return arrays, from_json(Facts, data)

@@ -10,11 +10,15 @@ from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.recipes import exact_name, get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
 from trilith.utils.checks import require
-from trilith.utils.config import check_least, from_json
+from trilith.utils.config import check_least, from_json, to_json
 from trilith.utils.files import prefix_errors, read_json
 
 CONFIG = "config.json"
 """Name of the config in a run's folder."""
+FREE = {"out", "minutes", "core_minutes", "steps", "actors", "log_seconds", "checkpoint_seconds"} | {
+    "cluster", "actor_cpus", "learner_gpus", "track"
+}  # fmt: skip
+"""Fields of a config that may have any new value when a run is resumed."""
 C = TypeVar("C")
 
 
@@ -108,3 +112,17 @@ def run_config(out: Path) -> TrainConfig[Any]:
         kind = get_algorithm(get_recipe(data["recipe"])[0]).config
         config: TrainConfig[Any] = from_json(TrainConfig[kind], data)  # type: ignore[valid-type]
     return replace(config, out=out)
+
+
+def differences(run: TrainConfig[Any], other: TrainConfig[Any]) -> list[str]:
+    """Name and value of each field of a run's config that makes another config one of another run."""
+    here, there = _flat(to_json(run)), _flat(to_json(other))
+    return [f"{name} {value}" for name, value in here.items() if name not in FREE and value != there.get(name)]
+
+
+def _flat(data: dict[str, Any]) -> dict[str, Any]:
+    """All fields of nested dictionaries, by their full path, because two dictionaries may both have a `width`."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        found |= {f"{name}.{inner}": each for inner, each in _flat(value).items()} if isinstance(value, dict) else {name: value}
+    return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from trilith.agents.dynamics.config import ModelRunConfig
 from trilith.agents.dynamics.files import save_model
@@ -22,15 +23,15 @@ from trilith.agents.registry import load
 from trilith.evaluation.dynamics import chains, compare, figures, nudge_error, report, tried_first
 from trilith.networks.parameters import parameters_of
 from trilith.search.agent import Valuer
-from trilith.training.checkpoint import PREVIOUS
-from trilith.training.log import Log, cut_log
+from trilith.training.checkpoint import NAME, PREVIOUS
+from trilith.training.log import Log, cut_log, read_log
+from trilith.training.trackers import TensorBoard
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import limit_threads
-from trilith.utils.files import atomic_write, clear_leftovers, folder_lock, make_folder, parse_json, read_json, write_json
+from trilith.utils.files import atomic_write, check_same, clear_leftovers, folder_lock, make_folder, parse_json, read_json, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 
-CHECKPOINT = "checkpoint.safetensors"
 HELD_OUT = 10
 """One episode in this many is held out for validation, unless other episodes are given for that."""
 WATCHED = 500
@@ -51,19 +52,12 @@ def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
     make_folder(config.out)
     with folder_lock(config.out):
         clear_leftovers(config.out)
-        _claim(config.out / "config.json", identity)
-        with Log(config.out, screen) as log:
+        path = config.out / "config.json"
+        if not path.exists():
+            write_json(path, identity)
+        check_same(config.out, "a training", read_json(path, dict[str, Any]), json.loads(json.dumps(identity)))
+        with Log(config.out, screen, TensorBoard(config.out)) as log:
             return _Run(config, agent, log).train()
-
-
-def _claim(path: Path, identity: dict[str, Any]) -> None:
-    """Writes all settings that the weights and their validation depend on. Raises ValueError if the folder holds another training."""
-    if not path.exists():
-        write_json(path, identity)
-    found = read_json(path)
-    for name, value in json.loads(json.dumps(identity)).items():
-        if not isinstance(found, dict) or found.get(name) != value:
-            raise ValueError(f"{path.parent} holds another training, with another {name}: choose another --out, or remove it")
 
 
 class _Run:
@@ -74,7 +68,7 @@ class _Run:
         self.learner = ModelLearner(config.model, config.seed)
         self.rng = np.random.default_rng(config.seed)
         self.seconds = 0.0
-        path = config.out / CHECKPOINT
+        path = config.out / NAME
         if path.exists():
             arrays, texts = load_tensors(path)
             facts = parse_json(texts["facts"])
@@ -138,7 +132,7 @@ class _Run:
         config = self.config
         arrays, facts = self.learner.state()
         facts |= {"seconds": self.seconds, "rng": self.rng.bit_generator.state}
-        save_tensors(config.out / CHECKPOINT, arrays, {"facts": json.dumps(facts)}, previous=config.out / PREVIOUS)
+        save_tensors(config.out / NAME, arrays, {"facts": json.dumps(facts)}, previous=config.out / PREVIOUS)
         about = {
             "learning": to_json(config.model),
             "steps": self.learner.steps,
@@ -171,26 +165,20 @@ def _episodes(config: ModelRunConfig) -> tuple[list[Trajectory], list[Trajectory
 
 def draw_log(folder: Path) -> None:
     """Draws the validations of the log into curve.png."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    lines = [parse_json(line) for line in (folder / "log.jsonl").read_bytes().splitlines()]
-    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
     curves = (
         ("end", "brier", "brier_constant"),
         ("pose", "pose", "pose_base"),
         ("reward, scored", "reward_scored", ""),
         ("reward, learned", "reward_learned", ""),
     )
+    valid = [line | {"": 1} for line in read_log(folder) if line["kind"] == "valid" and "brier" in line]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axis = figure.subplots()
     for label, error, constant in curves:
-        valid = [line | {"": 1} for line in lines if line["kind"] == "valid" and "brier" in line]
         points = [(line["step"], line[error] / line[constant]) for line in valid if line.get(constant)]
-        axis.plot(*zip(*points, strict=True), label=label) if points else None
+        axis.plot([step for step, _ in points], [share for _, share in points], label=label)
     axis.set(xlabel="learner steps", ylabel="error left, of that of knowing nothing", yscale="log")
     axis.grid(alpha=0.3)
     axis.legend(fontsize="small")
     with atomic_write(folder / "curve.png") as aside:
         figure.savefig(aside, dpi=120)
-    plt.close(figure)

@@ -6,35 +6,27 @@ import json
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from trilith.training.trackers import TensorBoard, Tracker
 from trilith.utils.files import atomic_write, parse_json
+
+if TYPE_CHECKING:  # curves are drawn from a log without TensorBoard
+    from trilith.training.trackers import Tracker
 
 JSONL = "log.jsonl"
 
 
-class Line(TypedDict):
-    """The fields that every line of the log has."""
-
-    kind: str
-    step: int
-    minutes: float
-    """Minutes of training when the line was written."""
-
-
 class Log(ExitStack):
-    """Writes to `log.jsonl` and `tensorboard/` in the folder of a run, to the screen, and to the other trackers."""
+    """Writes to `log.jsonl` in the folder of a run, to the screen, and to trackers."""
 
-    def __init__(self, out: Path, screen: bool = True, *others: Tracker) -> None:
+    def __init__(self, out: Path, screen: bool = True, *trackers: Tracker) -> None:
         super().__init__()
-        self.out, self._screen = out, screen
-        self._trackers: list[Tracker] = [TensorBoard(out), *others]
-        for tracker in self._trackers:
+        self.out, self._screen, self._trackers = out, screen, trackers
+        for tracker in trackers:
             self.callback(tracker.close)
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         live = Live(console=self._console, refresh_per_second=2, transient=True) if screen and self._console.is_terminal else None
@@ -62,6 +54,15 @@ class Log(ExitStack):
             self._console.print(line)
 
 
+def read_log(out: Path) -> list[dict[str, Any]]:
+    """The lines in the log of a run; none without a log."""
+    path, found = out / JSONL, []
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with suppress(ValueError):  # half a line, because the machine stopped while it was written
+            found.append(parse_json(line, dict[str, int | float | str]))
+    return [line for line in found if line.keys() >= {"kind", "step", "minutes"}]
+
+
 def cut_log(out: Path, seconds: float, evaluated: int) -> None:
     """Drops the lines that a killed run wrote after its last checkpoint, because the resumed run writes them again.
 
@@ -69,14 +70,8 @@ def cut_log(out: Path, seconds: float, evaluated: int) -> None:
     first `seconds` seconds of training, the time of the checkpoint. Their learner step cannot decide this, because actors also make
     steps while the learner waits.
     """
-    path = out / JSONL
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_bytes().splitlines():
-        with suppress(ValueError):  # half a line, because the machine stopped while it was written
-            entry: Line = parse_json(line, Line)
-            if entry["step"] <= evaluated if entry["kind"] == "valid" else entry["minutes"] <= seconds / 60:
-                kept.append(line + b"\n")
-    with atomic_write(path) as aside:
-        aside.write_bytes(b"".join(kept))
+    lines = read_log(out)
+    kept = [line for line in lines if (line["step"] <= evaluated if line["kind"] == "valid" else line["minutes"] <= seconds / 60)]
+    if (out / JSONL).exists():
+        with atomic_write(out / JSONL) as aside:
+            aside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")

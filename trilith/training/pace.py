@@ -26,9 +26,9 @@ class Pace:
         self._under_way: dict[int, float] = {}
         """The time at which each request under way was sent, by the request's number."""
 
-    def wants(self, owed: float) -> bool:
-        """Whether to request more episodes, if the episodes so far allow `owed` more learner steps."""
-        return not self._step or owed + self._worth * len(self._under_way) < AHEAD + self._latency / self._step
+    def wants(self, due: float) -> bool:
+        """Whether to request more episodes, if the episodes so far allow `due` more learner steps."""
+        return not self._step or due + self._worth * len(self._under_way) < AHEAD + self._latency / self._step
 
     def sent(self, number: int, now: float) -> None:
         """Notes that request `number` was sent."""

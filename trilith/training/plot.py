@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal
 
-import matplotlib
+from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
+from trilith.training.log import JSONL, read_log
 from trilith.utils.checks import require
-from trilith.utils.files import atomic_write, check_png, parse_json
+from trilith.utils.files import atomic_write, check_png
 
 Across = Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"]
 _NAMES: dict[str, str] = {
@@ -26,34 +23,11 @@ _NAMES: dict[str, str] = {
 }
 
 
-class Line(TypedDict):
-    """The fields of a log line that are drawn."""
-
-    kind: str
-    step: float
-    minutes: float
-    core_minutes: float
-    actor_steps: float
-    simulator_steps: float
-    hardest: NotRequired[float]
-    all: NotRequired[float]
-    """`hardest` and `all` are in lines of evaluations only."""
-    levels_passed: NotRequired[int]
-    model_brier: NotRequired[float]
-    model_brier_constant: NotRequired[float]
-    model_reward_error: NotRequired[float]
-    model_reward_variance: NotRequired[float]
-    """The four fields `model_…` belong to a model of the world that is learned beside the agent."""
-
-
 def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
     """Points (x, mean reward) of a run's evaluations, on the hardest level and on all levels. Raises ValueError if there are none."""
     entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
     require(entries, f"{run} has not been evaluated yet")
-    return {
-        "hardest": [(entry[across], entry["hardest"]) for entry in entries],
-        "all": [(entry[across], entry["all"]) for entry in entries],
-    }
+    return {level: [(entry[across], entry[level]) for entry in entries] for level in ("hardest", "all")}
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
@@ -80,17 +54,10 @@ def model_curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tu
     return points
 
 
-def _entries(run: Path, kind: str) -> list[Line]:
+def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
     """The lines of a kind in the log of a run. Raises ValueError if there is no log."""
-    path = run / "log.jsonl"
-    require(path.exists(), f"{run} is not a run: there is no {path.name} in it")
-    found = []
-    for line in path.read_bytes().splitlines():
-        with suppress(ValueError):  # half a line, because the machine stopped while it was written
-            entry: Line = parse_json(line, Line)
-            if entry["kind"] == kind:
-                found.append(entry)
-    return found
+    require((run / JSONL).exists(), f"{run} is not a run: there is no {JSONL} in it")
+    return [line for line in read_log(run) if line["kind"] == kind]
 
 
 def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
@@ -105,16 +72,17 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
     common = os.path.commonpath([run.parent for run in curves])
     models = {run: points for run in curves if all((points := model_curve(run, across)).values())}
     panels = 3 if models else 2
-    figure, axes = plt.subplots(1, panels, figsize=(5.5 * panels, 4.2), sharex=True, layout="constrained")
+    figure = Figure(figsize=(5.5 * panels, 4.2), layout="constrained")
+    axes = figure.subplots(1, panels, sharex=True)
     colours = {}
     for axis, level in zip(axes, ("hardest", "all"), strict=False):
         for run, points in curves.items():
             xs, ys = zip(*points[level], strict=True)
             [line] = axis.plot(xs, ys, marker=".", label=str(run.relative_to(common)) if len(runs) > 1 else run.name)
-            colours[run] = line.get_color()
+            colour = colours[run] = line.get_color()
             for x, passed in passes(run, across):
-                axis.axvline(x, color=line.get_color(), linestyle=":", linewidth=1)
-                axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=line.get_color())
+                axis.axvline(x, color=colour, linestyle=":", linewidth=1)
+                axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=colour)
         axis.set_title(f"validation scenes, {level}")
     for run, points in models.items():
         for name, style in (("end", "-"), ("reward", ":")):
@@ -130,4 +98,3 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
     axes[0].legend(fontsize="small")
     with atomic_write(out) as aside:
         figure.savefig(aside, dpi=120)
-    plt.close(figure)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from errno import ENOENT
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, replace
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +19,16 @@ from trilith.agents.recipes import get_algorithm
 from trilith.agents.weights import is_pair, save_weights
 from trilith.evaluation.scene_sets import SIZES
 from trilith.training import checkpoint
-from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest
+from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, ValidateRequest
 from trilith.training.actors import Actors, Inline, PolicySpec, actor_processes, cluster_actors
-from trilith.training.config import CONFIG, TrainConfig, run_config
+from trilith.training.config import CONFIG, TrainConfig, differences, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.log import Log, cut_log
 from trilith.training.pace import Pace
-from trilith.training.trackers import Wandb, wandb_missing
+from trilith.training.trackers import TensorBoard, Wandb, check_wandb
 from trilith.utils.checks import require
 from trilith.utils.config import to_json
-from trilith.utils.distributed.processes import limit_threads
+from trilith.utils.distributed.processes import catch_signals, limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, write_json
 
@@ -40,11 +36,6 @@ RECENT = 200
 """The reward in a log line is the mean over this many last episodes."""
 CORRECTIONS = 8
 """Number of episodes in one request for corrections."""
-FREE: dict[str, Any] = {
-    **{"out": Path(), "minutes": None, "core_minutes": None, "steps": None, "actors": 0, "log_seconds": 1.0, "checkpoint_seconds": 1.0},
-    **{"cluster": None, "actor_cpus": 1.0, "learner_gpus": 0.0, "track": None},
-}
-"""Fields of a config that may have any new value when a run is resumed."""
 
 
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
@@ -80,8 +71,7 @@ def _begin(run: Run) -> None:
     """Resumes the run in the folder from its last checkpoint, if any. Raises ValueError if the folder holds another run."""
     config, path = run.config, run.config.out / CONFIG
     if path.exists():
-        there, here = (_flat(to_json(replace(each, **FREE))) for each in (run_config(config.out), config))
-        other = [f"{name} {value}" for name, value in there.items() if value != here.get(name)]
+        other = differences(run_config(config.out), config)
         require(not other, f"{config.out} holds another run, with {', '.join(other[:3])}: choose another folder")
         if (config.out / checkpoint.NAME).exists():
             run.load()
@@ -90,50 +80,25 @@ def _begin(run: Run) -> None:
     write_json(path, to_json(config))
 
 
-def _flat(data: dict[str, Any]) -> dict[str, Any]:
-    """All fields of nested dictionaries, by their full path, because two dictionaries may both have a `width`."""
-    found: dict[str, Any] = {}
-    for name, value in data.items():
-        found |= {f"{name}.{inner}": each for inner, each in _flat(value).items()} if isinstance(value, dict) else {name: value}
-    return found
-
-
 class Run:
     """The state of a run, and its loop. It does not depend on the algorithm, only on the interfaces of a learner and its policy."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
         require(config.evaluate_scenes <= SIZES["valid"], f"evaluate_scenes {config.evaluate_scenes}: there are {SIZES['valid']}")
-        if config.track and (problem := wandb_missing()):
-            raise ValueError(problem)
+        if config.track:
+            check_wandb()
         limit_threads(config.threads)
         self.cluster: Cluster | None = None
         if config.cluster and config.learner_gpus:  # before the learner looks for GPUs
             self.cluster = Cluster(config.cluster)
             self.cluster.reserve_gpus(config.learner_gpus)
-        self.spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
         self.learner = get_algorithm(config.algorithm).make_learner(config.agent, config.task, config.seed, config.device)
         self.curriculum: Curriculum = CURRICULA[config.curriculum.kind](config.task, config.curriculum)
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
-        self.requests = 0
+        self.facts = checkpoint.Facts(rng={**self.rng.bit_generator.state})
         self.corrections = 0
         """Number of requested episodes of corrections."""
-        self.corrected = 0
-        """Number of these whose request was answered. A checkpoint stores it, because requests under way are lost with the process."""
-        self.actor_steps = 0
-        self.simulated = Simulated()
-        """Steps of the simulator that the agent learned from."""
-        self.seconds = 0.0
-        """Training time, including the time before a resume."""
-        self.core_seconds = 0.0
-        """Processor time of all processes of the run."""
-        self.validated = 0
-        """Learner step at which the last requested validation was due."""
-        self.best = -np.inf
-        self.last_valid: dict[str, Any] = {}
-        self.recent: deque[float] = deque(maxlen=RECENT)
-        self.figures: dict[str, float] = {}
-        """Running means of the learner's metrics."""
         self._validations: dict[int, tuple[int, Weights]] = {}
         """Validations under way, by the learner step at which they were due. Each has the learner step and the weights of the policy."""
         self._assessing = False
@@ -151,53 +116,49 @@ class Run:
     def go(self, screen: bool = True) -> dict[str, Any]:
         """Runs until the time or the steps are over, or until Ctrl-C. Saves, and returns the last evaluation."""
         config = self.config
-        # Before we handle signals, so that Ctrl-C also ends the wait for a cluster or for wandb.
-        others = [Wandb(config.out, to_json(config), screen)] if config.track else []
-        actors = self._start_actors()
-        stop = threading.Event()
-        main = threading.current_thread() is threading.main_thread()
-        before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGINT, signal.SIGTERM)} if main else {}
-        try:
-            with Log(config.out, screen, *others) as log:
-                if config.actors:
-                    where = f"actors on the cluster {config.cluster}" if self.cluster else "actor processes"
-                    log.say(f"starting {config.actors} {where}; the first start after an update compiles for some seconds")
-
-                self._loop(actors, log, stop)
-                if not self.learner.steps and not stop.is_set():
-                    missing = self.learner.warmup_status() or "it had nothing to learn from yet"
-                    log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command resumes")
-                self._save(log)
-                if not stop.is_set():  # after Ctrl-C the run is saved, but not evaluated
-                    self._finish(actors, log, stop)
-                    self._save(log)
-                self.stopped = stop.is_set()
-                log.say(f"{'stopped' if self.stopped else 'done'} at learner step {self.learner.steps}: {config.out}")
-        except OSError as error:
-            why = f"cannot write to {error.filename or config.out}: {error.strerror}" if error.strerror else error
-            raise ValueError(f"{why}; {self._left()}") from None
-        finally:
+        with ExitStack() as opened:
+            # Before we handle signals, so that Ctrl-C also ends the wait for a cluster or for wandb.
+            others = [Wandb(config.out, to_json(config), screen)] if config.track else []
+            actors = self._start_actors(opened)
             try:
-                actors.close()
-                if self.cluster:
-                    self.cluster.close()
-            finally:
-                for each, handler in before.items():
-                    signal.signal(each, handler)
-        return self.last_valid
+                with (
+                    catch_signals(signal.SIGINT, signal.SIGTERM) as stop,
+                    opened,  # all is closed before Ctrl-C ends the process again
+                    Log(config.out, screen, TensorBoard(config.out), *others) as log,
+                ):
+                    self._run(actors, log, stop)
+            except OSError as error:
+                why = f"cannot write to {error.filename or config.out}: {error.strerror}" if error.strerror else error
+                raise ValueError(f"{why}; {self._left()}") from None
+        return self.facts.last_valid
 
-    def _start_actors(self) -> Actors:
+    def _start_actors(self, opened: ExitStack) -> Actors:
+        """Starts the actors. `opened` will close them, and their cluster."""
         config = self.config
+        spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
         if not config.actors:
-            return Inline(self.spec)
+            return Inline(spec)
         if not config.cluster:
-            return actor_processes(self.spec, config.actors)
+            return opened.enter_context(closing(actor_processes(spec, config.actors)))
         self.cluster = self.cluster or Cluster(config.cluster)
-        try:
-            return cluster_actors(self.cluster, self.spec, config.actors, config.actor_cpus)
-        except BaseException:
-            self.cluster.close()
-            raise
+        opened.callback(self.cluster.close)
+        return opened.enter_context(closing(cluster_actors(self.cluster, spec, config.actors, config.actor_cpus)))
+
+    def _run(self, actors: Actors, log: Log, stop: threading.Event) -> None:
+        config = self.config
+        if config.actors:
+            where = f"actors on the cluster {config.cluster}" if self.cluster else "actor processes"
+            log.say(f"starting {config.actors} {where}; the first start after an update compiles for some seconds")
+        self._loop(actors, log, stop)
+        if not self.learner.steps and not stop.is_set():
+            missing = self.learner.warmup_status() or "it had nothing to learn from yet"
+            log.say(f"it ended before the first learner step ({missing}): give it more --minutes, and the same command resumes")
+        self._save(log)
+        if not stop.is_set():  # after Ctrl-C the run is saved, but not evaluated
+            self._finish(actors, log, stop)
+            self._save(log)
+        self.stopped = stop.is_set()
+        log.say(f"{'stopped' if self.stopped else 'done'} at learner step {self.learner.steps}: {config.out}")
 
     def _send(self, actors: Actors, request: Request) -> None:
         """Sends a request with the current weights. The weights of one learner step are one object, so that a cluster sends them once."""
@@ -208,68 +169,75 @@ class Run:
         actors.send(request, self._weights[1])
 
     def _loop(self, actors: Actors, log: Log, stop: threading.Event) -> None:
-        config, learner = self.config, self.learner
-        started, cores = time.monotonic() - self.seconds, time.process_time()
+        config, learner, facts = self.config, self.learner, self.facts
+        started, cores = time.monotonic() - facts.seconds, time.process_time()
         saved = logged = time.monotonic()
-        counted = (logged, learner.steps, self.actor_steps)
+        counted = (logged, learner.steps, facts.actor_steps)
         while not stop.is_set():
-            now = time.monotonic()
-            self.seconds = now - started
-            self.core_seconds, cores = self.core_seconds + time.process_time() - cores, time.process_time()
-            limits = ((config.minutes, self.seconds / 60), (config.core_minutes, self.core_seconds / 60), (config.steps, learner.steps))
-            if any(limit is not None and done >= limit for limit, done in limits):
+            now, used = time.monotonic(), time.process_time()
+            facts.seconds = now - started
+            facts.core_seconds += used - cores
+            cores = used
+            if any(done >= limit for done, limit in self._limits()):
                 break
-            owed = learner.updates_due()
-            while actors.idle() and (request := self._next_request(self.pace.wants(owed) if config.actors else owed < 1)):
+            due = learner.updates_due()
+            while actors.idle() and (request := self._next_request(self.pace.wants(due) if config.actors else due < 1)):
                 self._send(actors, request)
-            if owed >= 1:
+            if due >= 1:
                 for name, value in learner.step(self.rng).items():
                     if isfinite(value):  # JSON has only finite numbers
-                        self.figures[name] = 0.99 * self.figures.get(name, value) + 0.01 * value
+                        facts.figures[name] = 0.99 * facts.figures.get(name, value) + 0.01 * value
                 self.pace.stepped(time.monotonic() - now)
-            for result in actors.receive(timeout=0.0 if owed >= 1 else 0.2):
-                self._take(result, log)
-            self._tell_deaths(actors, log)
+            self._receive(actors, log, 0.0 if due >= 1 else 0.2)
             if now - logged >= config.log_seconds:
-                rates = [(new - old) / (now - counted[0]) for new, old in zip((learner.steps, self.actor_steps), counted[1:], strict=True)]
-                self._log(log, rates)
-                logged, counted = now, (now, learner.steps, self.actor_steps)
+                rates = [(new - old) / (now - counted[0]) for new, old in zip((learner.steps, facts.actor_steps), counted[1:], strict=True)]
+                self._log(log, *rates)
+                logged, counted = now, (now, learner.steps, facts.actor_steps)
             if now - saved >= config.checkpoint_seconds:
                 self._save(log)
                 saved = time.monotonic()
-        self.seconds = time.monotonic() - started
+        facts.seconds = time.monotonic() - started
+
+    def _limits(self) -> list[tuple[float, float]]:
+        """How much is done of all that can end the run, and its limit."""
+        config, facts = self.config, self.facts
+        limits = (
+            (facts.seconds / 60, config.minutes),
+            (facts.core_seconds / 60, config.core_minutes),
+            (self.learner.steps, config.steps),
+        )
+        return [(done, limit) for done, limit in limits if limit is not None]
 
     def _next_request(self, wanted: bool) -> Request | None:
         """Returns the next request: a validation or an assessment if one is due, a correction if the learner wants one, or episodes if they
         are `wanted`."""
-        config, step = self.config, self.learner.steps
-        due = step - step % config.evaluate_every
-        if config.evaluate_scenes and due > self.validated:
+        config, learner, facts = self.config, self.learner, self.facts
+        due = learner.steps - learner.steps % config.evaluate_every
+        if config.evaluate_scenes and due > facts.validated:
             return self._validation(due)
-        assess = not self._assessing and self.curriculum.due(self.actor_steps, config.episodes)
-        learner = self.learner
-        correction = isinstance(learner, LearnsFromCorrections) and learner.wants_correction(self.corrections)
-        if not (wanted or correction or assess):
+        assess = not self._assessing and self.curriculum.due(facts.actor_steps, config.episodes)
+        correct = isinstance(learner, LearnsFromCorrections) and learner.wants_correction(self.corrections)
+        if not (wanted or correct or assess):
             return None
-        self.requests += 1
-        seed = (config.seed, self.requests)
+        facts.requests += 1
+        seed, levels = (config.seed, facts.requests), self.curriculum.levels(learner.steps)
         if assess:
             self._assessing = True
-            return AssessRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit)
-        if correction:
+            return AssessRequest(seed, config.episodes, levels, config.zero_on_hit)
+        if correct:
             self.corrections += CORRECTIONS
             return CorrectRequest(seed, CORRECTIONS, self.curriculum.final(), config.zero_on_hit)
-        return PlayRequest(seed, config.episodes, self.curriculum.levels(step), config.zero_on_hit, self.learner.exploration())
+        return PlayRequest(seed, config.episodes, levels, config.zero_on_hit, learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
         """Returns the request for a validation. Keeps the weights until their result shows whether they are the best."""
-        self.validated = due
+        self.facts.validated = due
         self._validations[due] = self.learner.steps, self.learner.policy.weights()
         return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
         """Validates once more at the end, unless these weights are validated already. Validations under way are dropped."""
-        if not self.config.evaluate_scenes or (self.learner.steps == self.validated and not self._validations):
+        if not self.config.evaluate_scenes or (self.learner.steps == self.facts.validated and not self._validations):
             return
         self._validations.clear()
         request: Request | None = self._validation(self.learner.steps)
@@ -277,66 +245,64 @@ class Run:
             if request and actors.idle():
                 self._send(actors, request)
                 request = None
-            for result in actors.receive(timeout=0.2):
-                if isinstance(result.request, ValidateRequest):
-                    self._take(result, log)
-            self._tell_deaths(actors, log)
+            self._receive(actors, log, 0.2, ValidateRequest)
 
-    def _take(self, result: Result, log: Log) -> None:
-        """Handles a result: gives episodes to the learner, or takes the figures of a validation or an assessment."""
-        self.core_seconds += result.cpu_seconds
-        self.simulated = self.simulated.plus(result.simulated)
-        if isinstance(result.request, ValidateRequest):
-            if validation := self._validations.pop(result.request.step, None):
-                self._validated(result.request.step, *validation, result.rewards, log)
-            return
-        if isinstance(result.request, AssessRequest):
-            self._assessing = False
-            level = self.curriculum.top(self.learner.steps)
-            if self.curriculum.report(result.assessed):
-                log.say(f"step {self.learner.steps}: level {level} is passed")
-            return
-        if isinstance(result.request, CorrectRequest):
-            self.corrected += result.request.episodes
-        owed = self.learner.updates_due()
-        for episode in result.episodes:
-            self.learner.add(episode)
-            if episode.correction:
-                continue
-            self.actor_steps += len(episode.steps)
-            self.recent.append(float(episode.steps["reward"].sum()))
-        if isinstance(result.request, PlayRequest):
-            self.pace.taken(result.request.seed[1], time.monotonic(), self.learner.updates_due() - owed)
-
-    def _tell_deaths(self, actors: Actors, log: Log) -> None:
-        """Logs which actors died since the last call."""
+    def _receive(self, actors: Actors, log: Log, timeout: float, kind: type = object) -> None:
+        """Takes the results of requests of a `kind`, and logs the notes of the actors, such as which of them died."""
+        for result in actors.receive(timeout):
+            if isinstance(result.request, kind):
+                self._take(result, log)
         for note in actors.notes:
             log.say(note)
         actors.notes.clear()
 
+    def _take(self, result: Result, log: Log) -> None:
+        """Handles a result: gives episodes to the learner, or takes the figures of a validation or an assessment."""
+        facts, learner, request = self.facts, self.learner, result.request
+        facts.core_seconds += result.cpu_seconds
+        facts.simulated = facts.simulated.plus(result.simulated)
+        if isinstance(request, ValidateRequest):
+            if validation := self._validations.pop(request.step, None):
+                self._validated(request.step, *validation, result.rewards, log)
+            return
+        if isinstance(request, AssessRequest):
+            self._assessing = False
+            level = self.curriculum.top(learner.steps)
+            if self.curriculum.report(result.assessed):
+                log.say(f"step {learner.steps}: level {level} is passed")
+            return
+        due = learner.updates_due()
+        for episode in result.episodes:
+            learner.add(episode)
+            if not episode.correction:
+                facts.actor_steps += len(episode.steps)
+                facts.recent.append(float(episode.steps["reward"].sum()))
+        del facts.recent[:-RECENT]
+        if isinstance(request, CorrectRequest):
+            facts.corrections += request.episodes
+        else:
+            self.pace.taken(request.seed[1], time.monotonic(), learner.updates_due() - due)
+
     # ---- upkeep
 
     def _validated(self, due: int, steps: int, weights: Weights, means: dict[str, float], log: Log) -> None:
-        self.last_valid = {**self._spent(), **means}
-        log.write("valid", due, self.last_valid)
+        facts = self.facts
+        facts.last_valid = {**self._spent(), **means}
+        log.write("valid", due, facts.last_valid)
         log.say(f"step {due}: {means['hardest']:.2f} on the hardest validation scenes, {means['all']:.2f} on all")
         reward = means["hardest"] + means["all"]
         with self._kept(log):
             self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
-            if reward >= self.best:
+            if facts.best is None or reward >= facts.best:
                 self._save_weights("best", weights, steps)
-                self.best = reward
+                facts.best = reward
 
     def _spent(self) -> dict[str, float]:
         """Time and simulator steps so far."""
-        simulated = {f"simulated_{name}": count for name, count in self.simulated._asdict().items()}
-        minutes = {"minutes": self.seconds / 60, "core_minutes": self.core_seconds / 60}
-        return {**minutes, "actor_steps": self.actor_steps, "simulator_steps": sum(self.simulated), **simulated}
-
-    def _there(self) -> None:
-        """Raises FileNotFoundError if the folder of the run has vanished. Writing would make a new folder with only a part of the run."""
-        if not (self.config.out / CONFIG).exists():
-            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self.config.out))
+        facts = self.facts
+        simulated = {f"simulated_{name}": count for name, count in asdict(facts.simulated).items()}
+        minutes = {"minutes": facts.seconds / 60, "core_minutes": facts.core_seconds / 60}
+        return {**minutes, "actor_steps": facts.actor_steps, "simulator_steps": facts.simulated.total, **simulated}
 
     def _left(self) -> str:
         """The state of the checkpoint after the run failed, in words."""
@@ -347,12 +313,16 @@ class Run:
 
     @contextmanager
     def _kept(self, log: Log) -> Iterator[None]:
-        """Logs files that cannot be written, and lets the run continue, because the old files are still there."""
-        self._there()
+        """Logs files that cannot be written, and lets the run continue, because the old files are still there.
+
+        Raises FileNotFoundError if the folder of the run has vanished. Writing would make a new folder with only a part of the run.
+        """
+        config = self.config.out / CONFIG
+        config.stat()
         try:
             yield
         except OSError as error:
-            self._there()
+            config.stat()
             log.say(f"{error}; what was there before still is, and training continues")
 
     def _save_weights(self, name: str, weights: Weights, steps: int) -> None:
@@ -362,35 +332,19 @@ class Run:
             "zero_on_hit": config.zero_on_hit,
             "seed": config.seed,
             "learner_steps": steps,
-            "valid": self.last_valid,
+            "valid": self.facts.last_valid,
             "spent": self._spent(),
         }
         save_weights(config.out / f"{name}.safetensors", config.algorithm, config.agent, config.task, weights, about)
 
-    def _log(self, log: Log, rates: list[float]) -> None:
-        config, step = self.config, self.learner.steps
+    def _log(self, log: Log, learner_rate: float, actor_rate: float) -> None:
+        """Writes a line of the log. The rates are in steps per second."""
+        config, step, facts = self.config, self.learner.steps, self.facts
         top, assessed = self.curriculum.top(step), self.curriculum.figures()
-        reward = float(np.mean(self.recent)) if self.recent else 0.0
-        log.write(
-            "train",
-            step,
-            {
-                **self._spent(),
-                "level": top,
-                "reward": reward,
-                "learner_steps_per_second": rates[0],
-                "actor_steps_per_second": rates[1],
-                **assessed,
-                **self.figures,
-            },
-        )
-        left = []
-        if config.minutes is not None:
-            left.append(config.minutes * 60 - self.seconds)
-        if config.core_minutes is not None and self.seconds:
-            left.append((config.core_minutes * 60 - self.core_seconds) * self.seconds / max(self.core_seconds, 1.0))
-        if config.steps is not None and rates[0] > 0:
-            left.append((config.steps - step) / rates[0])
+        reward = float(np.mean(facts.recent)) if facts.recent else 0.0
+        rates = {"learner_steps_per_second": learner_rate, "actor_steps_per_second": actor_rate}
+        log.write("train", step, {**self._spent(), "level": top, "reward": reward, **rates, **assessed, **facts.figures})
+        left = [facts.seconds * (limit / done - 1) for done, limit in self._limits() if done]
         eta = f"{min(left) / 60:.0f} min left" if left else "no end set"
         if not step and (waiting := self.learner.warmup_status()):
             log.show(f"{config.task} · {waiting} · {eta}")
@@ -398,36 +352,22 @@ class Run:
         passed = f" ({assessed['groups_passed']:.0%} of groups passed)" if assessed else ""
         log.show(
             f"{config.task} step {step} · level {top}{passed} · reward {reward:.2f} · "
-            f"loss {self.figures.get('loss', 0.0):.3f} · {rates[0]:.1f} learner and {rates[1]:.0f} actor steps/s · {eta}"
+            f"loss {facts.figures.get('loss', 0.0):.3f} · {learner_rate:.1f} learner and {actor_rate:.0f} actor steps/s · {eta}"
         )
 
     def _save(self, log: Log) -> None:
         """Writes the full checkpoint, the last weights, and the learned model of the world, if there is one."""
         arrays, learner = self.learner.state()
-        facts: checkpoint.Facts = {
-            "format": checkpoint.FORMAT,
-            "learner": learner,
-            "requests": self.requests,
-            "corrections": self.corrected,
-            "actor_steps": self.actor_steps,
-            "simulated": self.simulated._asdict(),
-            "seconds": self.seconds,
-            "core_seconds": self.core_seconds,
-            # A resumed run requests the validations under way again.
-            "validated": min((due - 1 for due in self._validations), default=self.validated),
-            "best": None if np.isinf(self.best) else self.best,
-            "last_valid": self.last_valid,
-            "recent": list(self.recent),
-            "figures": self.figures,
-            "curriculum": self.curriculum.state(),
-            "rng": self.rng.bit_generator.state,  # type: ignore[typeddict-item]
-        }
+        # A resumed run requests the validations under way again.
+        validated = min((due - 1 for due in self._validations), default=self.facts.validated)
+        rng = {**self.rng.bit_generator.state}
+        facts = replace(self.facts, learner=learner, curriculum=self.curriculum.state(), rng=rng, validated=validated)
         with self._kept(log):
             checkpoint.save(self.config.out / checkpoint.NAME, arrays, facts)
             self._mark = checkpoint.mark(self.config.out)
             self._save_weights("last", self.learner.policy.weights(), self.learner.steps)
             if isinstance(self.learner, LearnsModel) and (model := self.learner.learned_model()):
-                about = {**model.about, "minutes": round(self.seconds / 60, 1)}
+                about = {**model.about, "minutes": round(facts.seconds / 60, 1)}
                 save_model(self.config.out, model.net, [self.config.task], model.weights, about)
 
     def load(self) -> None:
@@ -435,20 +375,15 @@ class Run:
         path = self.config.out / checkpoint.NAME
         arrays, facts = checkpoint.load(path)
         try:
-            self.learner.load(arrays, facts["learner"])
-            self.requests, self.actor_steps = facts["requests"], facts["actor_steps"]
-            self.corrections = self.corrected = facts["corrections"]
-            self.seconds, self.core_seconds, self.validated = facts["seconds"], facts["core_seconds"], facts["validated"]
-            self.simulated = Simulated(**facts["simulated"])
-            # After a kill between the two renames, the best weights and their card are not a pair. The next validation replaces them.
-            whole = facts["best"] is not None and is_pair(self.config.out / "best.safetensors")
-            self.best = facts["best"] if whole and facts["best"] is not None else -np.inf
-            self.last_valid, self.figures = facts["last_valid"], facts["figures"]
-            self.recent.extend(facts["recent"])
-            self.curriculum.load(facts["curriculum"])
-            self.rng.bit_generator.state = facts["rng"]
+            self.learner.load(arrays, facts.learner)
+            self.curriculum.load(facts.curriculum)
+            self.rng.bit_generator.state = facts.rng
         except KeyError as error:
             raise ValueError(f"the checkpoint {path} lacks {error}") from None
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # also from an algorithm of the user
             raise ValueError(f"the checkpoint {path} is of another run: {' '.join(str(error).split())}") from None
-        cut_log(self.config.out, self.seconds, self.validated)
+        self.facts, self.corrections = facts, facts.corrections
+        # After a kill between the two renames, the best weights and their card are not a pair. The next validation replaces them.
+        if not is_pair(self.config.out / "best.safetensors"):
+            facts.best = None
+        cut_log(self.config.out, facts.seconds, facts.validated)

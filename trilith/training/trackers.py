@@ -7,12 +7,13 @@ import secrets
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from trilith.utils.checks import require
 from trilith.utils.files import read_json, write_json
 
 WANDB = "wandb.json"
@@ -47,15 +48,9 @@ class TensorBoard:
         self._writer.close()
 
 
-class WandbId(TypedDict):
-    """The content of `wandb.json`."""
-
-    id: str
-
-
-def wandb_missing() -> str | None:
-    """The message if wandb is not installed; None if it is."""
-    return None if find_spec("wandb") else '--track wandb needs wandb: pip install "trilith[wandb]", or -e ".[wandb]" in a clone'
+def check_wandb() -> None:
+    """Raises ValueError if wandb is not installed."""
+    require(find_spec("wandb"), '--track wandb needs wandb: pip install "trilith[wandb]", or -e ".[wandb]" in a clone')
 
 
 class Wandb:
@@ -72,10 +67,9 @@ class Wandb:
         path = out / WANDB
         if not path.exists():
             write_json(path, {"id": secrets.token_hex(4)})
-        known: WandbId = read_json(path, WandbId)
         try:
             self._run = wandb.init(
-                id=known["id"],
+                id=read_json(path, dict[str, str])["id"],
                 resume="allow",
                 project=os.environ.get("WANDB_PROJECT", "trilith"),
                 name=os.environ.get("WANDB_NAME", out.resolve().name),

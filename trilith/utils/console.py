@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +30,22 @@ def show(table: Table) -> None:
     (console if console.is_terminal else Console(width=160)).print(table)
 
 
+def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]]) -> None:
+    """Shows progress while `parts` brings the rewards of more episodes, which are added to `rewards`.
+
+    Ctrl-C ends the program with one line, because the finished episodes are kept.
+    """
+    with Progress(name, total, len(rewards)) as progress:
+        try:
+            for part in parts:
+                rewards += part
+                progress.add(len(part), f"reward {sum(rewards) / len(rewards):.3f}")
+        except KeyboardInterrupt:
+            progress.stop()
+            print(f"stopped: {len(rewards)} of {total} episodes are kept, the same command resumes from there", file=sys.stderr)
+            raise SystemExit(130) from None
+
+
 class Progress:
     """Shows progress on standard error: a moving bar in a terminal, otherwise a line every `pause` seconds.
 
@@ -39,17 +56,18 @@ class Progress:
     """Seconds between lines."""
 
     def __init__(self, name: str, total: float, done: float = 0, *, share: bool = False) -> None:
+        from rich import progress
         from rich.console import Console
 
         self.name, self.total, self.done, self.share = name, total, done, share
         self._before, self._begin, self._told = done, time.monotonic(), time.monotonic()
         console = Console(stderr=True)
-        self._bar = _bar(console) if console.is_terminal else None
-        self._row = self._bar.add_task(name, total=total, completed=done, status="") if self._bar else None
+        columns = progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TextColumn("{task.fields[status]}")
+        self._bar = progress.Progress(*columns, console=console, disable=not console.is_terminal)
+        self._row = self._bar.add_task(name, total=total, completed=int(done), status="")
 
     def __enter__(self) -> Progress:
-        if self._bar:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,16 +75,15 @@ class Progress:
 
     def stop(self) -> None:
         """Ends the bar, so that others can write to the terminal."""
-        if self._bar:
+        if not self._bar.disable:  # it would print an empty line
             self._bar.stop()
 
     def add(self, count: float, status: str) -> None:
         """Adds `count` to the work done, and shows `status`."""
         self.done += count
         now = time.monotonic()
-        if self._bar:
-            self._bar.update(self._row, completed=self.done, status=f"{self._how_far(now)}, {status}")
-        elif now - self._told >= self.pause:
+        self._bar.update(self._row, completed=self.done, status=f"{self._how_far(now)}, {status}")
+        if self._bar.disable and now - self._told >= self.pause:
             self._told = now
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
@@ -77,11 +94,3 @@ class Progress:
         if self.share:
             return f"{self.done / self.total:.0%}, {left}"
         return f"{self.done:.0f} of {self.total:.0f}, {speed:.1f}/s, {left}"
-
-
-def _bar(console: Any) -> Any:
-    """A bar with a status."""
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as RichProgress
-
-    return RichProgress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"), console=console)

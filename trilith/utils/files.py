@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import EACCES
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 from filelock import FileLock, Timeout
+
+from trilith.utils.checks import require
 
 
 @contextmanager
@@ -47,8 +49,14 @@ def make_folder(path: str | Path) -> None:
 
 def check_png(path: str | Path) -> None:
     """Raises ValueError if the name of a picture does not end in .png."""
-    if Path(path).suffix.lower() != ".png":
-        raise ValueError(f"picture {str(path)!r}: its name must end in .png")
+    require(Path(path).suffix.lower() == ".png", f"picture {str(path)!r}: its name must end in .png")
+
+
+def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raises ValueError for the first field in which `found`, which `path` holds, differs from `wanted`. `what` names it: "a result"."""
+    for name, value in wanted.items():
+        there = found.get(name)
+        require(there == value, f"{path} holds {what} of {name} {there!r}, not {value!r}: choose another --out, or remove it")
 
 
 @contextmanager

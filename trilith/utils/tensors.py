@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from trilith.utils.checks import require
 from trilith.utils.files import atomic_write
 
 CHECKSUM = "sha256"
@@ -66,8 +67,7 @@ def load_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     stated = _stated(path, texts)
     del texts[CHECKSUM]
-    if stated != checksum(arrays, texts):
-        raise ValueError(f"{path} is damaged: its checksum is not that of what it holds")
+    require(stated == checksum(arrays, texts), f"{path} is damaged: its checksum is not that of what it holds")
     return arrays, texts
 
 
@@ -81,8 +81,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _stated(path: Path, texts: dict[str, str]) -> str:
-    if CHECKSUM not in texts:
-        raise ValueError(f"{path} has no checksum: it was not written by this version of trilith")
+    require(CHECKSUM in texts, f"{path} has no checksum: it was not written by this version of trilith")
     return texts[CHECKSUM]
 
 

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from trilith.utils.checks import require
 from trilith.utils.distributed.pool import BEAT_SECONDS, Alive, Died, Done, Event, Job, Pool, Ready, Work, Worker, attempt, do_all
 from trilith.utils.distributed.processes import limit_threads, start_ignoring_sigint
 
@@ -96,8 +97,7 @@ def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Itera
 
     Raises the failure of a job, and ChildProcessError if a process dies.
     """
-    if workers < 1:
-        raise ValueError(f"{workers} workers: must be 1 or more")
+    require(workers >= 1, f"{workers} workers: must be 1 or more")
     limit_threads(1)  # here as in workers, because the number of threads may change the last digits of a network's outputs
     if workers == 1 or len(jobs) < 2:
         work = make()

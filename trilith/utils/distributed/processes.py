@@ -34,21 +34,27 @@ def start_ignoring_sigint(process: BaseProcess) -> None:
 
 
 @contextmanager
+def catch_signals(*numbers: int) -> Iterator[threading.Event]:
+    """An event that these signals set while the block runs, instead of what they do otherwise. In the main thread only: others get none."""
+    caught = threading.Event()
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, lambda *_: caught.set()) for number in numbers} if main else {}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def hold_interrupts() -> Iterator[None]:
     """Delays Ctrl-C until the block ends, because a half-started worker could neither be used nor be stopped.
 
     Blocking the signal is not enough, because it may reach any thread of the process.
     """
-    if threading.current_thread() is not threading.main_thread():  # interrupts reach only the main thread
+    with catch_signals(signal.SIGINT) as pressed:
         yield
-        return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
+    if pressed.is_set():
         signal.raise_signal(signal.SIGINT)
 
 

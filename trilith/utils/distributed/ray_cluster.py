@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from trilith import __version__
+from trilith.utils.checks import require
 
 CONNECT_SECONDS = 5.0
 """A cluster that does not answer within this time counts as missing."""
@@ -52,8 +53,7 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         """`address` is local, auto or host:port."""
-        if not find_spec("ray"):
-            raise ValueError('--cluster needs Ray: pip install "trilith[ray]", or -e ".[ray]" in a clone')
+        require(find_spec("ray"), '--cluster needs Ray: pip install "trilith[ray]", or -e ".[ray]" in a clone')
         _check_address(address)
         self.address = address
         self._folder: str | None = None
@@ -105,29 +105,24 @@ class Cluster:
             except ray.exceptions.RayError:  # the node is gone
                 del nodes[node]
                 continue
-            if found != package_version():
-                raise ValueError(other_version(nodes[node], found))
-        if not nodes:
-            raise ValueError(f"no node of the cluster {self.address} can be used")
+            require(found == package_version(), other_version(nodes[node], found))
+        require(nodes, f"no node of the cluster {self.address} can be used")
         return nodes
 
     def check_room(self, count: int, cpus: float) -> None:
         """Raises ValueError if `count` workers of `cpus` CPUs each do not fit on the nodes, even if the nodes are otherwise idle."""
         sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["NodeID"] in self.nodes]
         room = sum(int(size / cpus + 1e-9) for size in sizes)
-        if room < count:
-            there = f"{sum(sizes):g} CPUs on {len(sizes)} node{'s' if len(sizes) > 1 else ''}"
-            raise ValueError(
-                f"the cluster has room for {room} workers of {cpus:g} CPUs ({there}), not for {count}: choose fewer, or smaller ones"
-            )
+        there = f"{sum(sizes):g} CPUs on {len(sizes)} node{'s' if len(sizes) > 1 else ''}"
+        advice = "choose fewer, or smaller ones"
+        require(room >= count, f"the cluster has room for {room} workers of {cpus:g} CPUs ({there}), not for {count}: {advice}")
 
     def reserve_gpus(self, count: float) -> str:
         """Reserves GPUs of this machine's node for this process, which then uses no other GPUs. Returns their ids."""
         ray = self.ray
         here = ray.get_runtime_context().get_node_id()
         there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)
-        if there < count:
-            raise ValueError(f"this machine has {there:g} GPUs in the cluster, not {count:g}")
+        require(there >= count, f"this machine has {there:g} GPUs in the cluster, not {count:g}")
         self._holder = ray.remote(num_cpus=0, num_gpus=count)(_holder_class()).options(scheduling_strategy=_on_node(here)).remote()
         try:
             ids = ray.get(self._holder.ids.remote(), timeout=PROBE_SECONDS)
@@ -191,10 +186,10 @@ def _check_address(address: str) -> None:
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
-    if "/" in address or not host or not port.isdecimal():
-        raise ValueError(
-            f"cluster {address!r}: must be local, auto, or the address of a cluster that this machine belongs to, as 10.0.0.1:6379"
-        )
+    require(
+        "/" not in address and host and port.isdecimal(),
+        f"cluster {address!r}: must be local, auto, or the address of a cluster that this machine belongs to, as 10.0.0.1:6379",
+    )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
