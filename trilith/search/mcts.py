@@ -81,11 +81,16 @@ class MCTS(SearchAlgorithm):
         budget: int,
     ) -> None:
         """Makes `budget` simulations in each tree. A simulation that reaches a known end simulates no action."""
+        for root in roots:
+            self.start(root, budget)
         for _ in range(budget):
             paths = [self.select(root, rng) for root, rng in zip(roots, rngs, strict=True)]
             expand(valuer, model, paths)
             for path in paths:
                 back_up(path, valuer.discount)
+
+    def start(self, root: MCTSNode[S], budget: int) -> None:
+        """Called for each root before a search. UCT has nothing to prepare."""
 
     def select(self, root: MCTSNode[S], rng: np.random.Generator) -> Path[MCTSNode[S]]:
         """The path to an action that was never simulated, or to an end. Empty if the root has no actions."""
