@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.dynamics.rigid_body_features import Array, Placed, bodies, falls, placed_arrays
+from trilith.networks.inputs.rigid_body_features import Array, Placed, bodies, falls, placed_arrays
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State
 from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene, place
