@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
+from trilith.networks.inference.attention import ActingBlockTypes, Shapes, attention_shapes
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
@@ -17,7 +17,7 @@ from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Floats32, Re
 from trilith.world.scene import Bools, Ints
 
 
-class ActingObjects(ActingKinds):
+class ActingObjects(ActingBlockTypes):
     """The network `objects`."""
 
     values_states = True
@@ -83,7 +83,7 @@ class ActingObjects(ActingKinds):
         values.reshape(-1, 2)[np.flatnonzero(allowed)] = base + figures[:, 0] + figures[:, 1]
 
 
-ACTING: dict[str, type[ActingKinds]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
+ACTING: dict[str, type[ActingBlockTypes]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
 """Networks that act without torch, by name."""
 
 _WIDTHS = np.array(KIND_WIDTHS, np.float32)

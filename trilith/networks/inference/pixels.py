@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
+from trilith.networks.inference.attention import ActingBlockTypes, Shapes, attention_shapes
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
 from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Floats32, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import convolve, convolve_windows, link_pairs, mean_rows, pool
@@ -38,7 +38,7 @@ _SIDE = PIXELS >> len(LAYERS)
 """Side of the last map."""
 
 
-class ActingPixels(ActingKinds):
+class ActingPixels(ActingBlockTypes):
     """See the module."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:

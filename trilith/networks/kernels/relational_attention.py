@@ -35,7 +35,7 @@ def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Scen
     The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`; `batch.first_pair` gives its pairs in the same way.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
-        return relational_attention_compiled(qkv, pairs, weight, batch)
+        return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
     return relational_attention_plain(qkv, pairs, weight, batch)
 
 
@@ -52,11 +52,6 @@ def relational_attention_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch
     seen = torch.einsum("bijh,bjhd->bihd", shares, value).reshape(b * r, heads * d)
     beside = torch.einsum("bijh,bijp->bihp", shares, pairs).reshape(b * r, heads * wide)
     return torch.cat([seen, beside], dim=1).index_select(0, rows)
-
-
-def relational_attention_compiled(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """`relational_attention` in compiled loops, for the CPU."""
-    return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
 
 
 class _Attend(torch.autograd.Function):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, describe
-from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
+from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP, describe
+from trilith.networks.inputs.scene_batch import Floats32, SceneBatch, once_per_batch
 from trilith.networks.kernels.relational_attention import Rows, relational_attention
 
 
@@ -62,13 +62,9 @@ class AttentionTrunk(nn.Module):
 class ObjectTrunk(AttentionTrunk):
     """The trunk over the columns of `inputs.objects` for each object and each pair."""
 
-    def add_object_trunk(self, width: int, layers: int, heads: int, pair: int) -> None:
-        """Adds all layers of the trunk."""
-        self.add_trunk(NODE_FEATURES, PAIR_FEATURES, width, layers, heads, pair)
-
     def object_tokens(self, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
         """(n, width): the objects of a batch, scenes one after another. `scenes` (B, width) is added to all objects of a scene."""
-        objects, relations = batch.once("described", lambda: _described(batch))
+        objects, relations = _described(batch)
         tokens = self.node(objects)
         if scenes is not None:
             tokens = tokens + scenes.index_select(0, batch.tensors.scene)
@@ -85,6 +81,7 @@ def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
     return batch.send(array).clone()
 
 
+@once_per_batch
 def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
     """(n, 19) and (p, 18): the columns of `inputs.objects` for the objects and pairs of a batch."""
     nodes, lengths, links = (send_copy(batch, each) for each in describe(batch))
