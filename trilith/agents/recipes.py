@@ -16,9 +16,7 @@ ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (
 
 def get_algorithm(name: str) -> Algorithm:
     """Returns the algorithm of a name, or of a user's module that has an ALGORITHM. Raises ValueError that lists the known algorithms."""
-    if name in ALGORITHMS:
-        return ALGORITHMS[name]
-    found = _of_module(name)
+    found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
         raise ValueError(f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or name a module that has an ALGORITHM")
     return found

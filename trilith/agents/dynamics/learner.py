@@ -57,7 +57,7 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
     chosen = table.follows[at] >= 0
     touch, glue = contacts(predicted, placed)
     nxt = table.follows[at[chosen]]
-    true = table.placed.take(nxt)
+    true = table.placed(nxt)
     origin = table["origin"][nxt]
     known = origin >= 0
     from_ = np.where(known, origin, 0)
@@ -125,7 +125,7 @@ class ModelLearner:
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)
-        placed = table.placed.take(at)
+        placed = table.placed(at)
         placed = placed._replace(pose=placed.pose * sign[:, None])
         if config.noise:
             shift = rng.normal(0, config.noise, (*placed.role.shape, 2)).astype(np.float32)

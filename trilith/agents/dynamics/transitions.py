@@ -65,10 +65,9 @@ class Transitions:
         """(T, ...): a column."""
         return self.rows[column]
 
-    @cached_property
-    def placed(self) -> Placed:
-        """The scenes before anything moved."""
-        return Placed._make(self.rows["placed"][name] for name in Placed._fields)
+    def placed(self, at: Ints) -> Placed:
+        """The scenes of the placements `at` (B,), before anything moved."""
+        return Placed._make(self.rows["placed"][name][at] for name in Placed._fields)
 
     @cached_property
     def follows(self) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ CAPPED = 1.0
 """Maximum weight of an imitated step, which earned more than expected."""
 
 
-class Sequences(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sequences:
     """B sequences of T steps, and the state after them. Places after the end of an episode repeat the first step of the sequence."""
 
     steps: NDArray[Any]

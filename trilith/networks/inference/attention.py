@@ -97,8 +97,12 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
     for i in range(net.layers):
-        matrices |= {f"layers.{i}.qkv": (3 * width, width), f"layers.{i}.gather": (width, width + net.heads * net.pair)}
-        matrices |= {f"layers.{i}.up": (2 * width, width), f"layers.{i}.down": (width, 2 * width)}
+        matrices |= {
+            f"layers.{i}.qkv": (3 * width, width),
+            f"layers.{i}.gather": (width, width + net.heads * net.pair),
+            f"layers.{i}.up": (2 * width, width),
+            f"layers.{i}.down": (width, 2 * width),
+        }
         norms += [f"layers.{i}.norm", f"layers.{i}.norm2"]
     matrices |= {"reference": (net.decoder, width), "pooled": (net.decoder, width)}
     shapes: Shapes = {f"{name}.weight": shape for name, shape in matrices.items()}

@@ -28,13 +28,23 @@ class ActingObjects(ActingBlockTypes):
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        own = {"node": (net.width, NODE_FEATURES), "pair": (net.pair, PAIR_FEATURES)}
-        own |= {"clock": (net.width, CLOCK_FEATURES)} if net.clock else {}
-        own |= {"kind": (net.decoder, KINDS + 2), "fit": (net.decoder, 2)}
-        own |= {"seen": (net.message, COLUMNS), "object": (net.message, net.decoder), "edge": (net.decoder, net.decoder)}
-        own |= {"base": (outputs, net.decoder), "to_token": (net.token, net.decoder), "gather": (net.token, 2 * net.message)}
-        own |= {"hidden": (net.token, net.token), "out": (2 * FIGURES, net.token)}
-        own |= {"state_hidden": (net.token, 2 * net.decoder), "state_out": (1, net.token)}
+        own = {
+            "node": (net.width, NODE_FEATURES),
+            "pair": (net.pair, PAIR_FEATURES),
+            **({"clock": (net.width, CLOCK_FEATURES)} if net.clock else {}),
+            "kind": (net.decoder, KINDS + 2),
+            "fit": (net.decoder, 2),
+            "seen": (net.message, COLUMNS),
+            "object": (net.message, net.decoder),
+            "edge": (net.decoder, net.decoder),
+            "base": (outputs, net.decoder),
+            "to_token": (net.token, net.decoder),
+            "gather": (net.token, 2 * net.message),
+            "hidden": (net.token, net.token),
+            "out": (2 * FIGURES, net.token),
+            "state_hidden": (net.token, 2 * net.decoder),
+            "state_out": (1, net.token),
+        }
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:

@@ -47,11 +47,19 @@ class ActingPixels(ActingBlockTypes):
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        own = {"node": (net.width, SEEN), "link": (net.pair, 2)}
-        own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN), "relation": (net.pair, RELATIONS)}
-        own |= {"block": (net.decoder, SEEN), "supply": (net.decoder, SEEN)}
-        own |= {"cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]), "cnn.out": (PIXEL_FEATURES, HIDDEN)}
-        own |= {"hidden": (net.decoder, net.decoder), "out": (outputs, net.decoder)}
+        own = {
+            "node": (net.width, SEEN),
+            "link": (net.pair, 2),
+            "looks": (net.pair, SEEN),
+            "looked_at": (net.pair, SEEN),
+            "relation": (net.pair, RELATIONS),
+            "block": (net.decoder, SEEN),
+            "supply": (net.decoder, SEEN),
+            "cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]),
+            "cnn.out": (PIXEL_FEATURES, HIDDEN),
+            "hidden": (net.decoder, net.decoder),
+            "out": (outputs, net.decoder),
+        }
         shapes = attention_shapes(net, own, without_bias=("link", "looked_at", "relation", "block", "supply"))
         for i, (given, channels) in enumerate(pairwise((CHANNELS, *LAYERS))):
             shapes |= {f"cnn.layers.{i}.weight": (channels, given, 3, 3), f"cnn.layers.{i}.bias": (channels,)}

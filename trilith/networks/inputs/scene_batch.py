@@ -396,7 +396,7 @@ def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable
     """Keeps the result of a function of a batch in the batch, because the learning network and the target network both need it."""
 
     @wraps(compute)
-    def kept(batch: SceneBatch, *args: P.args, **kwargs: P.kwargs) -> T:
+    def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:
         key = (compute, args)
         if key not in batch.memo:
             batch.memo[key] = compute(batch, *args, **kwargs)
