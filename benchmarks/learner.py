@@ -42,8 +42,8 @@ from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
 from trilith.networks.inputs.placements import boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import Records
-from trilith.networks.kernels.relational_attention import relational_attention, relational_attention_plain
 from trilith.networks.layers import attention
+from trilith.networks.layers.attention import relational_attention, relational_attention_plain
 from trilith.networks.q import objects
 from trilith.networks.q.base import QNet
 from trilith.networks.q.objects import look, look_by_tensors

@@ -10,8 +10,8 @@ from trilith.agents.dqn.policy import observe
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.device import pick_device
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
-from trilith.networks.kernels.relational_attention import relational_attention, relational_attention_plain
 from trilith.networks.layers import attention
+from trilith.networks.layers.attention import relational_attention, relational_attention_plain
 from trilith.networks.q import objects
 from trilith.networks.q.base import QNet
 from trilith.networks.q.graph import GraphNet

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from trilith.networks.config import DynamicsConfig
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE
 from trilith.networks.inputs.rigid_body_features import FALL, Placed, bodies, falls
-from trilith.networks.kernels.relational_attention import Rows
-from trilith.networks.layers.attention import AttentionTrunk
+from trilith.networks.layers.attention import AttentionTrunk, Rows
 from trilith.world.scene import Bools, Role
 
 _SHARPNESS = (4.0, 16.0)

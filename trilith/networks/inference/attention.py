@@ -77,7 +77,7 @@ class ActingBlockTypes(QFunction):
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
         """(n, decoder) and (B, decoder): objects and scenes after the layers, from `tokens` (n, width) and from `pairs` (p, pair), the
-        features of every pair of objects in a scene, see `kernels.relational_attention`."""
+        features of every pair of objects in a scene, see `layers.attention`."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             seen = np.zeros((len(tokens), tokens.shape[1] + self._heads * pairs.shape[1]), np.float32)

@@ -309,9 +309,9 @@ class SceneBatch:
 
     def __getitem__(self, which: slice) -> SceneBatch:
         """A slice of the scenes, with the same padding."""
-        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("device", "memo")}
-        parts: dict[str, Any] = {name: array if array is None else array[which] for name, array in arrays.items()}
-        return SceneBatch(**parts, device=self.device)
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        arrays: dict[str, Any] = {name: value[which] for name, value in columns.items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays, memo={})
 
     def send(self, array: NDArray[Any]) -> Tensor:
         """An array as a tensor on the device.
