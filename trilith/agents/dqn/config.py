@@ -108,9 +108,14 @@ class DQNConfig:
         require(used, "the world online is learned for a search: choose a budget, such as --budget 5, or leave out --world")
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, n_step=1, target_period=1, learning_starts=0, corrections_per_update=0, outcome_weight=0)
         check_least(
             self,
+            batch=1,
+            n_step=1,
+            target_period=1,
+            learning_starts=0,
+            corrections_per_update=0,
+            outcome_weight=0,
             warmup=0,
             decay_steps=0,
             max_grad_norm=0,

@@ -79,8 +79,23 @@ class RS0Config:
     """Ours: weight of the log-likelihood of actions that earned more than expected. Each step is weighted by how much more (at most 1)."""
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, learning_starts=0, replay=256)
-        check_least(self, warmup=0, decay_steps=0, max_grad_norm=0, entropy=0, bound_penalty=0, imitate=0, value_gradient=0)
+        check_least(
+            self,
+            batch=1,
+            length=1,
+            samples=1,
+            components=1,
+            candidates=0,
+            learning_starts=0,
+            replay=256,
+            warmup=0,
+            decay_steps=0,
+            max_grad_norm=0,
+            entropy=0,
+            bound_penalty=0,
+            imitate=0,
+            value_gradient=0,
+        )
         for name in ("discount", "retrace_lambda", "tau", "epsilon", "legal"):
             value = getattr(self, name)
             require(value is None or 0 <= value <= 1, f"{name} {value}: must be from 0 to 1")
