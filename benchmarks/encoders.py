@@ -18,7 +18,7 @@ import torch
 import tyro
 
 from trilith.agents.random_agents import LegalAgent
-from trilith.networks.actor_critic.cnn import pixels
+from trilith.networks.actor_critic.images import pixels
 from trilith.networks.actor_critic.network import ENCODERS, IMAGES, ActorCritic, make_actor_critic
 from trilith.networks.config import EncoderConfig
 from trilith.world.episode import start, step
@@ -61,14 +61,14 @@ def times(net: ActorCritic, scenes: list[Scene]) -> list[float]:
     """Milliseconds of each part of one step."""
     records, actions = net.schema.pack(scenes), torch.zeros(len(scenes), 1, ACTIONS)
     clock = [time.process_time()]
-    batch = net.batch(records)
+    batch = net.schema.unpack(records)
     clock.append(time.process_time())
     if net.schema.points:
         pixels(batch)
     clock.append(time.process_time())
-    seen = net.see(batch)
+    seen = net.encoder(batch)
     clock.append(time.process_time())
-    policy = net.policy(seen)
+    policy = net.actor(seen)
     clock.append(time.process_time())
     values = net.value(seen, actions)
     clock.append(time.process_time())

@@ -42,11 +42,11 @@ from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.learner import RS0Learner
 from trilith.networks.inputs.placements import boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import Records
-from trilith.networks.kernels.relational_attention import relational_attention_compiled, relational_attention_plain
 from trilith.networks.layers import attention
+from trilith.networks.layers.attention import relational_attention, relational_attention_plain
 from trilith.networks.q import objects
 from trilith.networks.q.base import QNet
-from trilith.networks.q.objects import look_by_tensors, look_compiled
+from trilith.networks.q.objects import look, look_by_tensors
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.training.config import recipe_config
 from trilith.training.run import train
@@ -190,8 +190,8 @@ def q_learner(options: Options) -> None:
     episodes, jobs = hardest_episodes(config, options.task), {}
     for name, attends, looks in (
         ("padded attention, placements in torch", relational_attention_plain, look_by_tensors),
-        ("compiled attention", relational_attention_compiled, look_by_tensors),
-        ("compiled placements × objects too (now)", relational_attention_compiled, look_compiled),
+        ("compiled attention", relational_attention, look_by_tensors),
+        ("compiled placements × objects too (now)", relational_attention, look),
     ):
         learner = DQNLearner(config, options.task, seed=0)
         for episode in episodes:
@@ -258,7 +258,7 @@ def placements_by_objects(options: Options) -> None:
         {
             "forward, compiled": partial(look_forward, first, *arrays),
             "forward, torch": forward_in_torch,
-            "forward and backward, compiled": partial(both_ways, look_compiled),
+            "forward and backward, compiled": partial(both_ways, look),
             "forward and backward, torch": partial(both_ways, look_by_tensors),
             "peak": partial(torch.mm, square, square),
         },

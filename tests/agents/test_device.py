@@ -19,8 +19,8 @@ from trilith.agents.dqn.policy import DQNPolicy, Exploration, observe
 from trilith.agents.dqn.recipes import GN_DQN, OBJECTS
 from trilith.networks.config import NetConfig
 from trilith.networks.inputs.scene_batch import ReplaySchema
-from trilith.networks.kernels.relational_attention import relational_attention_plain
 from trilith.networks.layers import attention
+from trilith.networks.layers.attention import relational_attention_plain
 from trilith.networks.q import objects
 from trilith.networks.q.objects import look_by_tensors
 

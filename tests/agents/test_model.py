@@ -10,18 +10,20 @@ import torch
 from worlds import EMPTY, with_blocks
 
 from trilith.agents.base import Episode
-from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig, OnlineConfig
+from trilith.agents.dynamics.config import ModelConfig, OnlineConfig
 from trilith.agents.dynamics.files import read_model, save_model
-from trilith.agents.dynamics.learner import ModelLearner, given, make_net, onward
+from trilith.agents.dynamics.learner import ModelLearner, onward
 from trilith.agents.dynamics.online import OnlineModel
 from trilith.agents.dynamics.registry import make_world, world_fingerprint
-from trilith.agents.dynamics.rigid_body_features import bodies, falls, placed_arrays
 from trilith.agents.dynamics.transitions import is_last, simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.agents.registry import load
 from trilith.data.recording import Recorder, record
 from trilith.evaluation.dynamics import chains, compare, figures, nudged, overlapping, reliability
 from trilith.evaluation.scene_sets import start_in_set
+from trilith.networks.config import DynamicsConfig
+from trilith.networks.dynamics import Dynamics
+from trilith.networks.inputs.rigid_body_features import bodies, falls, placed_arrays
 from trilith.networks.parameters import parameters_of
 from trilith.search.config import SearchConfig
 from trilith.world.episode import start, step
@@ -57,8 +59,9 @@ def world(config: DynamicsConfig = TINY) -> ModelWorld:
 
 def test_a_fall_is_what_physics_does_where_nothing_tips(table):
     quiet = [t for t in range(len(table)) if not table["moved"][t].any() and not table["hit"][t]]
-    fallen = falls(table.placed)
-    off = [abs(fallen[t, 0] - table["pose"][t, table.placed.new[t], 1]) for t in quiet]
+    placed = table.placed(np.arange(len(table)))
+    fallen = falls(placed)
+    off = [abs(fallen[t, 0] - table["pose"][t, placed.new[t], 1]) for t in quiet]
     assert len(quiet) > 100
     assert max(off) < 0.02
 
@@ -77,12 +80,12 @@ def test_what_is_glued_to_the_floor_cannot_move_and_what_is_glued_together_is_on
 def test_a_table_goes_on_from_a_true_prediction_to_the_true_next_scene(table):
     """The next placement made in a scene that was predicted rightly is the next placement of the table."""
     at = np.flatnonzero((table.follows >= 0) & ~table["hit"])[:40]
-    placed = table.placed.take(at)
-    truth = make_net(TINY)(given(placed))._replace(
+    placed = table.placed(at)
+    truth = Dynamics(TINY)(placed)._replace(
         pose=torch.from_numpy(table["pose"][at]), touch=torch.from_numpy(table["touch"][at].astype(np.float32)) - 0.5
     )
     chosen, then, pose = onward(table, at, truth, placed)
-    following = table.placed.take(table.follows[at[chosen]])
+    following = table.placed(table.follows[at[chosen]])
     there = np.arange(then.role.shape[1]) < then.objects[:, None]
     assert np.array_equal(then.pose[there], following.pose[there])
     assert np.array_equal(pose.numpy()[there], following.pose[there])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from networks.scenes import states
+from worlds import mirrored
 
 from trilith.agents.base import Episode
 from trilith.agents.rs0.config import RS0Config
@@ -17,7 +18,8 @@ from trilith.agents.rs0.policy import Exploration, RS0Policy
 from trilith.agents.rs0.recipes import ALGORITHM
 from trilith.agents.rs0.retrace import retrace
 from trilith.agents.weights import load_policy, save_weights
-from trilith.networks.actor_critic.cnn import pixels
+from trilith.networks.actor_critic.images import pixels
+from trilith.networks.actor_critic.network import ENCODERS
 from trilith.networks.config import EncoderConfig
 from trilith.training.actor import PlayRequest, collect
 from trilith.utils.config import from_json, to_json
@@ -113,15 +115,15 @@ def test_gradients_reach_the_encoder_from_both_heads_and_the_policy_leaves_the_c
     torch.set_num_threads(1)
     net = replace(SMALL.net, encoder=encoder, graph=8)  # type: ignore[arg-type]
     learner = RS0Learner(replace(SMALL, net=net, components=components, samples=2), "covering_hard", seed=0)
-    batch = learner.net.batch(learner.net.schema.pack([state.scene for state in states("covering_hard", 6)]), None, "cpu")
-    seen = learner.net.see(batch)
-    loss, _ = learner.policy_loss(seen, learner.head.mixture(learner.net.policy(seen)), np.random.default_rng(0))
+    batch = learner.net.schema.unpack(learner.net.schema.pack([state.scene for state in states("covering_hard", 6)]), None, "cpu")
+    seen = learner.net.encoder(batch)
+    loss, _ = learner.policy_loss(seen, learner.head.mixture(learner.net.actor(seen)), np.random.default_rng(0))
     loss.backward()
     assert all(each.grad is None for each in learner.net.critic.parameters())
     assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in list(learner.net.actor.parameters())[-2:])
     assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
     learner.net.zero_grad()
-    learner.net.value(learner.net.see(batch), torch.zeros(6, 1, 5)).sum().backward()
+    learner.net.value(learner.net.encoder(batch), torch.zeros(6, 1, 5)).sum().backward()
     assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
 
 
@@ -149,7 +151,7 @@ def test_legal_placements_have_an_infinite_density_so_that_no_trace_goes_through
         learner.add(episode)
     steps, count = learner.replay.windows(np.random.default_rng(0), 8, 6)
     assert np.isinf(steps["log_density"]).all()
-    figures = learner.learn(Sequences.of(steps, count), np.random.default_rng(0))
+    figures = learner.learn(Sequences(steps, count), np.random.default_rng(0))
     assert figures["retrace_lambda"] == 0
     assert np.isfinite(list(figures.values())).all()
 
@@ -207,13 +209,37 @@ def test_imitation_makes_what_earned_more_than_expected_likelier() -> None:
     assert rises[0] > rises[1] + 0.25
 
 
-def test_left_and_right_are_swapped_in_states_and_actions_alike() -> None:
-    """With every sequence mirrored the figures are those of the mirrored world, in which the same was done."""
-    learner = RS0Learner(replace(SMALL, mirror=True), "covering_hard", seed=0)
-    assert learner.codec.mirror([0.1, 0.2, 0.3, 0.4, -1.0]).tolist() == [0.1, -0.2, 0.3, -0.4, -1.0]
-    for episode in played(learner):
-        learner.add(episode)
-    assert np.isfinite(list(learner.step(np.random.default_rng(0)).values())).all()
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_mirrored_sequence_teaches_what_the_mirrored_world_would_teach(encoder: Any) -> None:
+    """The figures of a step with some sequences mirrored are those of a step on the same done in the mirrored world."""
+    torch.set_num_threads(1)
+    config = replace(SMALL, net=EncoderConfig(encoder, width=32, features=16, embedding=24, graph=16), imitate=0.5)
+    assert RS0Learner(config, "covering_hard", 0).codec.mirror([0.1, 0.2, 0.3, 0.4, -1.0]).tolist() == [0.1, -0.2, 0.3, -0.4, -1.0]
+    b, t = 4, SMALL.length
+    scenes = [state.scene for state in states("covering_hard", b * (t + 1))]
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-0.9, 0.9, (b, t + 1, 5)).astype(np.float32)
+    log_density, rewards = rng.normal(size=(b, t + 1)), rng.random((b, t + 1))
+
+    def figures(mirror: bool, swap: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
+        """Of a step in the world that is mirrored where `swap` (B,) is set."""
+        learner = RS0Learner(replace(config, mirror=mirror), "covering_hard", seed=0)
+        for weight in (*learner.net.parameters(), *learner.target.parameters()):
+            weight.data *= 1.5  # fresh networks hardly see any difference between scenes
+        shown = [mirrored(scene) if yes else scene for scene, yes in zip(scenes, swap.repeat(t + 1), strict=True)]
+        steps = np.zeros((b, t + 1), learner.replay.dtype)
+        steps["state"] = learner.net.schema.pack(shown).reshape(b, t + 1)
+        steps["action"] = np.where(swap[:, None, None], learner.codec.mirror(actions), actions)
+        steps["log_density"], steps["reward"] = log_density, rewards
+        return learner.learn(Sequences(steps, np.array([t + 1, 3, t, t + 1])), rng)
+
+    rngs = [np.random.default_rng(1) for _ in range(3)]
+    nowhere = np.zeros(b, dtype=bool)
+    found = figures(True, nowhere, rngs[0])
+    swap, _ = (rng.random(b) < 0.5 for rng in rngs[1:])  # the learner's first draw
+    assert 0 < swap.sum() < b
+    assert found == pytest.approx(figures(False, swap, rngs[1]), rel=1e-3, abs=1e-5)
+    assert found != pytest.approx(figures(False, nowhere, rngs[2]), rel=1e-3, abs=1e-5), "or mirroring would change nothing"
 
 
 def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_comes() -> None:
@@ -251,8 +277,8 @@ def test_images_of_the_replay_are_those_of_the_environment() -> None:
         learner.add(episode)
     assert max(len(scene.glue) for scene in played_scenes) > 0
     wanted = np.stack([image(scene) for scene in played_scenes])
-    seqs = Sequences.of(*learner.replay.windows(np.random.default_rng(0), 20, 6))
-    found = pixels(learner.net.batch(seqs.states[seqs.real])).permute(0, 2, 3, 1).numpy()
+    seqs = Sequences(*learner.replay.windows(np.random.default_rng(0), 20, 6))
+    found = pixels(learner.net.schema.unpack(seqs.steps["state"][seqs.real])).permute(0, 2, 3, 1).numpy()
     other = np.array([(wanted != each).sum(axis=(1, 2, 3)).min() for each in found])
     assert (other == 0).mean() > 0.9
     assert other.max() <= 10, "states are stored in single precision: a pixel whose centre is just at an edge may differ, in each channel"

@@ -9,10 +9,10 @@ import pytest
 
 from trilith.agents import schema
 from trilith.agents.registry import ZOO, shipped
-from trilith.agents.schema import ACTIONS, MOMENT_COLUMNS, NETWORKS, action_parts, observation_columns
+from trilith.agents.schema import ACTIONS, NETWORKS, action_parts, observation_columns
 from trilith.agents.weights import load_policy, read_card
 from trilith.networks.config import EncoderConfig, NetConfig
-from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS
+from trilith.networks.inputs.image_moments import RELATIONS
 from trilith.networks.inputs.objects import PAIR_COLUMNS
 from trilith.networks.inputs.placements import COLUMNS
 from trilith.networks.q import registry
@@ -26,7 +26,7 @@ def test_every_network_and_every_action_space_is_described() -> None:
     assert NETWORKS.keys() == {*registry.NETWORKS, *get_args(get_args(get_type_hints(EncoderConfig, include_extras=True)["encoder"])[0])}
     assert ACTIONS.keys() == CODECS.keys()
     assert all(len(ACTIONS[name]) - ("relative" in name) == codec.length for name, codec in CODECS.items())
-    assert (len(MOMENT_COLUMNS), len(PAIR_COLUMNS) - 2) == (MOMENTS, RELATIONS)
+    assert len(PAIR_COLUMNS) - 2 == RELATIONS
     assert len(NETWORKS["objects"]["placement and object"]) == COLUMNS
 
 

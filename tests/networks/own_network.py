@@ -10,7 +10,7 @@ from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import NODE_FEATURES, describe
 from trilith.networks.inputs.scene_batch import KINDS, ReplaySchema, SceneBatch
 from trilith.networks.layers.attention import scene_mean
-from trilith.networks.q.block_type import BlockTypeQNetwork
+from trilith.networks.q.base import BlockTypeQNetwork
 
 
 class DeepSets(BlockTypeQNetwork):

@@ -13,12 +13,11 @@ from torch.utils._pytree import tree_leaves
 from worlds import mirrored
 
 from trilith.agents.rs0.mixture import Head
-from trilith.networks.actor_critic.cnn import pixels, pool
+from trilith.networks.actor_critic.images import RelationEncoder, pixels, pool
+from trilith.networks.actor_critic.lists import ROW_FEATURES, longest, rows
 from trilith.networks.actor_critic.network import ENCODERS, POINTING, ActorCritic, make_actor_critic
 from trilith.networks.actor_critic.pointing import PointingActor
-from trilith.networks.actor_critic.relation import RelationEncoder
 from trilith.networks.config import EncoderConfig
-from trilith.networks.inputs.object_rows import ROW_FEATURES, longest, rows
 from trilith.world.observations.image import image
 from trilith.world.observations.objects import objects
 from trilith.world.scene import FLOOR, Role, Scene
@@ -52,7 +51,7 @@ def scenes_of(task: str, count: int, level: str = "all") -> list[Scene]:
 def policy_of(net: ActorCritic, seen: Any) -> Tensor:
     """(B, outputs): what the actor says of states seen. Of one that points, whose outputs are as many as there is to choose from, in
     the order of objects: what weights say of each way to choose and glue, all together, whatever the order."""
-    raw = net.policy(seen)
+    raw = net.actor(seen)
     if not isinstance(net.actor, PointingActor):
         return raw
     mixture = POINTING_HEAD.mixture(raw)
@@ -62,7 +61,7 @@ def policy_of(net: ActorCritic, seen: Any) -> Tensor:
 
 
 def outputs(net: ActorCritic, scenes: list[Scene], actions: Tensor) -> tuple[Tensor, Tensor]:
-    seen = net.see(net.batch(net.schema.pack(scenes)))
+    seen = net.encoder(net.schema.unpack(net.schema.pack(scenes)))
     return policy_of(net, seen), net.value(seen, actions)
 
 
@@ -96,7 +95,7 @@ def test_every_encoder_has_a_policy_and_values(encoder: str, task: str) -> None:
 def test_several_actions_at_once_have_the_values_of_one_at_a_time(encoder: str) -> None:
     net = make(encoder)
     actions = torch.randn(6, 4, ACTIONS)
-    seen = net.see(net.batch(net.schema.pack(scenes_of("silhouette", 6))))
+    seen = net.encoder(net.schema.unpack(net.schema.pack(scenes_of("silhouette", 6))))
     together = net.value(seen, actions)
     apart = torch.cat([net.value(seen, actions[:, k : k + 1]) for k in range(4)], dim=1)
     torch.testing.assert_close(together, apart, **CLOSE)
@@ -129,7 +128,7 @@ def test_gradients_of_both_heads_reach_the_shared_weights_and_not_each_other(enc
 def test_the_slope_is_the_gradient_of_the_values_along_the_actions_and_of_nothing_else(encoder: str) -> None:
     net = make(encoder)
     actions = torch.randn(5, 3, ACTIONS, requires_grad=True)
-    seen = net.see(net.batch(net.schema.pack(scenes_of("silhouette", 5))))
+    seen = net.encoder(net.schema.unpack(net.schema.pack(scenes_of("silhouette", 5))))
     values = net.value(seen, actions)
     [expected] = torch.autograd.grad(values.sum(), actions, retain_graph=True)
     with torch.no_grad():
@@ -166,7 +165,7 @@ def test_the_order_of_objects_matters_to_lists_and_not_to_graphs(encoder: str) -
 def test_mirrored_records_are_the_records_of_the_mirrored_scene(encoder: str, task: str) -> None:
     net, scenes, actions = make(encoder, task), scenes_of(task, 8), torch.randn(8, 1, ACTIONS)
     mirror = np.arange(8) % 3 > 0
-    seen = net.see(net.batch(net.schema.pack(scenes), mirror))
+    seen = net.encoder(net.schema.unpack(net.schema.pack(scenes), mirror))
     expected = outputs(net, [mirrored(scene) if yes else scene for scene, yes in zip(scenes, mirror, strict=True)], actions)
     for one, other in zip((policy_of(net, seen), net.value(seen, actions)), expected, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
@@ -177,7 +176,7 @@ def test_mirrored_records_are_the_records_of_the_mirrored_scene(encoder: str, ta
 def test_a_list_has_the_rows_of_the_environment_and_padding(task: str) -> None:
     length = longest(get_task(task))
     net, scenes = make("mlp", task), scenes_of(task, 12)
-    listed = rows(net.batch(net.schema.pack(scenes)), length)
+    listed = rows(net.schema.unpack(net.schema.pack(scenes)), length)
     assert listed.shape == (12, length, ROW_FEATURES)
     for each, scene in zip(listed, scenes, strict=True):
         n = len(scene)
@@ -195,7 +194,7 @@ def test_of_too_many_objects_those_that_appeared_first_are_left_out_but_not_bloc
     scenes = [scene for scene in scenes_of("silhouette", 40, "double_the_targets") if len(scene) > length]
     assert {len(scene) - length for scene in scenes} >= {1, 2, 5}
     net = make("mlp")
-    for listed, scene in zip(rows(net.batch(net.schema.pack(scenes)), length), scenes, strict=True):
+    for listed, scene in zip(rows(net.schema.unpack(net.schema.pack(scenes)), length), scenes, strict=True):
         kept = np.r_[: FLOOR + 1, FLOOR + 1 + len(scene) - length : len(scene)]
         assert len(kept) == length
         np.testing.assert_allclose(listed[:, :15], objects(scene)[kept], atol=1e-3)
@@ -240,8 +239,8 @@ def test_a_step_stays_on_its_device(encoder: str) -> None:
     records = net.schema.pack(scenes_of("silhouette", 4))
     actions = torch.zeros(4, 3, ACTIONS, device="meta")
     with OneDevice():
-        seen = net.see(net.batch(records, np.arange(4) % 2 == 0, "meta"))
-        policy, values = net.policy(seen), net.value(seen, actions)
+        seen = net.encoder(net.schema.unpack(records, np.arange(4) % 2 == 0, "meta"))
+        policy, values = net.actor(seen), net.value(seen, actions)
         (policy.sum() + values.sum()).backward()
     assert policy.device.type == values.device.type == "meta"
     assert all(each.grad is not None and each.grad.device.type == "meta" for each in net.parameters())
@@ -251,7 +250,7 @@ def test_a_step_stays_on_its_device(encoder: str) -> None:
 def test_images_of_a_batch_are_those_of_the_environment(task: str) -> None:
     """To the bit, though states are stored in single precision: no pixel of these has its centre that near to an edge."""
     net, scenes = make("cnn", task), scenes_of(task, 24)
-    found = pixels(net.batch(net.schema.pack(scenes))).permute(0, 2, 3, 1)
+    found = pixels(net.schema.unpack(net.schema.pack(scenes))).permute(0, 2, 3, 1)
     assert max(len(scene.glue) for scene in scenes)
     for each, scene in zip(found, scenes, strict=True):
         np.testing.assert_array_equal(each, image(scene))
@@ -259,7 +258,7 @@ def test_images_of_a_batch_are_those_of_the_environment(task: str) -> None:
 
 def test_images_of_mirrored_records_are_those_of_the_mirrored_scene() -> None:
     net, scenes = make("cnn", "covering_hard"), scenes_of("covering_hard", 24)
-    found = pixels(net.batch(net.schema.pack(scenes), np.ones(24, dtype=bool))).permute(0, 2, 3, 1)
+    found = pixels(net.schema.unpack(net.schema.pack(scenes), np.ones(24, dtype=bool))).permute(0, 2, 3, 1)
     for each, scene in zip(found, scenes, strict=True):
         np.testing.assert_array_equal(each, image(mirrored(scene)))
 
@@ -277,7 +276,7 @@ def test_convolutions_and_pools_are_same_padded_as_printed() -> None:
 def test_the_relation_network_averages_over_all_pairs_of_places() -> None:
     """By loops over pairs, from what its convolutions give."""
     net = make("cnn-rn")
-    encoder, batch = net.encoder, net.batch(net.schema.pack(scenes_of("silhouette", 2)))
+    encoder, batch = net.encoder, net.schema.unpack(net.schema.pack(scenes_of("silhouette", 2)))
     assert isinstance(encoder, RelationEncoder)
     x = pixels(batch)
     for block in encoder.blocks:

@@ -10,12 +10,12 @@ from trilith.agents.dqn.policy import observe
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.device import pick_device
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch
-from trilith.networks.kernels.relational_attention import relational_attention_compiled, relational_attention_plain
 from trilith.networks.layers import attention
+from trilith.networks.layers.attention import relational_attention, relational_attention_plain
 from trilith.networks.q import objects
 from trilith.networks.q.base import QNet
 from trilith.networks.q.graph import GraphNet
-from trilith.networks.q.objects import ObjectsNet, look_by_tensors, look_compiled
+from trilith.networks.q.objects import ObjectsNet, look, look_by_tensors
 from trilith.world.actions import DiscreteRelative
 from trilith.world.tasks import get_task
 
@@ -41,7 +41,7 @@ def test_the_plain_form_of_attention_is_the_compiled_one(task: str, heads: int, 
     _, batch = mixed(task)
     shapes = (batch.first[-1], 3, heads, d), (batch.first_pair[-1], wide), (heads, wide)
     given = [torch.randn(*shape, requires_grad=True) for shape in shapes]
-    compiled, plain = relational_attention_compiled(*given, batch), relational_attention_plain(*given, batch)
+    compiled, plain = relational_attention(*given, batch), relational_attention_plain(*given, batch)
     torch.testing.assert_close(plain, compiled, **CLOSE)
     pull = torch.randn_like(plain)
     for one, other in zip(torch.autograd.grad(plain, given, pull), torch.autograd.grad(compiled, given, pull), strict=True):
@@ -53,9 +53,9 @@ def test_the_network_by_the_plain_forms_has_the_same_values_and_gradients(monkey
     net = ObjectsNet(schema)
     pull, pull_states = torch.randn_like(net.q(batch)), torch.randn_like(net.v(batch))
     values, grads = [], []
-    for attend, look in ((relational_attention_compiled, look_compiled), (relational_attention_plain, look_by_tensors)):
+    for attend, looks in ((relational_attention, look), (relational_attention_plain, look_by_tensors)):
         monkeypatch.setattr(attention, "relational_attention", attend)
-        monkeypatch.setattr(objects, "look", look)
+        monkeypatch.setattr(objects, "look", looks)
         values.append((net.q(batch), net.v(batch)))
         pulled = (values[-1][0] * pull).sum() / pull.numel() + (values[-1][1] * pull_states).mean()
         grads.append(torch.autograd.grad(pulled, list(net.parameters())))

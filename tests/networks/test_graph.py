@@ -115,16 +115,17 @@ def test_edges_and_nodes_are_those_of_the_observation(connectivity: Connectivity
     scenes = mixed("silhouette")
     schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False)
     packed = pack(schema.unpack(observe(schema, as_states(scenes))), connectivity)
+    links = packed.links
     first = 0
     for b, scene in enumerate(scenes):
         g = graph(scene, connectivity)
         rows = np.array([row for row in nodes_of(scene) if row >= 0])
-        mine = packed.graph == b
+        mine = links.graph == b
         np.testing.assert_allclose(packed.nodes[mine].numpy(), g.nodes[rows], atol=2e-3)  # velocities are kept in half precision
-        inside = mine[packed.sender]
+        inside = mine[links.sender]
         edges = {
             (int(rows[s - first]), int(rows[r - first])): c
-            for s, r, c in zip(packed.sender[inside].tolist(), packed.receiver[inside].tolist(), packed.code[inside].tolist(), strict=True)
+            for s, r, c in zip(links.sender[inside].tolist(), links.receiver[inside].tolist(), links.code[inside].tolist(), strict=True)
         }
         code = (g.edges[:, 0] + 2 * g.edges[:, 1]).astype(int).tolist()
         assert edges == dict(zip(zip(g.senders.tolist(), g.receivers.tolist(), strict=True), code, strict=True))

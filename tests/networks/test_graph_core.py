@@ -9,7 +9,7 @@ from trilith.networks.actor_critic.graph import GraphBlock, GraphCore, GraphEnco
 from trilith.networks.actor_critic.network import make_actor_critic
 from trilith.networks.config import EncoderConfig
 from trilith.networks.kernels import graph_edges as edges_module
-from trilith.networks.kernels.graph_edges import EdgeInputs, edges_compiled, edges_plain
+from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function, edges_plain
 from trilith.world.observations.graph import graph
 from trilith.world.scene import Scene
 from trilith.world.tasks import get_task
@@ -52,8 +52,8 @@ def test_policy_and_values_are_those_of_the_plain_form(task: str) -> None:
     assert isinstance(actor, GraphCore)
     assert isinstance(critic, GraphCore)
     scenes, actions = [state.scene for state in states(task, 4)], torch.randn(4, 2, 4)
-    seen = net.see(net.batch(net.schema.pack(scenes)))
-    policy, values = net.policy(seen), net.value(seen, actions)
+    seen = net.encoder(net.schema.unpack(net.schema.pack(scenes)))
+    policy, values = net.actor(seen), net.value(seen, actions)
     wanted = torch.stack([plain(encoder, actor, scene) for scene in scenes])
     of_actions = torch.stack([torch.cat([plain(encoder, critic, s, a) for a in each]) for s, each in zip(scenes, actions, strict=True)])
     # Velocities are stored in half precision, and nothing else differs.
@@ -78,7 +78,7 @@ def test_edges_in_chunks_are_edges_all_at_once(table: bool, count: int, monkeypa
     given = [torch.randn(*shape, requires_grad=True) for shape in shapes]
     first, of_edge, rest = given[0], None if table else given[1], given[1 if table else 2 :]
     inputs = EdgeInputs(first, of_edge, *rest, code, *ends)
-    forms = [form(inputs) for form in (edges_compiled, edges_plain)]
+    forms = [form(inputs) for form in (edge_function, edges_plain)]
     pulls = [torch.randn_like(each) for each in forms[0]]
     for one, other in zip(*forms, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
@@ -87,5 +87,5 @@ def test_edges_in_chunks_are_edges_all_at_once(table: bool, count: int, monkeypa
         for one, other in zip(*grads, strict=True):
             torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, **CLOSE)
     with torch.no_grad():
-        again = edges_compiled(inputs)
+        again = edge_function(inputs)
     assert all(torch.equal(one, other) for one, other in zip(again, forms[0], strict=True))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from networks.plain_objects import plain_q, plain_v
 from networks.scenes import choices, states
 
 from trilith.agents.dqn.policy import observe
@@ -13,6 +14,7 @@ from trilith.networks.inference.objects import ACTING
 from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q.base import QNet
 from trilith.networks.q.function import QFunction
+from trilith.networks.q.objects import ObjectsNet
 from trilith.networks.q.registry import NETWORKS, make_qnet
 from trilith.world.actions import DiscreteRelative, make_discrete
 from trilith.world.tasks import TASKS, get_task
@@ -50,6 +52,31 @@ def test_values_masks_and_choices_are_those_of_the_form_that_learns(task: str, c
     for mine, theirs in zip(choices(acting, records, random, rngs[0]), choices(net, records, random, rngs[1]), strict=True):
         assert (mine is None) == (theirs is None)
         assert mine is None or mine.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("task", ["silhouette", "connecting"])
+def test_both_forms_with_a_clock_are_the_plain_form_and_see_the_steps_left(task: str) -> None:
+    net, acting, records = both(task, NetConfig(clock=True, layers=2))
+    assert isinstance(net, ObjectsNet)
+    with torch.no_grad():
+        for layer in (net.clock, net.state_out):
+            assert layer is not None
+            layer.weight *= 10
+    acting.load(net.weights())
+    told = []
+    for shift in (0, 4):
+        records["steps_left"] += shift
+        batch = net.schema.unpack(records)
+        with torch.no_grad():
+            plain = plain_q(net, batch).numpy(), plain_v(net, batch).numpy()
+        for form in (net, acting):
+            values, allowed = form.values(records)
+            np.testing.assert_allclose(values[allowed], plain[0][allowed], rtol=1e-4, atol=1e-4)
+            scenes = records[list(net.schema.scenes.dtype.names or ())].astype(net.schema.scenes.dtype)
+            np.testing.assert_allclose(form.state_values(scenes), plain[1], rtol=1e-4, atol=1e-4)
+        told.append(plain)
+    for before, after in zip(*told, strict=True):
+        assert np.abs(after - before).max() > 0.01, "or the clock would be no input"
 
 
 @pytest.mark.parametrize("config", [NetConfig(clock=True), NetConfig("pixel-attention")], ids=["objects", "pixels"])

@@ -14,7 +14,7 @@ from trilith.networks.inputs.placements import CLIPS, COLUMNS, FIGURES, LENGTHS,
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.q.base import QNet
 from trilith.networks.q.graph import GraphNet
-from trilith.networks.q.objects import ObjectsNet, look, look_by_tensors, look_compiled
+from trilith.networks.q.objects import ObjectsNet, look, look_by_tensors
 from trilith.world.actions import DiscreteRelative
 from trilith.world.scene import BLOCK_HEIGHT, SLOTS, clipped
 from trilith.world.tasks import get_task
@@ -388,7 +388,7 @@ def looked(counts: list[int], shuffle: bool, units: int = 5) -> None:
         scene = scene[torch.randperm(m)]
         assert m < 3 or (scene[1:] < scene[:-1]).any()
     given = [torch.randn(len(batch.scene), units, requires_grad=True), torch.randn(units, COLUMNS, requires_grad=True)]
-    compiled, tensors = (form(placed, scene, batch, *given) for form in (look_compiled, look_by_tensors))
+    compiled, tensors = (form(placed, scene, batch, *given) for form in (look, look_by_tensors))
     assert compiled.shape == (m, 2 * units)
     assert torch.equal(look(placed, scene, batch, *given), compiled), "on the CPU it is the compiled form"
     torch.testing.assert_close(compiled, tensors, **CLOSE)
@@ -411,7 +411,7 @@ def test_no_placement_at_all_sees_nothing_in_both_forms() -> None:
     schema = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), True)
     batch = schema.unpack(observe(schema, states("covering_hard", 3)))
     none, scene = Placements(*(torch.zeros(0) for _ in range(3))), torch.zeros(0, dtype=torch.long)
-    for form in (look_compiled, look_by_tensors):
+    for form in (look, look_by_tensors):
         given = [torch.randn(len(batch.scene), 5, requires_grad=True), torch.randn(5, COLUMNS, requires_grad=True)]
         seen = form(none, scene, batch, *given)
         assert seen.shape == (0, 10)

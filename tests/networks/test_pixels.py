@@ -17,8 +17,8 @@ from trilith.networks.inputs.objects import SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch, SceneSchema
 from trilith.networks.kernels.image_windows import add_to_map, add_to_map_plain, pool_added, pool_added_plain
 from trilith.networks.layers.object_cnn import ObjectCNN, segments_of
+from trilith.networks.q.graph import PixelGraphNet
 from trilith.networks.q.pixel_attention import PixelAttentionNet
-from trilith.networks.q.pixel_graph import PixelGraphNet
 from trilith.world.actions import DiscreteAbsolute, DiscreteRelative, reference_rows
 from trilith.world.observations.segments import segments
 from trilith.world.scene import SLOTS, Role, Scene, fresh_scene
@@ -124,7 +124,7 @@ def noisy(batch: SceneBatch) -> SceneBatch:
         if name not in kept and (value := getattr(batch, name)) is not None
     }
     assert set(noise) == {"pose", "size", "velocity", "role", "sticky"}
-    return replace(batch, **noise, memo={"segments": seen})
+    return replace(batch, **noise, memo={(segments_of.__wrapped__, ()): seen})  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("kind", "mask"), MASKS)

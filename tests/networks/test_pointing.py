@@ -26,7 +26,7 @@ def mixture_of(scenes: list[Scene], task: str, actions: int, fresh: bool = False
         torch.nn.init.zeros_(net.actor.out.weight)  # type: ignore[union-attr, arg-type]
         torch.nn.init.zeros_(net.actor.out.bias)  # type: ignore[union-attr, arg-type]
     with torch.no_grad():
-        raw = net.policy(net.see(net.batch(net.schema.pack(scenes))))
+        raw = net.actor(net.encoder(net.schema.unpack(net.schema.pack(scenes))))
         return Head(actions, components=1, scale=0.3, min_scale=0.02, pointing=True).mixture(raw)
 
 

@@ -10,8 +10,7 @@ from search_toys import Table, Toy, Trap, starts
 from trilith.agents.registry import load
 from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
-from trilith.search.config import SearchConfig
-from trilith.search.registry import make_algorithm
+from trilith.search.config import SearchConfig, make_algorithm
 
 CONFIG = SearchConfig(258, algorithm="own_search:BestFirst")
 """As many simulations as there are actions in a toy of three steps with six actions each."""

@@ -21,10 +21,9 @@ from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import AGENTS, load
 from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
-from trilith.search.config import SearchConfig
+from trilith.search.config import ALGORITHMS, SearchConfig, make_algorithm
 from trilith.search.halving import visit_schedule
 from trilith.search.mcts import MCTS
-from trilith.search.registry import ALGORITHMS, make_algorithm
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior, depth, principal_variation, size
 from trilith.world.actions import first_of_width

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from shell import launch, until
 
-from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig, ModelRunConfig
+from trilith.agents.dynamics.config import ModelConfig, ModelRunConfig
 from trilith.agents.dynamics.learner import ModelLearner
 from trilith.cli.main import main
 from trilith.data.recording import Recorder, record
+from trilith.networks.config import DynamicsConfig
 from trilith.training.dynamics import train_model
 
 pytestmark = pytest.mark.slow

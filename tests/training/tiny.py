@@ -8,8 +8,8 @@ import pytest
 
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net
-from trilith.agents.dynamics.config import DynamicsConfig, OnlineConfig
-from trilith.networks.config import NetConfig
+from trilith.agents.dynamics.config import OnlineConfig
+from trilith.networks.config import DynamicsConfig, NetConfig
 from trilith.search.config import SearchConfig
 from trilith.training.actor import PlayRequest, Result
 from trilith.world.tasks import TASKS

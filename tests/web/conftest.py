@@ -45,11 +45,12 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a learned model of Covering Hard, small and after a few steps of learning."""
-    from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
+    from trilith.agents.dynamics.config import ModelConfig
     from trilith.agents.dynamics.files import save_model
     from trilith.agents.dynamics.learner import ModelLearner
     from trilith.agents.dynamics.transitions import simulated, transitions
     from trilith.data.recording import Recorder, record
+    from trilith.networks.config import DynamicsConfig
     from trilith.networks.parameters import parameters_of
     from trilith.world.trajectory import read_episodes
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
-    from trilith.agents.dynamics.config import DynamicsConfig
+    from trilith.networks.config import DynamicsConfig
     from trilith.world.episode import State, Step
     from trilith.world.scene import Placement
     from trilith.world.trajectory import Trajectory

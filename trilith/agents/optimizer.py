@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import cos, isfinite, pi
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypedDict, TypeVar
 
 import numpy as np
 import torch
+from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from trilith.agents.replay import Replay
 from trilith.networks.device import pick_device
 from trilith.networks.parameters import load_parameters, parameters_of
+from trilith.utils.files import typed
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -33,15 +36,6 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
     if clip:
         nn.utils.clip_grad_norm_(group["params"], clip)
     optimiser.step()
-
-
-def polyak_update(target: nn.Module, net: nn.Module, rate: float, steps: int) -> None:
-    """Moves a target by the share `rate` towards the network, which has made `steps` steps.
-
-    Early in training the share is larger: the average covers only the steps made so far, so that the target does not lag behind.
-    """
-    with torch.no_grad():
-        torch._foreach_lerp_(list(target.parameters()), list(net.parameters()), max(rate, 1 / (steps + 1)))
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
@@ -92,8 +86,17 @@ def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
     return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 
+class LearnerFacts(TypedDict):
+    """The part of a checkpoint that is not arrays."""
+
+    steps: Annotated[int, Meta(ge=0)]
+
+
 class TargetLearner(Generic[N]):
-    """A network that learns, its target and its optimiser, all on one device."""
+    """A network that learns, its target and its optimiser, all on one device; and the replay."""
+
+    replay: Replay
+    """The steps to learn from. A subclass makes it."""
 
     def __init__(self, config: Any, make: Callable[[], N], seed: int, device: str) -> None:
         """`make` makes a network with fresh weights from torch's generator."""
@@ -107,18 +110,21 @@ class TargetLearner(Generic[N]):
         fused = self.device.type in ("cpu", "cuda")
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
 
-    def network_state(self) -> dict[str, NDArray[Any]]:
-        """The arrays of a checkpoint: weights of both networks, and the state of the optimiser."""
-        groups = {"net.": parameters_of(self.net), "target.": parameters_of(self.target), "optimiser.": moments_of(self.optimiser)}
-        return prefixed(groups)
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """The content of a checkpoint: weights of both networks, the state of the optimiser, the replay, and the number of steps."""
+        networks = {"net.": parameters_of(self.net), "target.": parameters_of(self.target), "optimiser.": moments_of(self.optimiser)}
+        return prefixed({**networks, "replay.": self.replay.state()}), {"steps": self.steps}
 
-    def load_networks(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the result of `network_state`. Raises ValueError in one line if the result belongs to another network."""
+    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Resumes from the result of `state`. Raises ValueError in one line if the result belongs to another learner."""
+        checked: LearnerFacts = typed(facts, LearnerFacts)
         moments = part(arrays, "optimiser.")
         check_moments(self.optimiser, moments)
         load_parameters(self.net, part(arrays, "net."))
         load_parameters(self.target, part(arrays, "target."))
         load_moments(self.optimiser, moments)
+        self.replay.load(part(arrays, "replay."))
+        self.steps = checked["steps"]
 
     def update(self, loss: Tensor, figures: Mapping[str, float]) -> None:
         """One step of the optimiser at the current learning rate, then one update of the target.
@@ -136,5 +142,10 @@ class TargetLearner(Generic[N]):
         self.update_target()
 
     def update_target(self) -> None:
-        """Moves the target towards the network."""
-        polyak_update(self.target, self.net, self.config.tau, self.steps)
+        """Moves the target by the share `tau` towards the network.
+
+        Early in training the share is larger: the average covers only the steps made so far, so that the target does not lag behind.
+        """
+        share = max(self.config.tau, 1 / (self.steps + 1))
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.net.parameters()), share)

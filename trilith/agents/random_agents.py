@@ -48,9 +48,8 @@ class LegalAgent:
         for state in states:
             mask = self.codec.mask(state.scene)
             mask[~first_of_width(state.scene)] = False
-            edge, offset = np.divmod(np.flatnonzero(mask), self.codec.offsets)
-            ids = ((edge * self.codec.offsets + offset)[:, None] * 2 + np.arange(2)).ravel()
-            found.append(Prior(np.zeros(len(ids)), np.repeat(edge, 2), ids))
+            ids = (2 * np.flatnonzero(mask)[:, None] + np.arange(2)).ravel()
+            found.append(Prior(np.zeros(len(ids)), ids // (2 * self.codec.offsets), ids))
         return found
 
     def decode(self, state: State, action_id: int) -> Placement:

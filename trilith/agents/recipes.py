@@ -8,6 +8,7 @@ from importlib import import_module
 from trilith.agents.base import Algorithm, Recipe
 from trilith.agents.dqn.recipes import ALGORITHM as DQN
 from trilith.agents.rs0.recipes import ALGORITHM as RS0
+from trilith.utils.checks import require
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
 """The algorithms that come with the package."""
@@ -15,9 +16,7 @@ ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (
 
 def get_algorithm(name: str) -> Algorithm:
     """Returns the algorithm of a name, or of a user's module that has an ALGORITHM. Raises ValueError that lists the known algorithms."""
-    if name in ALGORITHMS:
-        return ALGORITHMS[name]
-    found = _of_module(name)
+    found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
         raise ValueError(f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or name a module that has an ALGORITHM")
     return found
@@ -31,9 +30,8 @@ def get_recipe(name: str) -> tuple[str, Recipe]:
     module, _, own = name.rpartition(":")
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
     found = [(spec, recipe) for spec, algorithm in algorithms.items() for recipe in algorithm.recipes if own in (recipe.name, recipe.exact)]
-    if not found:
-        names = dict.fromkeys(recipe.name for algorithm in algorithms.values() for recipe in algorithm.recipes)
-        raise ValueError(f"there is no recipe {name!r}: choose {', '.join(names)}")
+    names = dict.fromkeys(recipe.name for algorithm in algorithms.values() for recipe in algorithm.recipes)
+    require(found, f"there is no recipe {name!r}: choose {', '.join(names)}")
     return max(found, key=lambda each: each[1].version)
 
 
@@ -47,10 +45,8 @@ def check_recipe_version(exact: str | None) -> None:
     """Raises ValueError if the recipe that a card names has no exact version, or is newer than the recipes of this version of trilith."""
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
-    if exact and not version.isdecimal():
-        raise ValueError(f"recipe {exact!r}: must name its version, as objects-v1")
-    if exact and newest and int(version) > newest:
-        raise ValueError(f"recipe {exact!r}: this version of trilith knows {name}-v{newest}")
+    require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v1")
+    require(not exact or not newest or int(version) <= newest, f"recipe {exact!r}: this version of trilith knows {name}-v{newest}")
 
 
 def _of_module(name: str) -> Algorithm | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from trilith.networks.inputs.image_moments import MOMENT_COLUMNS
 from trilith.networks.inputs.objects import CLOCK_COLUMNS, MAX_WIDTH, OBJECT_COLUMNS, PAIR_COLUMNS, SCALE, SHARP
 from trilith.networks.inputs.placements import CLIPS, LENGTHS, SCALES
 from trilith.world.actions import CLEARANCE
@@ -20,11 +21,6 @@ from trilith.world.observations.segments import COLUMNS as SEGMENT_COLUMNS
 Schema = dict[str, Sequence[str]]
 """Column names, by what they describe."""
 
-MOMENT_COLUMNS = (
-    *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
-    *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
-)
-"""Columns computed from the pixels of a segmented image (`networks.inputs.image_moments`)."""
 _LENGTHS = (f"lengths are divided by {SCALE:g} m, widths at most {MAX_WIDTH:g} m, tanh of {SHARP:g} / m",)
 _ATTENTION: Schema = {"unit": _LENGTHS, "object": OBJECT_COLUMNS, "pair": PAIR_COLUMNS}
 _GRAPH: Schema = {"object": ROW_COLUMNS, "pair": EDGE_COLUMNS}

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from trilith.agents.base import WORLD, Policy
 from trilith.agents.recipes import check_recipe_version, get_algorithm
+from trilith.agents.schema import action_parts, check_same, observation_columns
 from trilith.utils.checks import require
 from trilith.utils.config import from_json, to_json
 from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
+from trilith.utils.tensors import checksum, load_tensors, read_header, save_tensors
 from trilith.world.episode import physics_from_json
 from trilith.world.physics import PHYSICS
 
@@ -108,9 +110,6 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
 
     Weights of a learned model that actors search (`WORLD`) are left out, because the agent acts without the model.
     """
-    from trilith.agents.schema import action_parts, observation_columns
-    from trilith.utils.tensors import checksum, save_tensors
-
     weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
     learning, known = to_json(config), get_algorithm(algorithm)
     card = {
@@ -125,6 +124,11 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
         "learning": learning,
         **about,
     }
+    write_pair(path, card, weights)
+
+
+def write_pair(path: Path, card: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> None:
+    """Writes weights to `path` and their card beside them. Each file appears whole or not at all."""
     with atomic_write(path.with_suffix(".json")) as aside:  # both files are whole on the disk before either gets its name
         aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(path, weights)
@@ -132,8 +136,6 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
 
 def is_pair(path: Path) -> bool:
     """Whether weights and the card beside them belong together. They do not if the writer was killed between the two renames."""
-    from trilith.utils.tensors import read_header
-
     try:
         return bool(read_card(path)["weights"] == read_header(path).checksum)
     except ValueError:
@@ -169,9 +171,6 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
 
     The shapes that the card implies are compared with the file's header before a network of that size is allocated.
     """
-    from trilith.agents.schema import action_parts, check_same, observation_columns
-    from trilith.utils.tensors import load_tensors, read_header
-
     card, where = read_card(path), path.with_suffix(".json")
     algorithm = get_algorithm(card["algorithm"])
     with prefix_errors(f"{where} does not describe an agent: "):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.dynamics.rigid_body_features import placed_arrays
 from trilith.agents.dynamics.transitions import SIMULATED, Transition, base_pose, is_last, placed_scene, simulated
 from trilith.agents.dynamics.world import ModelWorld
+from trilith.networks.inputs.rigid_body_features import placed_arrays
 from trilith.search.agent import Valuer
 from trilith.world.episode import State, step
 from trilith.world.geometry.rectangles import touching

@@ -1,4 +1,4 @@
-"""Sizes and inputs of networks: of Q-values, and of actors with critics. Imports no learning framework."""
+"""Sizes and inputs of networks: of Q-values, of actors with critics, and of learned models. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
+from trilith.utils.checks import require
 from trilith.utils.config import check_least, check_most
 
 Mask = Literal["none", "edges", "legal"]
@@ -49,8 +50,8 @@ class NetConfig:
         check_most(
             self, width=2**16, pair=2**16, decoder=2**16, message=2**16, token=2**16, layers=1000, recurrent=1000
         )  # a card may claim anything
-        if self.network in ("objects", "pixel-attention") and self.width % self.heads:
-            raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
+        attends = self.network in ("objects", "pixel-attention")
+        require(not attends or self.width % self.heads == 0, f"width {self.width}: must be a multiple of heads, {self.heads}")
 
     @property
     def pictures(self) -> bool:
@@ -78,3 +79,22 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         check_least(self, features=1, embedding=1, width=1, layers=1, graph=1)
+
+
+@dataclass(frozen=True)
+class DynamicsConfig:
+    """The network of a learned model of the world."""
+
+    width: int = 64
+    """Features of an object."""
+    layers: int = 3
+    """Rounds in which objects look at each other."""
+    heads: int = 4
+    """Heads of the attention."""
+    pair: int = 32
+    """Features of a pair of objects."""
+
+    def __post_init__(self) -> None:
+        check_least(self, width=1, layers=1, heads=1, pair=1)
+        check_most(self, width=4096, layers=100, pair=4096)  # a card may claim anything
+        require(self.width % self.heads == 0, f"width {self.width}: must be a multiple of heads, {self.heads}")

@@ -14,40 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from trilith.networks.config import DynamicsConfig
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE
-from trilith.networks.inputs.scene_batch import Floats32
-from trilith.networks.kernels.relational_attention import Rows
-from trilith.networks.layers.attention import AttentionTrunk
-from trilith.world.scene import Bools, Ints, Role
+from trilith.networks.inputs.rigid_body_features import FALL, Placed, bodies, falls
+from trilith.networks.layers.attention import AttentionTrunk, Rows
+from trilith.world.scene import Bools, Role
 
 _SHARPNESS = (4.0, 16.0)
 """Lengths between objects are inputs as they are, and as tanh of these multiples, which resolve far, near and touching."""
 _SIDE_LENGTHS = 8
 PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
-NODE_INPUTS = 11 + len(Role)
-
-
-class DynamicsInput(NamedTuple):
-    """B scenes of up to R objects, each with one newly placed block; see `agents.dynamics.rigid_body_features`."""
-
-    objects: Ints
-    """(B,): number of objects."""
-    new: Ints
-    """(B,)"""
-    pose: Tensor
-    """(B, R, 3): the pose of every object; the new block is where it is placed."""
-    size: Floats32
-    """(B, R, 2)"""
-    role: Ints
-    """(B, R)"""
-    sticky: Bools
-    """(B, R)"""
-    fixed: Bools
-    """(B, R): objects that cannot move."""
-    links: Floats32
-    """(B, R, R, 3): which touch, which are bonded, which are one rigid body."""
-    fall: Floats32
-    """(B, F): features of the new block: its height after a straight fall in metres, then other features of the fall, about 1."""
+NODE_INPUTS = 11 + len(Role) + FALL
 
 
 class Predicted(NamedTuple):
@@ -55,6 +32,8 @@ class Predicted(NamedTuple):
 
     base: Tensor
     """(B, R, 3)"""
+    fixed: Bools
+    """(B, R): objects that cannot move."""
     moves: Tensor
     """(B, R): logit of whether an object comes to rest elsewhere than at its base; very negative for objects that cannot move."""
     shift: Tensor
@@ -76,65 +55,67 @@ class Predicted(NamedTuple):
 class Dynamics(AttentionTrunk):
     """See the module."""
 
-    def __init__(self, fall: int, width: int = 64, layers: int = 3, heads: int = 4, pair: int = 32) -> None:
+    def __init__(self, config: DynamicsConfig) -> None:
         super().__init__()
-        self.add_trunk(NODE_INPUTS + fall, PAIR_INPUTS, width, layers, heads, pair)
+        width, pair = config.width, config.pair
+        self.add_trunk(NODE_INPUTS, PAIR_INPUTS, width, config.layers, config.heads, pair)
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
-    def forward(self, given: DynamicsInput) -> Predicted:
-        """Predictions for the new block of each scene."""
-        b, r = given.role.shape
-        present = np.arange(r) < given.objects[:, None]
+    def forward(self, placed: Placed, poses: Tensor | None = None) -> Predicted:
+        """Predictions for the new block of each scene. `poses` (B, R, 3) replace `placed.pose`, so that gradients pass through them."""
+        b, r = placed.role.shape
+        present = np.arange(r) < placed.objects[:, None]
         both = present[:, :, None] & present[:, None]
-        rows = Rows(*(np.concatenate([[0], np.cumsum(counts)]) for counts in (given.objects, given.objects**2)))
+        rows = Rows(*(np.concatenate([[0], np.cumsum(counts)]) for counts in (placed.objects, placed.objects**2)))
         scene, place = (torch.from_numpy(each) for each in present.nonzero())
         pair_at = tuple(torch.from_numpy(each) for each in both.nonzero())
-        is_new = torch.from_numpy(np.arange(r) == given.new[:, None])
-        fall = torch.from_numpy(given.fall)
+        is_new = torch.from_numpy(np.arange(r) == placed.new[:, None])
+        same, fixed = bodies(placed)
+        fall = torch.from_numpy(falls(placed))
 
-        base = given.pose.clone()
+        base = torch.from_numpy(placed.pose).clone() if poses is None else poses.clone()
         base[:, :, 1] = torch.where(is_new, fall[:, :1], base[:, :, 1])
-        links = torch.from_numpy(given.links)
-        sides = _sides(base, torch.from_numpy(given.size))
+        links = torch.from_numpy(np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32))
+        sides = _sides(base, torch.from_numpy(placed.size))
         relations = torch.cat([_between(sides, pair_at), links[pair_at]], dim=1)
-        tokens = self.attention(self.node(_nodes(given, base, is_new, fall)[scene, place]), self.pair(relations), rows)
+        tokens = self.attention(self.node(_nodes(placed, fixed, base, is_new, fall)[scene, place]), self.pair(relations), rows)
 
-        new = tokens[torch.from_numpy(rows.first[:-1] + given.new)]
-        mean = tokens.new_zeros(b, tokens.shape[1]).index_add(0, scene, tokens) / torch.from_numpy(given.objects)[:, None]
+        new = tokens[torch.from_numpy(rows.first[:-1] + placed.new)]
+        mean = tokens.new_zeros(b, tokens.shape[1]).index_add(0, scene, tokens) / torch.from_numpy(placed.objects)[:, None]
         most = tokens.new_full((b, r, tokens.shape[1]), -10.0).index_put((scene, place), tokens).amax(dim=1)
         found = tokens.new_zeros(b, r, 6).index_put((scene, place), self.object(torch.cat([tokens, new[scene]], dim=1)))
         ends = self.ends(torch.cat([new, mean, most], dim=1))
 
-        moves = found[..., 0].masked_fill(torch.from_numpy(given.fixed), -20.0)
+        moves = found[..., 0].masked_fill(torch.from_numpy(fixed), -20.0)
         twice = 2 * base[..., 2]
         turn = F.normalize(found[..., 3:5] + torch.stack([twice.cos(), twice.sin()], dim=-1), dim=-1, eps=1e-3)
         there = torch.cat([base[..., :2] + found[..., 1:3], torch.atan2(turn[..., 1:], turn[..., :1] + 1e-9) / 2], dim=-1)
         pose = torch.where((moves > 0)[..., None], there, base)
 
-        after = torch.cat([_between(_sides(pose.detach(), torch.from_numpy(given.size)), pair_at), links[pair_at]], dim=1)
+        after = torch.cat([_between(_sides(pose.detach(), torch.from_numpy(placed.size)), pair_at), links[pair_at]], dim=1)
         first = torch.from_numpy(rows.first)[pair_at[0]]
         asked = self.ask(tokens)[first + pair_at[1]] * self.answer(tokens)[first + pair_at[2]]
         contact = self.contact(torch.cat([after, asked], dim=1))[:, 0]
         touch = tokens.new_full((b, r, r), -20.0).index_put(pair_at, contact)
         touch = (touch + touch.transpose(1, 2)) / 2
-        return Predicted(base, moves, found[..., 1:3], turn, pose, touch, ends[:, 0], ends[:, 1], found[..., 5].sum(dim=1))
+        return Predicted(base, fixed, moves, found[..., 1:3], turn, pose, touch, ends[:, 0], ends[:, 1], found[..., 5].sum(dim=1))
 
 
-def _nodes(given: DynamicsInput, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """(B, R, NODE_INPUTS + F): features of each object; the new block also has the features of the fall."""
-    size = torch.from_numpy(given.size)
+def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
+    """(B, R, NODE_INPUTS): features of each object; the new block also has the features of the fall (B, 7)."""
+    size = torch.from_numpy(placed.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
-    flags = [torch.from_numpy(each).float() for each in (given.sticky, given.fixed)]
+    flags = [torch.from_numpy(each).float() for each in (placed.sticky, fixed)]
     columns = [
         x / 7, y / SCALE, (2 * angle).cos() - 1, (2 * angle).sin(), w / SCALE, h, (x - w / 2) / 7, (x + w / 2) / 7,
         *flags, is_new.float(),
     ]  # fmt: skip
     scale = torch.tensor([SCALE] + [1.0] * (fall.shape[1] - 1))  # the height is in metres, the other features are about 1
-    role = F.one_hot(torch.from_numpy(given.role), len(Role)).float()
+    role = F.one_hot(torch.from_numpy(placed.role), len(Role)).float()
     return torch.cat([torch.stack(columns, dim=-1), role, (fall / scale)[:, None] * is_new[..., None]], dim=-1)
 
 

@@ -9,8 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from trilith.search.config import SearchConfig
-from trilith.search.registry import make_algorithm
+from trilith.search.config import SearchConfig, make_algorithm
 from trilith.search.simulator import Simulator
 from trilith.search.tree import ActionValues, Node, TransitionModel, principal_variation
 from trilith.world.episode import State

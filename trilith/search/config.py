@@ -1,4 +1,6 @@
-"""How to search. Imports no learning framework.
+"""How to search: the algorithms by name, and their options. Imports no learning framework.
+
+A new algorithm is a file in this package and a line here, or a class of your own as my_module:MyAlgorithm.
 
 The options of all algorithms are in one flat config, and each algorithm takes those that it has a field for. A nested config per
 algorithm would turn `--search.c 2` into a subcommand with options of its own, and results and cards could not be compared by field.
@@ -6,15 +8,21 @@ algorithm would turn `--search.c 2` into a subcommand with options of its own, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from tyro.conf import arg
 
 from trilith.search.halving import Halving
+from trilith.search.lookahead import Lookahead
 from trilith.search.mcts import MCTS
-from trilith.search.registry import check_algorithm
+from trilith.search.rollout import Rollout
+from trilith.search.tree import SearchAlgorithm
+from trilith.utils.checks import require
 from trilith.utils.config import check_least
+from trilith.utils.modules import imported, names_a_class
+
+ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": Halving, "mcts": MCTS, "lookahead": Lookahead}
 
 ONLINE = "online"
 """The world of actors that search in a model learned beside their agent: its learner has it, and it cannot be loaded by name."""
@@ -47,7 +55,16 @@ class SearchConfig(SearchOptions):
     """Simulations per decision; 0: no search."""
 
     def __post_init__(self) -> None:
-        check_algorithm(self.algorithm)
-        check_least(self, budget=0, max_candidates=1)
-        if not 0 <= self.c < float("inf"):
-            raise ValueError(f"c {self.c}: must be a number from 0 on")
+        known = f"choose {', '.join(ALGORITHMS)}, or name a class as my_module:MyAlgorithm"
+        exists = self.algorithm in ALGORITHMS or names_a_class(self.algorithm)
+        require(exists, f"there is no search algorithm {self.algorithm!r}: {known}")
+        check_least(self, budget=0, max_candidates=1, c=0)
+
+
+def make_algorithm(options: SearchOptions) -> SearchAlgorithm:
+    """The algorithm with the given name, with the options that it has a field for. Raises ValueError if there is no such algorithm."""
+    name = options.algorithm
+    kind = ALGORITHMS[name] if name in ALGORITHMS else imported(name, "search algorithm")
+    if not (isinstance(kind, type) and issubclass(kind, SearchAlgorithm)):
+        raise ValueError(f"{name} is not a search algorithm: derive it from trilith.search.tree.SearchAlgorithm")
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind) if hasattr(options, field.name)})

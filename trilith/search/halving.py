@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from trilith.search.mcts import MCTS, MCTSNode
-from trilith.search.tree import A, ActionValues, S, TransitionModel, argmax, best_action
+from trilith.search.tree import S, argmax, best_action
 
 
 class HalvingNode(MCTSNode[S]):
@@ -35,21 +35,11 @@ class Halving(MCTS):
 
     node_type = HalvingNode
 
-    def search(
-        self,
-        valuer: ActionValues[S, A],
-        model: TransitionModel[S, A],
-        roots: Sequence[Any],
-        rngs: Sequence[np.random.Generator],
-        budget: int,
-    ) -> None:
-        """Makes `budget` simulations in each tree."""
-        for root in roots:
-            root.counts[:] = 1  # a kept tree starts with fresh counts
-            root.edge_counts[:] = np.diff(root.first)
-            root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
-            root.schedule = visit_schedule(root.candidates, budget)
-        super().search(valuer, model, roots, rngs, budget)
+    def start(self, root: Any, budget: int) -> None:
+        """Chooses the candidates, and plans the simulations."""
+        root.counts[:] = 1  # a kept tree starts with fresh counts
+        root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
+        root.schedule = visit_schedule(root.candidates, budget)
 
     def select_action(self, node: Any, rng: np.random.Generator) -> int:
         """At the root: the best of the remaining candidates. Below the root: the action with the highest upper confidence bound."""

@@ -10,6 +10,7 @@ from tyro.conf import arg
 from trilith.agents.dynamics.config import OnlineConfig
 from trilith.networks.config import Mask, NetConfig
 from trilith.search.config import ONLINE, SearchConfig
+from trilith.utils.checks import require
 from trilith.utils.config import check_least, check_most
 
 
@@ -101,15 +102,20 @@ class DQNConfig:
 
     def check(self) -> None:
         """Raises ValueError naming options that do not go together."""
-        if self.actions == "absolute" and self.corrections_per_update:
-            raise ValueError("the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
-        if self.search.world == ONLINE and not self.search.budget:
-            raise ValueError("the world online is learned for a search: choose a budget, such as --budget 5, or leave out --world")
+        shown = self.actions != "absolute" or not self.corrections_per_update
+        require(shown, "the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
+        used = self.search.world != ONLINE or self.search.budget
+        require(used, "the world online is learned for a search: choose a budget, such as --budget 5, or leave out --world")
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, n_step=1, target_period=1, learning_starts=0, corrections_per_update=0, outcome_weight=0)
         check_least(
             self,
+            batch=1,
+            n_step=1,
+            target_period=1,
+            learning_starts=0,
+            corrections_per_update=0,
+            outcome_weight=0,
             warmup=0,
             decay_steps=0,
             max_grad_norm=0,
@@ -120,11 +126,8 @@ class DQNConfig:
             counterfactual_targets=0,
         )
         check_most(self, offsets=1000)
-        if self.grid is not None and not all(1 <= count <= 1000 for count in self.grid):
-            raise ValueError(f"grid {self.grid}: must be from 1 to 1000 heights and widths")
+        require(all(1 <= count <= 1000 for count in self.grid or ()), f"grid {self.grid}: must be from 1 to 1000 heights and widths")
         for name in ("discount", "tau", "correction_share", "lookahead"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be from 0 to 1")
+            require(0 <= getattr(self, name) <= 1, f"{name} {getattr(self, name)}: must be from 0 to 1")
         for name in ("updates_per_step", "replay_mb", "learning_rate", "huber_delta"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} {getattr(self, name)}: must be above 0")
+            require(0 < getattr(self, name) < float("inf"), f"{name} {getattr(self, name)}: must be above 0")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired
 
 import numpy as np
 import torch
-from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,7 +16,7 @@ from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema
 from trilith.agents.dynamics.online import OnlineModel
-from trilith.agents.optimizer import TargetLearner, part, prefixed, read
+from trilith.agents.optimizer import LearnerFacts, TargetLearner, part, prefixed, read
 from trilith.agents.replay import Replay
 from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.networks.q.base import QNet
@@ -115,10 +114,9 @@ class Counterfactuals(NamedTuple):
         return self._replace(after=self.after[kept], valued=np.union1d(np.flatnonzero(self.ended), going[kept]))
 
 
-class LearnerFacts(TypedDict):
+class DQNFacts(LearnerFacts):
     """The part of a checkpoint that is not arrays."""
 
-    steps: Annotated[int, Meta(ge=0)]
     lengths: list[float]
     model: NotRequired[dict[str, Any]]
 
@@ -208,23 +206,23 @@ class DQNLearner(TargetLearner[QNet]):
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Weights of both networks, the state of the optimiser, both replays, the lengths, and the model, if there is one."""
-        groups = {"replay.": self.replay.state(), "corrected.": self.corrected.state()}
-        facts: dict[str, Any] = {"steps": self.steps, "lengths": self.lengths}
+        arrays, facts = super().state()
+        groups = {"corrected.": self.corrected.state()}
+        facts["lengths"] = self.lengths
         if self.model:
             groups["model."], facts["model"] = self.model.state()
-        return self.network_state() | prefixed(groups), facts
+        return arrays | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Checks the whole result of `state`, then resumes from it."""
-        checked: LearnerFacts = typed(facts, LearnerFacts)
+        checked: DQNFacts = typed(facts, DQNFacts)
         if len(checked["lengths"]) != len(self.lengths):
             raise ValueError(f"it has {len(checked['lengths'])} levels, not {len(self.lengths)}")
-        self.load_networks(arrays)
-        self.replay.load(part(arrays, "replay."))
+        super().load(arrays, facts)
         self.corrected.load(part(arrays, "corrected."))
         if self.model:
             self.model.load(part(arrays, "model."), checked["model"])
-        self.steps, self.lengths = checked["steps"], checked["lengths"]
+        self.lengths = checked["lengths"]
 
     # ---- learning
 

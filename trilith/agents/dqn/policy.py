@@ -66,10 +66,10 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
     """Returns the model in which actors of a config search, if it is learned beside the agent. Its weights are placeholders."""
     if config.search.world != ONLINE:
         return None
-    from trilith.agents.dynamics.learner import make_net as make_dynamics
     from trilith.agents.dynamics.world import ModelWorld
+    from trilith.networks.dynamics import Dynamics
 
-    return ModelWorld(make_dynamics(config.model.net), zero_on_hit)
+    return ModelWorld(Dynamics(config.model.net), zero_on_hit)
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:

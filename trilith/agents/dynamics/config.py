@@ -1,38 +1,20 @@
-"""Configs of a learned model, of its learning and of its training. Imports no learning framework."""
+"""How a model is learned: from recorded episodes, or beside an agent. Imports no learning framework."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trilith.utils.config import check_least, check_most
-
-
-@dataclass(frozen=True)
-class DynamicsConfig:
-    """The network of a model."""
-
-    width: int = 64
-    """Features of an object."""
-    layers: int = 3
-    """Rounds in which objects look at each other."""
-    heads: int = 4
-    """Heads of the attention."""
-    pair: int = 32
-    """Features of a pair of objects."""
-
-    def __post_init__(self) -> None:
-        check_least(self, width=1, layers=1, heads=1, pair=1)
-        check_most(self, width=4096, layers=100, pair=4096)  # a card may claim anything
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width}: must be a multiple of heads, {self.heads}")
+from trilith.networks.config import DynamicsConfig
+from trilith.utils.checks import require
+from trilith.utils.config import check_least
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """How a model learns. None of this is in the paper, except that it unrolls 1 to 4 steps."""
 
-    net: DynamicsConfig = DynamicsConfig()
+    net: DynamicsConfig = field(default_factory=DynamicsConfig)
     unroll: int = 1
     """Steps that the model predicts from its own predictions in training. The losses of all steps are added."""
     batch: int = 64
@@ -46,12 +28,9 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, steps=1)
-        if not 1 <= self.unroll <= 4:
-            raise ValueError(f"unroll {self.unroll}: must be 1 to 4")
-        if not 0 < self.learning_rate < 1:
-            raise ValueError(f"learning rate {self.learning_rate}: must be between 0 and 1")
-        if not 0 <= self.noise < 1:
-            raise ValueError(f"noise {self.noise}: must be 0 to 1 metres")
+        require(1 <= self.unroll <= 4, f"unroll {self.unroll}: must be 1 to 4")
+        require(0 < self.learning_rate < 1, f"learning rate {self.learning_rate}: must be between 0 and 1")
+        require(0 <= self.noise < 1, f"noise {self.noise}: must be 0 to 1 metres")
 
 
 @dataclass(frozen=True)
@@ -71,8 +50,7 @@ class OnlineConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, every=1, first_steps=1)
-        if not 0 < self.replay_mb < float("inf"):
-            raise ValueError(f"replay_mb {self.replay_mb}: must be above 0")
+        require(0 < self.replay_mb < float("inf"), f"replay_mb {self.replay_mb}: must be above 0")
 
 
 @dataclass(frozen=True)
@@ -98,6 +76,5 @@ class ModelRunConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        if not self.data:
-            raise ValueError("no data: name at least one folder of recorded episodes")
+        require(self.data, "no data: name at least one folder of recorded episodes")
         check_least(self, seed=0, log_steps=1)

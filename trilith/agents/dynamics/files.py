@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from numpy.typing import NDArray
 
-from trilith.agents.dynamics.config import DynamicsConfig
+from trilith.agents.weights import write_pair
+from trilith.networks.config import DynamicsConfig
+from trilith.utils.checks import require
 from trilith.utils.config import from_json, to_json
-from trilith.utils.files import atomic_write, read_json, typed
-from trilith.utils.tensors import checksum, load_tensors, read_header, save_tensors
+from trilith.utils.files import prefix_errors, read_json, typed
+from trilith.utils.tensors import checksum, load_tensors, read_header
 from trilith.world.physics import PHYSICS
 
 MODEL = "model.safetensors"
@@ -42,10 +43,7 @@ class ModelCard(TypedDict):
 def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
     """Writes the weights of a model and its card into a folder. Each file appears whole or not at all."""
     facts = {"format": MODEL_FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {}), "tasks": tasks}
-    card = {**facts, "net": to_json(net), **about}
-    with atomic_write(folder / "model.json") as aside:  # both files are whole on the disk before either gets its name
-        aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
-        save_tensors(folder / MODEL, weights)
+    write_pair(folder / MODEL, {**facts, "net": to_json(net), **about}, weights)
 
 
 def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], ModelCard]:
@@ -53,14 +51,10 @@ def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], M
     where = folder / "model.json"
     data = read_json(where)
     for name, known in (("format", MODEL_FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):
-        if not isinstance(data, dict) or data.get(name) != known:
-            found = data.get(name) if isinstance(data, dict) else None
-            raise ValueError(f"{where} is of {name} {found!r}, this version of trilith knows {known!r}")
-    try:
+        found = data.get(name) if isinstance(data, dict) else None
+        require(found == known, f"{where} is of {name} {found!r}, this version of trilith knows {known!r}")
+    with prefix_errors(f"{where} does not describe a model: "):
         card: ModelCard = typed(data, ModelCard)
         net: DynamicsConfig = from_json(DynamicsConfig, card["net"])
-    except ValueError as error:
-        raise ValueError(f"{where} does not describe a model: {str(error).removeprefix('not what it should be: ')}") from None
-    if read_header(folder / MODEL).checksum != card["weights"]:
-        raise ValueError(f"{where} is the card of other weights: the two are not a pair")
+    require(read_header(folder / MODEL).checksum == card["weights"], f"{where} is the card of other weights: the two are not a pair")
     return net, load_tensors(folder / MODEL)[0], card

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from trilith.agents.dynamics.config import DynamicsConfig, ModelConfig
-from trilith.agents.dynamics.rigid_body_features import FALL, Array, Placed, bodies, falls
+from trilith.agents.dynamics.config import ModelConfig
 from trilith.agents.dynamics.transitions import Transitions
 from trilith.agents.optimizer import load_moments, moments_of, optimizer_step, part, prefixed, scheduled_rate
-from trilith.networks.dynamics import Dynamics, DynamicsInput, Predicted
+from trilith.networks.dynamics import Dynamics, Predicted
+from trilith.networks.inputs.rigid_body_features import Array, Placed
 from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.world.scene import Bools, Ints, Role
 
@@ -32,20 +32,6 @@ MODEL_MAX_GRAD_NORM = 10.0
 """Norm that gradients are clipped to."""
 _TURN = 0.5
 """Metres per unit of distance between unit vectors at twice the angle. Converts errors of angles to metres."""
-
-
-def make_net(config: DynamicsConfig) -> Dynamics:
-    """An untrained network."""
-    return Dynamics(FALL, config.width, config.layers, config.heads, config.pair)
-
-
-def given(placed: Placed, pose: Tensor | None = None) -> DynamicsInput:
-    """The network's input for placements. `pose`, if given, replaces `placed.pose`, so that gradients pass through it."""
-    same, fixed = bodies(placed)
-    links = np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32)
-    fall = falls(placed)
-    where = torch.from_numpy(placed.pose) if pose is None else pose
-    return DynamicsInput(placed.objects, placed.new, where, placed.size, placed.role, placed.sticky, fixed, links, fall)
 
 
 def touchable(role: Ints, objects: Ints) -> Bools:
@@ -71,7 +57,7 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
     chosen = table.follows[at] >= 0
     touch, glue = contacts(predicted, placed)
     nxt = table.follows[at[chosen]]
-    true = table.placed.take(nxt)
+    true = table.placed(nxt)
     origin = table["origin"][nxt]
     known = origin >= 0
     from_ = np.where(known, origin, 0)
@@ -95,37 +81,33 @@ def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints,
     return at, np.asarray(1 / often, np.float32)
 
 
-class Losses(NamedTuple):
-    """Losses of one step of a batch, each a sum over its scenes."""
-
-    pose: Tensor
-    moves: Tensor
-    touch: Tensor
-    end: Tensor
-    reward: Tensor
-
-
-def losses(predicted: Predicted, shown: DynamicsInput, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> Losses:
-    """Compares predictions with the results of the placements `at` (B,), at rest at `pose` (B, R, 3).
+def losses(predicted: Predicted, placed: Placed, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> dict[str, Tensor]:
+    """Compares predictions with the results of the placements `at` (B,), at rest at `pose` (B, R, 3). Each loss is a sum over scenes.
 
     Placements are weighted by `weight` (B,), except in the loss of poses, which is computed only for blocks that move.
     """
     cross_entropy = partial(F.binary_cross_entropy_with_logits, reduction="none")
     counts = torch.from_numpy(weight)
     settled = torch.from_numpy(~table["hit"][at])
-    loose = torch.from_numpy(~shown.fixed) & settled[:, None]
+    loose = torch.from_numpy(~predicted.fixed) & settled[:, None]
     moved = torch.from_numpy(table["moved"][at]) & settled[:, None]
     twice = 2 * pose[..., 2]
     off = (predicted.base[..., :2] + predicted.shift - pose[..., :2]).square().sum(-1)
     off = off + _TURN**2 * (predicted.turn - torch.stack([twice.cos(), twice.sin()], -1)).square().sum(-1)
     length = ((off + 1e-4).sqrt() * moved).sum()
     moves = cross_entropy(predicted.moves, moved.float()) * loose
-    pairs = torch.from_numpy(np.triu(touchable(shown.role, shown.objects))) & settled[:, None, None]
+    pairs = torch.from_numpy(np.triu(touchable(placed.role, placed.objects))) & settled[:, None, None]
     touch = cross_entropy(predicted.touch, torch.from_numpy(table["touch"][at]).float()) * pairs
     hit = cross_entropy(predicted.hit, (~settled).float())
     complete = cross_entropy(predicted.complete, torch.from_numpy(table["complete"][at]).float()) * settled
     reward = (predicted.reward - torch.from_numpy(table["reward"][at])).square()
-    return Losses(length, moves.sum(dim=1) @ counts, touch.sum(dim=(1, 2)) / 4 @ counts, (hit + complete) @ counts, reward @ counts)
+    return {
+        "pose": length,
+        "moves": moves.sum(dim=1) @ counts,
+        "touch": touch.sum(dim=(1, 2)) / 4 @ counts,
+        "end": (hit + complete) @ counts,
+        "reward": reward @ counts,
+    }
 
 
 class ModelLearner:
@@ -134,7 +116,7 @@ class ModelLearner:
     def __init__(self, config: ModelConfig, seed: int) -> None:
         torch.manual_seed(seed)
         self.config = config
-        self.net = make_net(config.net)
+        self.net = Dynamics(config.net)
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate)
         self.steps = 0
 
@@ -143,23 +125,22 @@ class ModelLearner:
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)
-        placed = table.placed.take(at)
+        placed = table.placed(at)
         placed = placed._replace(pose=placed.pose * sign[:, None])
         if config.noise:
             shift = rng.normal(0, config.noise, (*placed.role.shape, 2)).astype(np.float32)
             placed.pose[..., :2] += shift * (placed.role == Role.BLOCK)[..., None]
         pose: Tensor | None = None
-        parts: list[Losses] = []
+        parts: list[dict[str, Tensor]] = []
         for k in range(config.unroll):
-            shown = given(placed, pose)
-            predicted = self.net(shown)
-            parts.append(losses(predicted, shown, table, at, torch.from_numpy(table["pose"][at] * sign[:, None]), weight))
+            predicted = self.net(placed, pose)
+            parts.append(losses(predicted, placed, table, at, torch.from_numpy(table["pose"][at] * sign[:, None]), weight))
             if k + 1 == config.unroll or (table.follows[at] < 0).all():
                 break
             chosen, placed, pose = onward(table, at, predicted, placed, sign)
             at, sign, weight = table.follows[at[chosen]], sign[chosen], weight[chosen]
         total = (
-            torch.stack([sum(each, start=torch.zeros(())) for each in parts]).sum() / config.batch
+            torch.stack([sum(each.values(), start=torch.zeros(())) for each in parts]).sum() / config.batch
         )  # unweighted, because the parts are about equal at first
         loss = float(total.detach())
         if not isfinite(loss):
@@ -168,7 +149,7 @@ class ModelLearner:
             self.optimiser, total, scheduled_rate(config.learning_rate, self.steps, MODEL_WARMUP_STEPS, config.steps), MODEL_MAX_GRAD_NORM
         )
         self.steps += 1
-        return {name: float(getattr(parts[0], name).detach()) / config.batch for name in Losses._fields} | {"loss": loss}
+        return {name: float(value.detach()) / config.batch for name, value in parts[0].items()} | {"loss": loss}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and numbers for a checkpoint."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.dynamics.rigid_body_features import Array, Placed, bodies, falls, placed_arrays
+from trilith.networks.inputs.rigid_body_features import Array, Placed, bodies, falls, placed_arrays
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State
 from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene, place
@@ -65,10 +65,9 @@ class Transitions:
         """(T, ...): a column."""
         return self.rows[column]
 
-    @cached_property
-    def placed(self) -> Placed:
-        """The scenes before anything moved."""
-        return Placed._make(self.rows["placed"][name] for name in Placed._fields)
+    def placed(self, at: Ints) -> Placed:
+        """The scenes of the placements `at` (B,), before anything moved."""
+        return Placed._make(self.rows["placed"][name][at] for name in Placed._fields)
 
     @cached_property
     def follows(self) -> Ints:

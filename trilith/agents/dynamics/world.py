@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from trilith.agents.base import Weights
 from trilith.agents.dynamics.files import read_model
-from trilith.agents.dynamics.learner import contacts, given, make_net
-from trilith.agents.dynamics.rigid_body_features import Placed, placed_arrays
+from trilith.agents.dynamics.learner import contacts
 from trilith.agents.dynamics.transitions import is_last, placed_scene
 from trilith.networks.dynamics import Dynamics
+from trilith.networks.inputs.rigid_body_features import Placed, placed_arrays
 from trilith.networks.parameters import load_parameters, parameters_of
+from trilith.utils.files import prefix_errors
 from trilith.world.actions import reference_rows
 from trilith.world.episode import State, collides, step
 from trilith.world.physics import bond_frame
@@ -50,11 +51,9 @@ class ModelWorld:
     def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
         """The model of a folder. Raises ValueError in one line if it is damaged."""
         config, weights, _ = read_model(folder)
-        world = ModelWorld(make_net(config), zero_on_hit)
-        try:
+        world = ModelWorld(Dynamics(config), zero_on_hit)
+        with prefix_errors(f"cannot use the model {folder}: "):
             world.load(weights)
-        except ValueError as error:
-            raise ValueError(f"cannot use the model {folder}: {error}") from None
         return world
 
     def weights(self) -> Weights:
@@ -82,11 +81,10 @@ class ModelWorld:
         scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
         placed = placed_arrays(scenes, rows)
         with torch.no_grad():
-            shown = given(placed)
-            predicted = self.net(shown)
+            predicted = self.net(placed)
         touch, _ = contacts(predicted, placed)
         pose = predicted.pose.numpy().astype(np.float64)
-        loose = ~shown.fixed
+        loose = ~predicted.fixed
         figures = (predicted.hit.sigmoid(), predicted.complete.sigmoid(), predicted.reward)
         hit, complete, reward = (each.tolist() for each in figures)
         return [

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 from trilith.networks.config import EncoderConfig
+from trilith.utils.checks import require
 from trilith.utils.config import check_least
 
 
@@ -78,17 +79,29 @@ class RS0Config:
     """Ours: weight of the log-likelihood of actions that earned more than expected. Each step is weighted by how much more (at most 1)."""
 
     def __post_init__(self) -> None:
-        check_least(self, batch=1, length=1, samples=1, components=1, candidates=0, learning_starts=0, replay=256)
-        check_least(self, warmup=0, decay_steps=0, max_grad_norm=0, entropy=0, bound_penalty=0, imitate=0, value_gradient=0)
+        check_least(
+            self,
+            batch=1,
+            length=1,
+            samples=1,
+            components=1,
+            candidates=0,
+            learning_starts=0,
+            replay=256,
+            warmup=0,
+            decay_steps=0,
+            max_grad_norm=0,
+            entropy=0,
+            bound_penalty=0,
+            imitate=0,
+            value_gradient=0,
+        )
         for name in ("discount", "retrace_lambda", "tau", "epsilon", "legal"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"{name} {value}: must be from 0 to 1")
+            require(value is None or 0 <= value <= 1, f"{name} {value}: must be from 0 to 1")
         for name in ("updates_per_step", "replay_mb", "learning_rate", "scale", "min_scale"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} {value}: must be above 0")
-        if not self.min_scale < self.scale < 1:
-            raise ValueError(f"scale {self.scale}: must be above min_scale, {self.min_scale}, and below 1")
-        if self.actions not in ("relative", "absolute"):
-            raise ValueError(f"there are no continuous actions {self.actions!r}: choose relative or absolute")
+            require(value is None or 0 < value < float("inf"), f"{name} {value}: must be above 0")
+        require(self.min_scale < self.scale < 1, f"scale {self.scale}: must be above min_scale, {self.min_scale}, and below 1")
+        known = self.actions in ("relative", "absolute")
+        require(known, f"there are no continuous actions {self.actions!r}: choose relative or absolute")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.optimizer import TargetLearner, part, prefixed, read
+from trilith.agents.optimizer import TargetLearner, read
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
 from trilith.agents.rs0.retrace import retrace
 from trilith.networks.actor_critic.network import ActorCritic
-from trilith.utils.files import typed
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
@@ -38,32 +35,15 @@ CAPPED = 1.0
 class Sequences:
     """B sequences of T steps, and the state after them. Places after the end of an episode repeat the first step of the sequence."""
 
-    states: NDArray[Any]
-    """(B, T + 1): records."""
-    actions: NDArray[np.float32]
-    """(B, T + 1, A): actions as they were drawn, not clipped."""
-    log_density: NDArray[np.float32]
-    """(B, T + 1): logarithm of the density with which actions were drawn; infinite where the policy did not draw them."""
-    rewards: NDArray[np.float32]
-    """(B, T)"""
+    steps: NDArray[Any]
+    """(B, T + 1): records of a replay, see `RS0Policy.dtype`."""
     count: Ints
     """(B,): how many of the T + 1 states are real. If fewer than T + 1, the episode ended with the last real one."""
 
     @property
     def real(self) -> Bools:
         """(B, T + 1): which states are real."""
-        return np.arange(self.states.shape[1]) < self.count[:, None]
-
-    @staticmethod
-    def of(steps: NDArray[Any], count: Ints) -> Sequences:
-        """Makes sequences from windows (B, T + 1) of a replay, each with `count` (B,) real steps."""
-        return Sequences(steps["state"], steps["action"], steps["log_density"], steps["reward"][:, :-1], count)
-
-
-class LearnerFacts(TypedDict):
-    """The part of a checkpoint that is not arrays."""
-
-    steps: Annotated[int, Meta(ge=0)]
+        return np.arange(self.steps.shape[1]) < self.count[:, None]
 
 
 class Targets(NamedTuple):
@@ -111,38 +91,26 @@ class RS0Learner(TargetLearner[ActorCritic]):
         """Remembers an episode."""
         self.replay.add(episode)
 
-    # ---- checkpoints
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Weights of both networks, the state of the optimiser, and the replay."""
-        return self.network_state() | prefixed({"replay.": self.replay.state()}), {"steps": self.steps}
-
-    def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Checks the whole result of `state`, then resumes from it."""
-        checked: LearnerFacts = typed(facts, LearnerFacts)
-        self.load_networks(arrays)
-        self.replay.load(part(arrays, "replay."))
-        self.steps = checked["steps"]
-
     # ---- learning
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
         """One learner step on sequences from the replay."""
-        return self.learn(Sequences.of(*self.replay.windows(rng, self.config.batch, self.config.length + 1)), rng)
+        return self.learn(Sequences(*self.replay.windows(rng, self.config.batch, self.config.length + 1)), rng)
 
     def learn(self, seqs: Sequences, rng: np.random.Generator) -> dict[str, float]:
         """One learner step on sequences; returns figures for the log."""
         config = self.config
         mirror = rng.random(len(seqs.count)) < 0.5 if config.mirror else np.zeros(len(seqs.count), dtype=bool)
+        actions = seqs.steps["action"]
         if mirror.any():
-            seqs = replace(seqs, actions=np.where(mirror[:, None, None], self.codec.mirror(seqs.actions), seqs.actions))
+            actions = np.where(mirror[:, None, None], self.codec.mirror(actions), actions)
         real = seqs.real
-        batch = self.net.batch(seqs.states[real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
+        batch = self.net.schema.unpack(seqs.steps["state"][real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
         # The world clips actions, so the critic sees the clipped ones.
-        taken = torch.from_numpy(seqs.actions[real]).to(self.device)
+        taken = torch.from_numpy(actions[real]).to(self.device)
         targets = self.targets(batch, taken, seqs, rng)
-        seen = self.net.see(batch)
-        policy = self.head.mixture(self.net.policy(seen))
+        seen = self.net.encoder(batch)
+        policy = self.head.mixture(self.net.actor(seen))
 
         made = torch.from_numpy(real[:, :-1]).to(self.device)  # the state after the last step has no action to learn
         values = self._dense(self.net.value(seen, taken[:, None].clamp(-1, 1))[:, 0], real)[:, :-1]
@@ -164,14 +132,14 @@ class RS0Learner(TargetLearner[ActorCritic]):
         """Targets for the actions of sequences, by the target network. `batch` and `taken` (n, A) hold the real steps only."""
         config, real = self.config, seqs.real
         with torch.no_grad():
-            seen = self.target.see(batch)
-            policy = self.head.mixture(self.target.policy(seen))
+            seen = self.target.encoder(batch)
+            policy = self.head.mixture(self.target.actor(seen))
             _, drawn = policy.draw(*self._chances(rng, len(taken)))
             q = self.target.value(seen, torch.cat([taken[:, None], drawn], dim=1).clamp(-1, 1))
-            behaviour = torch.from_numpy(seqs.log_density[real]).to(self.device)
+            behaviour = torch.from_numpy(seqs.steps["log_density"][real]).to(self.device)
             ratio = (policy.log_density(taken[:, None])[:, 0] - behaviour).clamp(max=0).exp()
             of_taken, values, trace = (self._dense(each, real) for each in (q[:, 0], q[:, 1:].mean(dim=1), config.retrace_lambda * ratio))
-            rewards, count = (torch.from_numpy(np.array(each)).to(self.device) for each in (seqs.rewards, seqs.count))
+            rewards, count = (torch.from_numpy(np.array(each)).to(self.device) for each in (seqs.steps["reward"][:, :-1], seqs.count))
             worth = retrace(rewards, values, of_taken[:, :-1], trace[:, :-1], count, config.discount)
             return Targets(worth, values, trace[:, :-1])
 

@@ -192,11 +192,11 @@ class RS0Agent:
 
     def see(self, records: NDArray[Any]) -> Any:
         """The network's encoding of states."""
-        return self.net.see(self.net.batch(records, None, self.device))
+        return self.net.encoder(self.net.schema.unpack(records, None, self.device))
 
     def mixture(self, seen: Any) -> Mixture:
         """The policy in encoded states."""
-        return self.head.mixture(self.net.policy(seen))
+        return self.head.mixture(self.net.actor(seen))
 
     def draw(self, mixture: Mixture, rngs: Sequence[np.random.Generator], count: int) -> NDArray[np.float32]:
         """(B, count, A): actions from the policy in each state, drawn with the generator of each episode."""

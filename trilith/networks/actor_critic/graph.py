@@ -14,41 +14,9 @@ from torch.nn import functional as F
 
 from trilith.networks.inputs.scene_batch import SceneBatch
 from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function
-from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, edge_codes, pack
+from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, Links, edge_codes, pack
 from trilith.world.observations.graph import EDGE_FEATURES
 from trilith.world.observations.objects import FEATURES
-
-
-class Links(NamedTuple):
-    """The structure of G graphs with V nodes and E edges in all."""
-
-    graph: Tensor
-    """(V,): the graph of each node."""
-    sender: Tensor
-    """(E,): row of the node where each edge starts."""
-    receiver: Tensor
-    """(E,): row of the node where each edge ends."""
-    code: Tensor
-    """(E,): which of the four possible inputs each edge has: touching + 2 · glued."""
-    per_graph: Tensor
-    """(G, 2): how many edges and nodes each graph has."""
-
-    def repeat(self, times: int) -> Links:
-        """The same graphs several times, one after another."""
-        if times == 1:
-            return self
-        nodes, graphs = len(self.graph), len(self.per_graph)
-
-        def shifted(index: Tensor, by: int) -> Tensor:
-            return (index + by * torch.arange(times, device=index.device)[:, None]).flatten()
-
-        return Links(
-            shifted(self.graph, graphs),
-            shifted(self.sender, nodes),
-            shifted(self.receiver, nodes),
-            self.code.repeat(times),
-            self.per_graph.repeat(times, 1),
-        )
 
 
 class Seen(NamedTuple):
@@ -76,7 +44,7 @@ class GraphEncoder(nn.Module):
         packed = pack(batch, "sparse")
         zero = packed.nodes.new_zeros(1, GLOBAL_FEATURES)
         return Seen(
-            Links(packed.graph, packed.sender, packed.receiver, packed.code, packed.per_graph),
+            packed.links,
             torch.cat([self.codes, self.edge(self.codes)], dim=1),
             torch.cat([packed.nodes, self.node(packed.nodes)], dim=1),
             torch.cat([zero, self.glob(zero)], dim=1),

@@ -7,25 +7,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
-from trilith.networks.actor_critic.cnn import CNNEncoder
 from trilith.networks.actor_critic.graph import GraphCore, GraphEncoder
-from trilith.networks.actor_critic.mlp import MLPCore, MLPEncoder
+from trilith.networks.actor_critic.images import CNNEncoder, RelationEncoder
+from trilith.networks.actor_critic.lists import MLPEncoder, RNNEncoder, longest
 from trilith.networks.actor_critic.pointing import PointedCritic, PointingActor, TokenEncoder
-from trilith.networks.actor_critic.relation import RelationEncoder
-from trilith.networks.actor_critic.rnn import RNNEncoder
 from trilith.networks.config import EncoderConfig
-from trilith.networks.inputs.object_rows import longest
-from trilith.networks.inputs.scene_batch import POINTS, Records, SceneBatch, SceneSchema
-from trilith.world.scene import Bools
+from trilith.networks.inputs.scene_batch import POINTS, SceneSchema
 from trilith.world.tasks import Task
 
 
 class ActorCritic(nn.Module):
-    """Actor and critic. `see` computes the features of a batch once; actor and critic each have their own core.
+    """Actor and critic, each with its own core, over one encoder.
 
-    The critic's core gets the action concatenated to the features or, in the graph network, to the globals.
+    `encoder(batch)` gives the features of B states, which both share. `actor(features)` is (B, outputs), linear in its last layer. The
+    critic's core gets the action concatenated to the features or, in the graph network, to the globals.
     """
 
     def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
@@ -33,18 +31,6 @@ class ActorCritic(nn.Module):
         self.schema = schema
         """How states are stored."""
         self.encoder, self.actor, self.critic = encoder, actor, critic
-
-    def batch(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
-        """The network's input on a device. Left and right are swapped in the states where `mirror` (B,) is True."""
-        return self.schema.unpack(records, mirror, device)
-
-    def see(self, batch: SceneBatch) -> Any:
-        """Features of B states, shared by actor and critic."""
-        return self.encoder(batch)
-
-    def policy(self, seen: Any) -> Tensor:
-        """(B, outputs): the actor's output, linear in its last layer."""
-        return self.actor(seen)
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
         """(B, K): the critic's values of K actions (B, K, A) in each state."""
@@ -64,6 +50,29 @@ class ActorCritic(nn.Module):
             for weight in weights:
                 weight.requires_grad_(True)
         return values.detach(), slopes
+
+
+class MLPCore(nn.Module):
+    """Rectified hidden layers and a linear output: the core of every actor and critic except the graph network's. The input is the
+    features and, for a critic, an action."""
+
+    def __init__(self, features: int, actions: int, width: int, layers: int, outputs: int) -> None:
+        super().__init__()
+        self.features = features
+        self.first = nn.Linear(features + actions, width)
+        self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(layers - 1))
+        self.out = nn.Linear(width, outputs)
+
+    def forward(self, seen: Tensor, actions: Tensor | None = None) -> Tensor:
+        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A). The features' part is computed once."""
+        of_seen, of_action = self.first.weight.split([self.features, self.first.in_features - self.features], dim=1)
+        x = F.linear(seen, of_seen, self.first.bias)
+        if actions is not None:
+            x = x[:, None] + F.linear(actions, of_action)
+        x = F.relu(x)
+        for layer in self.hidden:
+            x = F.relu(layer(x))
+        return self.out(x)
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP
+from trilith.networks.inputs.objects import MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP
 from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, SLOTS_OF_KIND, SceneBatch
 from trilith.networks.layers.attention import ObjectTrunk, scene_mean
 from trilith.world.actions import CLEARANCE, height_on
@@ -65,9 +65,9 @@ class Tokens(NamedTuple):
 class TokenEncoder(ObjectTrunk):
     """The trunk of the network `objects`."""
 
-    def __init__(self, width: int = 64, layers: int = 3, heads: int = 4, pair: int = 32) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.add_object_trunk(width, layers, heads, pair)
+        self.add_trunk(NODE_FEATURES, PAIR_FEATURES, width=64, layers=3, heads=4, pair=32)
 
     def forward(self, batch: SceneBatch) -> Tokens:
         """The tokens of a batch."""

@@ -1,7 +1,7 @@
 """Shared by the networks that act without torch: values of placing a kind of block by an object, from attention over the objects.
 
-These are arrays and compiled loops, so they need no more packages than the tasks do. `layers.attention` and `q.block_type` are the
-same functions in the form that learns.
+These are arrays and compiled loops, so they need no more packages than the tasks do. `layers.attention` and
+`q.base.BlockTypeQNetwork` are the same functions in the form that learns.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema,
 from trilith.networks.kernels.inference import attention_forward, layer_norm, linear, mean_rows
 from trilith.networks.parameters import check_weights
 from trilith.networks.q.function import QFunction
+from trilith.utils.checks import require
 from trilith.world.scene import Bools
 
 Shapes = dict[str, tuple[int, ...]]
 """Shapes of a network's parameters by name."""
 
 
-class ActingKinds(QFunction):
+class ActingBlockTypes(QFunction):
     """A network whose actions place a kind of block by an object. Its parameters are 0 until `load` is called."""
 
     by_kind = True
@@ -76,22 +77,18 @@ class ActingKinds(QFunction):
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
         """(n, decoder) and (B, decoder): objects and scenes after the layers, from `tokens` (n, width) and from `pairs` (p, pair), the
-        features of every pair of objects in a scene."""
+        features of every pair of objects in a scene, see `layers.attention`."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
-            tokens = tokens + self._linear(f"layers.{i}.gather", self._attend(qkv, pairs, weight, scenes))
+            seen = np.zeros((len(tokens), tokens.shape[1] + self._heads * pairs.shape[1]), np.float32)
+            shares = np.empty((len(pairs), self._heads), np.float32)
+            by_head = qkv.reshape(len(tokens), 3, self._heads, -1)
+            attention_forward(by_head, pairs, weight, scenes.first, scenes.first_pair, seen, shares)
+            tokens = tokens + self._linear(f"layers.{i}.gather", seen)
             up = self._linear(f"layers.{i}.up", self._norm(f"layers.{i}.norm2", tokens), rectify=True)
             tokens = tokens + self._linear(f"layers.{i}.down", up)
         tokens = self._norm("norm", tokens)
         return self._linear("reference", tokens), self._linear("pooled", mean_rows(tokens, scenes.first))
-
-    def _attend(self, qkv: Floats32, pairs: Floats32, weight: Floats32, scenes: SceneBatch) -> Floats32:
-        """(n, width + heads · pair): what each object attends to in its scene, see `kernels.relational_attention`."""
-        n, width = len(qkv), qkv.shape[1] // 3
-        out = np.zeros((n, width + self._heads * pairs.shape[1]), np.float32)
-        shares = np.empty((len(pairs), self._heads), np.float32)
-        attention_forward(qkv.reshape(n, 3, self._heads, -1), pairs, weight, scenes.first, scenes.first_pair, out, shares)
-        return out
 
 
 def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
@@ -100,8 +97,12 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
     for i in range(net.layers):
-        matrices |= {f"layers.{i}.qkv": (3 * width, width), f"layers.{i}.gather": (width, width + net.heads * net.pair)}
-        matrices |= {f"layers.{i}.up": (2 * width, width), f"layers.{i}.down": (width, 2 * width)}
+        matrices |= {
+            f"layers.{i}.qkv": (3 * width, width),
+            f"layers.{i}.gather": (width, width + net.heads * net.pair),
+            f"layers.{i}.up": (2 * width, width),
+            f"layers.{i}.down": (width, 2 * width),
+        }
         norms += [f"layers.{i}.norm", f"layers.{i}.norm2"]
     matrices |= {"reference": (net.decoder, width), "pooled": (net.decoder, width)}
     shapes: Shapes = {f"{name}.weight": shape for name, shape in matrices.items()}
@@ -111,10 +112,8 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
 
 def check_attention(schema: ReplaySchema, mask: Mask) -> None:
     """Raises ValueError that says what to choose, if the attention network cannot value the actions of `schema` and `mask`."""
-    if mask == "none":
-        raise ValueError("this network values only edges from available blocks: choose mask edges or legal, or network graph")
-    if not schema.codec.relative:
-        raise ValueError("this network values edges, which absolute actions have none of: choose network graph")
+    require(mask != "none", "this network values only edges from available blocks: choose mask edges or legal, or network graph")
+    require(schema.codec.relative, "this network values edges, which absolute actions have none of: choose network graph")
 
 
 def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
+from trilith.networks.inference.attention import ActingBlockTypes, Shapes, attention_shapes
 from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
@@ -17,7 +17,7 @@ from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Floats32, Re
 from trilith.world.scene import Bools, Ints
 
 
-class ActingObjects(ActingKinds):
+class ActingObjects(ActingBlockTypes):
     """The network `objects`."""
 
     values_states = True
@@ -28,13 +28,23 @@ class ActingObjects(ActingKinds):
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        own = {"node": (net.width, NODE_FEATURES), "pair": (net.pair, PAIR_FEATURES)}
-        own |= {"clock": (net.width, CLOCK_FEATURES)} if net.clock else {}
-        own |= {"kind": (net.decoder, KINDS + 2), "fit": (net.decoder, 2)}
-        own |= {"seen": (net.message, COLUMNS), "object": (net.message, net.decoder), "edge": (net.decoder, net.decoder)}
-        own |= {"base": (outputs, net.decoder), "to_token": (net.token, net.decoder), "gather": (net.token, 2 * net.message)}
-        own |= {"hidden": (net.token, net.token), "out": (2 * FIGURES, net.token)}
-        own |= {"state_hidden": (net.token, 2 * net.decoder), "state_out": (1, net.token)}
+        own = {
+            "node": (net.width, NODE_FEATURES),
+            "pair": (net.pair, PAIR_FEATURES),
+            **({"clock": (net.width, CLOCK_FEATURES)} if net.clock else {}),
+            "kind": (net.decoder, KINDS + 2),
+            "fit": (net.decoder, 2),
+            "seen": (net.message, COLUMNS),
+            "object": (net.message, net.decoder),
+            "edge": (net.decoder, net.decoder),
+            "base": (outputs, net.decoder),
+            "to_token": (net.token, net.decoder),
+            "gather": (net.token, 2 * net.message),
+            "hidden": (net.token, net.token),
+            "out": (2 * FIGURES, net.token),
+            "state_hidden": (net.token, 2 * net.decoder),
+            "state_out": (1, net.token),
+        }
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
@@ -83,7 +93,7 @@ class ActingObjects(ActingKinds):
         values.reshape(-1, 2)[np.flatnonzero(allowed)] = base + figures[:, 0] + figures[:, 1]
 
 
-ACTING: dict[str, type[ActingKinds]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
+ACTING: dict[str, type[ActingBlockTypes]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
 """Networks that act without torch, by name."""
 
 _WIDTHS = np.array(KIND_WIDTHS, np.float32)

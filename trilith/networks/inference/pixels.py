@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.attention import ActingKinds, Shapes, attention_shapes
+from trilith.networks.inference.attention import ActingBlockTypes, Shapes, attention_shapes
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
 from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Floats32, ReplaySchema, SceneBatch
 from trilith.networks.kernels.inference import convolve, convolve_windows, link_pairs, mean_rows, pool
@@ -38,7 +38,7 @@ _SIDE = PIXELS >> len(LAYERS)
 """Side of the last map."""
 
 
-class ActingPixels(ActingKinds):
+class ActingPixels(ActingBlockTypes):
     """See the module."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
@@ -47,11 +47,19 @@ class ActingPixels(ActingKinds):
 
     @staticmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        own = {"node": (net.width, SEEN), "link": (net.pair, 2)}
-        own |= {"looks": (net.pair, SEEN), "looked_at": (net.pair, SEEN), "relation": (net.pair, RELATIONS)}
-        own |= {"block": (net.decoder, SEEN), "supply": (net.decoder, SEEN)}
-        own |= {"cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]), "cnn.out": (PIXEL_FEATURES, HIDDEN)}
-        own |= {"hidden": (net.decoder, net.decoder), "out": (outputs, net.decoder)}
+        own = {
+            "node": (net.width, SEEN),
+            "link": (net.pair, 2),
+            "looks": (net.pair, SEEN),
+            "looked_at": (net.pair, SEEN),
+            "relation": (net.pair, RELATIONS),
+            "block": (net.decoder, SEEN),
+            "supply": (net.decoder, SEEN),
+            "cnn.hidden": (HIDDEN, _SIDE * _SIDE * LAYERS[-1]),
+            "cnn.out": (PIXEL_FEATURES, HIDDEN),
+            "hidden": (net.decoder, net.decoder),
+            "out": (outputs, net.decoder),
+        }
         shapes = attention_shapes(net, own, without_bias=("link", "looked_at", "relation", "block", "supply"))
         for i, (given, channels) in enumerate(pairwise((CHANNELS, *LAYERS))):
             shapes |= {f"cnn.layers.{i}.weight": (channels, given, 3, 3), f"cnn.layers.{i}.bias": (channels,)}

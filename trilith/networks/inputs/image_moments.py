@@ -17,9 +17,13 @@ from trilith.utils.compiled import compiled
 from trilith.world.observations.image import PIXELS
 from trilith.world.scene import VIEW, Ints
 
-MOMENTS = 13
-"""Columns of an object: area; centre x and y; left, right, bottom and top end; half of its extent along x and along y; covariance of x
-and y; red, green, blue. All are about 1, and 0 for an object outside the picture."""
+MOMENT_COLUMNS = (
+    *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
+    *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
+)
+"""Columns of an object: area in 4 m²; centre, and left, right, bottom and top end, in 2 m; half of its extent along x and along y in
+metres; covariance of x and y in 1/4 m²; mean colour. All are about 1, and 0 for an object outside the picture."""
+MOMENTS = len(MOMENT_COLUMNS)
 RELATIONS = 16
 """Columns of a pair: distances between centres, ends of the same side and ends of opposite sides, in metres, in two forms."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]

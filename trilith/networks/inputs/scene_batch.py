@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
+P = ParamSpec("P")
 KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)
 """Number of kinds of blocks. Available blocks of one width are interchangeable, so they are one kind."""
@@ -300,23 +301,17 @@ class SceneBatch:
     """(B,): the number of steps left, if the schema stores it."""
     device: str | torch.device | None = None
     """The device of the tensors. None: main memory, shared with the arrays."""
-    memo: dict[str, Any] = field(default_factory=dict)
-    """Cache of results that depend on the batch alone, see `once`."""
+    memo: dict[Any, Any] = field(default_factory=dict)
+    """Cache of results that depend on the batch alone, see `once_per_batch`."""
 
     def __len__(self) -> int:
         return len(self.present)
 
     def __getitem__(self, which: slice) -> SceneBatch:
         """A slice of the scenes, with the same padding."""
-        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("device", "memo")}
-        parts: dict[str, Any] = {name: array if array is None else array[which] for name, array in arrays.items()}
-        return SceneBatch(**parts, device=self.device)
-
-    def once(self, name: str, compute: Callable[[], T]) -> T:
-        """The result of a function of the batch alone, computed once, because the learning network and the target network both need it."""
-        if name not in self.memo:
-            self.memo[name] = compute()
-        return self.memo[name]
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        arrays: dict[str, Any] = {name: value[which] for name, value in columns.items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays, memo={})
 
     def send(self, array: NDArray[Any]) -> Tensor:
         """An array as a tensor on the device.
@@ -395,6 +390,19 @@ class SceneBatch:
     def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
         """`raster.windows` of all objects: in each scene first the available blocks, then the other objects."""
         return windows(*self.drawing, tight=tight)
+
+
+def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable[Concatenate[SceneBatch, P], T]:
+    """Keeps the result of a function of a batch in the batch, because the learning network and the target network both need it."""
+
+    @wraps(compute)
+    def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (compute, args)
+        if key not in batch.memo:
+            batch.memo[key] = compute(batch, *args, **kwargs)
+        return batch.memo[key]
+
+    return kept
 
 
 class TensorView:

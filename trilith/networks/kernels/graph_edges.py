@@ -52,7 +52,7 @@ class EdgeInputs(NamedTuple):
 
 def edge_function(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """(E, width) and (V, width): edges after two rectified layers, and for each node the sum of the edges that end there."""
-    return edges_compiled(inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
+    return _Edges.apply(torch.is_grad_enabled(), *inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
 
 
 def edges_plain(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
@@ -62,11 +62,6 @@ def edges_plain(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     hidden = F.relu(own + send.index_select(0, sender) + receive.index_select(0, receiver))
     edges = F.relu(F.linear(hidden, weight, bias))
     return edges, torch.zeros_like(send).index_add(0, receiver, edges)
-
-
-def edges_compiled(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
-    """`edge_function` in chunks, for the CPU."""
-    return _Edges.apply(torch.is_grad_enabled(), *inputs)
 
 
 class _Edges(torch.autograd.Function):
@@ -80,7 +75,7 @@ class _Edges(torch.autograd.Function):
             part = slice(start, start + CHUNK)
             first, second = hidden[part] if kept else hidden[: n - start], edges[part]
             if of_edge is None:
-                _look_up(first.numpy(), given.numpy(), code[part].numpy())
+                torch.index_select(given, 0, code[part], out=first)
             else:
                 torch.mm(given[part], of_edge.t(), out=first)
             _gather(first.numpy(), send.numpy(), receive.numpy(), sender[part].numpy(), receiver[part].numpy())
@@ -129,15 +124,6 @@ class _Edges(torch.autograd.Function):
             elif given_grad is not None:
                 _sum_rows(given_grad.numpy(), below.numpy(), code[part].numpy())
         return None, given_grad, of_edge_grad, send_grad, receive_grad, weight_grad, bias_grad, None, None, None
-
-
-@compiled
-def _look_up(rows: Array, table: Array, code: Ints) -> None:
-    """Copies row `code` (E,) of `table` (4, width) to each row of `rows` (E, width)."""
-    for e in range(len(code)):
-        row, at = rows[e], table[code[e]]
-        for k in range(rows.shape[1]):
-            row[k] = at[k]
 
 
 @compiled

@@ -46,17 +46,8 @@ def pool_added_plain(
     """`pool_added` in tensor operations, for any device."""
     given = F.pad(grown, (*reach, *reach))
     whole = _cut(convolved, first, along, given.shape[2], given.shape[3], -torch.inf) + given
-    fixed = _cut(pooled, first // 2, along // 2, tall, wide, 0.0)
-    down, across = (
-        _inside(each // 2, count, side) for each, count, side in zip((first, along), (tall, wide), pooled.shape[2:], strict=True)
-    )
-    return torch.where((down[:, :, None] & across[:, None])[:, None], F.max_pool2d(whole, 3, stride=2) - fixed, 0.0)
-
-
-def _inside(first: Tensor, count: int, side: int) -> Tensor:
-    """(n, count) bool: which places from `first` (n,) on lie within a map."""
-    at = first[:, None] + torch.arange(count, device=first.device)
-    return (at >= 0) & (at < side)
+    fixed = _cut(pooled, first // 2, along // 2, tall, wide, -torch.inf)
+    return torch.where(fixed == -torch.inf, 0.0, F.max_pool2d(whole, 3, stride=2) - fixed)
 
 
 def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:

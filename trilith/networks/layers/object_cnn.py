@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.actor_critic.cnn import convolution, pool
+from trilith.networks.actor_critic.images import convolution, pool
 from trilith.networks.inference.pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
-from trilith.networks.inputs.scene_batch import SceneBatch
+from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
 from trilith.networks.kernels.image_windows import add_to_map, pool_added
 from trilith.world.observations.image import COORDINATES, PIXELS
 from trilith.world.observations.raster import LEAST
@@ -68,12 +68,9 @@ class Segments(NamedTuple):
     """(p, 16): the relations of each pair of objects of a scene, without available blocks."""
 
 
+@once_per_batch
 def segments_of(batch: SceneBatch) -> Segments:
     """The windows of a batch: in each scene first the available blocks, then the other objects."""
-    return batch.once("segments", lambda: _segments(batch))
-
-
-def _segments(batch: SceneBatch) -> Segments:
     boxes, first, pixels = batch.windows()
     by_size: dict[tuple[int, int], dict[bytes, tuple[int, int, int]]] = {}
     names: list[tuple[tuple[int, int], bytes]] = []

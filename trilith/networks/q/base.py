@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trilith.networks.config import Mask, NetConfig
+from trilith.networks.inference.attention import check_attention, kind_mask
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Floats32, Records, ReplaySchema, SceneBatch
 from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.networks.q.function import QFunction
@@ -104,3 +105,17 @@ class QNet(nn.Module, QFunction):
         if self.by_kind:
             sender = (batch.send(SLOTS_OF_KIND)[sender] & batch.tensors.available).to(torch.uint8).argmax(dim=1)
         return self.schema.edge(sender, edge % receivers + self.first_receiver) * self.outputs + output, value
+
+
+class BlockTypeQNetwork(QNet):
+    """Values of placing a kind of block by an object, (B, 3, R, outputs): `objects` and `pixel-attention`. Available blocks of one width
+    are one kind. It has no edges between other objects, so it does not support the mask `none`."""
+
+    by_kind = True
+
+    def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
+        super().__init__(schema, mask)
+        check_attention(schema, mask)
+
+    def mask(self, batch: SceneBatch) -> Tensor:
+        return batch.send(kind_mask(batch, self.mask_rule, self.outputs))

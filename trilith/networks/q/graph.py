@@ -1,4 +1,5 @@
-"""Q-values by the paper's graph network (§C.2): encode, process n_rec times with a GRU each, decode on the edges.
+"""Q-values by the paper's graph network (§C.2), over objects or segmented images: encode, process n_rec times with a GRU each, decode on
+the edges.
 
 The same function as the plain form in `tests/networks/plain_graph.py`, to rounding, made fast:
 - graphs of different sizes are packed, with one row per node or edge, so that nothing is computed for padding;
@@ -15,7 +16,8 @@ into globals, because sums over all edges would saturate the GRU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch
+from trilith.networks.inference.pixels import PIXEL_FEATURES
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch, once_per_batch
+from trilith.networks.layers.object_cnn import ObjectCNN
 from trilith.networks.q.base import DEFAULT, QNet
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity
 from trilith.world.observations.objects import FEATURES
@@ -68,26 +72,49 @@ class Decoder(nn.Module):
         return self.out(self.hidden(x))
 
 
+class Links(NamedTuple):
+    """The structure of G graphs with V nodes and E edges in all."""
+
+    graph: Tensor
+    """(V,): the graph of each node."""
+    sender: Tensor
+    """(E,): row of the node where each edge starts."""
+    receiver: Tensor
+    """(E,): row of the node where each edge ends."""
+    code: Tensor
+    """(E,): which of the four possible inputs each edge has: touching + 2 · glued."""
+    per_graph: Tensor
+    """(G, 2): how many edges and nodes each graph has."""
+
+    def repeat(self, times: int) -> Links:
+        """The same graphs several times, one after another."""
+        if times == 1:
+            return self
+        nodes, graphs = len(self.graph), len(self.per_graph)
+
+        def shifted(index: Tensor, by: int) -> Tensor:
+            return (index + by * torch.arange(times, device=index.device)[:, None]).flatten()
+
+        return Links(
+            shifted(self.graph, graphs),
+            shifted(self.sender, nodes),
+            shifted(self.receiver, nodes),
+            self.code.repeat(times),
+            self.per_graph.repeat(times, 1),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Packed:
     """A batch of graphs with one row per node and one row per edge. V nodes and E edges in all."""
 
     nodes: Tensor
     """(V, 15): the rows of `observations.objects`."""
-    graph: Tensor
-    """(V,): the scene of each node."""
-    sender: Tensor
-    """(E,): row of the node where each edge starts."""
-    receiver: Tensor
-    """(E,): row of the node where each edge ends."""
-    code: Tensor
-    """(E,): touching + 2 · glued."""
+    links: Links
     where: Ints
     """(E,): index of each edge in a padded (B, 7 + R, 7 + R). In main memory, where the edges to decode are selected."""
     place: Tensor
     """(B · (7 + R) · (7 + R),): row of the edge at each index. Meaningless where there is no edge."""
-    per_graph: Tensor
-    """(B, 2): the number of edges and nodes of each scene."""
 
 
 class GraphNet(QNet):
@@ -116,7 +143,7 @@ class GraphNet(QNet):
 
     def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
         """The decoder's inputs: the `chosen` edges (C,), if any, as (C, width), and the globals as (B, width)."""
-        width = self.width
+        width, links = self.width, packed.links
         split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
         of_nodes = torch.cat([of_sender, of_receiver])
@@ -127,28 +154,28 @@ class GraphNet(QNet):
         table = first + F.linear(encoded, of_edge + of_hidden)
         edge = edge_hidden = encoded  # a table of four rows in the first step, later a row for each edge
         node = node_hidden = self.encode_node(packed.nodes)
-        zero = packed.nodes.new_zeros(len(packed.per_graph), GLOBAL_FEATURES)
+        zero = packed.nodes.new_zeros(len(links.per_graph), GLOBAL_FEATURES)
         glob = glob_hidden = self.encode_global(zero[:1]).expand(len(zero), -1)
 
         for n in range(1, self.recurrent + 1):
             glob_in = torch.cat([zero, glob, glob_hidden], dim=1)
             node_in = torch.cat([packed.nodes, node, node_hidden], dim=1)
             send, receive = F.linear(node_in, of_nodes).chunk(2, dim=1)
-            send = send + F.linear(glob_in, of_global, self.core_edge.first.bias).index_select(0, packed.graph)
-            layer = send.index_select(0, packed.sender) + receive.index_select(0, packed.receiver)
-            layer = layer + (table if n == 1 else first).index_select(0, packed.code)
+            send = send + F.linear(glob_in, of_global, self.core_edge.first.bias).index_select(0, links.graph)
+            layer = send.index_select(0, links.sender) + receive.index_select(0, links.receiver)
+            layer = layer + (table if n == 1 else first).index_select(0, links.code)
             if n > 1:
                 layer = torch.addmm(torch.addmm(layer, edge, of_edge.t()), edge_hidden, of_hidden.t())
             new_edge = self.core_edge.after(layer)
 
-            arrived = torch.zeros_like(node).index_add(0, packed.receiver, new_edge)
-            node = self.core_node(torch.cat([arrived, node_in, glob_in.index_select(0, packed.graph)], dim=1))
-            sums = zero.new_zeros(len(zero), 2 * width).index_add(0, packed.graph, torch.cat([arrived, node], dim=1))
-            means = sums / packed.per_graph.repeat_interleave(width, dim=1).clamp(min=1)
+            arrived = torch.zeros_like(node).index_add(0, links.receiver, new_edge)
+            node = self.core_node(torch.cat([arrived, node_in, glob_in.index_select(0, links.graph)], dim=1))
+            sums = zero.new_zeros(len(zero), 2 * width).index_add(0, links.graph, torch.cat([arrived, node], dim=1))
+            means = sums / links.per_graph.repeat_interleave(width, dim=1).clamp(min=1)
             glob = self.core_global(torch.cat([means, glob_in], dim=1))
             glob_hidden = _gru(self.gru_global, glob, glob_hidden)
 
-            which = packed.code if n == 1 else None  # rows of the table in the first step
+            which = links.code if n == 1 else None  # rows of the table in the first step
             if n < self.recurrent:
                 edge, edge_hidden = new_edge, _gru(self.gru_edge, new_edge, edge_hidden, which)
                 node_hidden = _gru(self.gru_node, node, node_hidden)
@@ -201,23 +228,40 @@ class GraphNet(QNet):
         if not self.relative:
             edges = (batch.available | (self.mask_rule == "none"))[..., None]
         elif self.mask_rule == "none":
-            edges = links(batch, self.connectivity)
+            edges = linked_nodes(batch, self.connectivity)
         elif self.mask_rule == "legal":
             assert batch.legal is not None
             return batch.send((edges[..., None] & batch.legal[:, KIND_OF_SLOT]).repeat(2, axis=-1))
         return batch.send(edges)[..., None].expand(-1, -1, -1, self.outputs)
 
 
+class PixelGraphNet(GraphNet):
+    """The network of CNN-GN-DQN, which sees nothing of an object except its pixels: 32 features per node, which a small CNN computes
+    from each object's segmented image.
+
+    Other inputs: the number of objects (as nodes), and which objects touch and are glued (on the edges). The mask `edges` reveals
+    which nodes are available blocks. The mask `legal` reveals more: where blocks fit, and so where solid objects are.
+    """
+
+    def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
+        super().__init__(schema, mask, net, PIXEL_FEATURES)
+        if net.connectivity != "full":
+            raise ValueError(
+                "the sparse graph is made from what objects are, which the network pixels does not see: choose connectivity full"
+            )
+        self.cnn = ObjectCNN(net.blank)
+
+    def packed(self, batch: SceneBatch) -> Packed:
+        return replace(super().packed(batch), nodes=self.cnn(batch))
+
+
 # ---- graphs from batches
 
 
+@once_per_batch
 def pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
     """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene."""
-    return batch.once(f"{connectivity} graph", lambda: _pack(batch, connectivity))
-
-
-def _pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
-    linked, send = links(batch, connectivity), batch.send
+    linked, send = linked_nodes(batch, connectivity), batch.send
     present = batch.nodes
     b, n = present.shape
     row = present.cumsum().reshape(b, n) - 1
@@ -227,13 +271,15 @@ def _pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
     place[where] = np.arange(len(where))
     return Packed(
         nodes=send(node_features(batch)[present]),
-        graph=send(present.nonzero()[0]),
-        sender=send(row[scene, sender]),
-        receiver=send(row[scene, receiver]),
-        code=send(_between_nodes(batch.touch + 2 * batch.glue)[scene, sender, receiver].astype(np.int64)),
+        links=Links(
+            graph=send(present.nonzero()[0]),
+            sender=send(row[scene, sender]),
+            receiver=send(row[scene, receiver]),
+            code=send(_between_nodes(batch.touch + 2 * batch.glue)[scene, sender, receiver].astype(np.int64)),
+            per_graph=send(np.stack([linked.sum(axis=(1, 2)), present.sum(axis=1)], axis=1).astype(np.float32)),
+        ),
         where=where,
         place=send(place),
-        per_graph=send(np.stack([linked.sum(axis=(1, 2)), present.sum(axis=1)], axis=1).astype(np.float32)),
     )
 
 
@@ -249,7 +295,7 @@ def _between_nodes(pairs: Floats32) -> Floats32:
     return np.pad(pairs, ((0, 0), (SLOTS, 0), (SLOTS, 0)))
 
 
-def links(batch: SceneBatch, connectivity: Connectivity) -> Bools:
+def linked_nodes(batch: SceneBatch, connectivity: Connectivity) -> Bools:
     """(B, 7 + R, 7 + R): where there is an edge, as in `observations.graph`."""
     present = batch.nodes
     both = present[:, :, None] & present[:, None]

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.attention import kind_mask
-from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, SCALE, clock
+from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, clock
 from trilith.networks.inputs.placements import (
     COLUMNS,
     FIGURES,
@@ -38,10 +38,9 @@ from trilith.networks.inputs.placements import (
     look_forward,
     look_plain,
 )
-from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, ReplaySchema, SceneBatch
+from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, ReplaySchema, SceneBatch, once_per_batch
 from trilith.networks.layers.attention import ObjectTrunk, scene_mean, send_copy
-from trilith.networks.q.base import DEFAULT, Outcomes
-from trilith.networks.q.block_type import BlockTypeQNetwork
+from trilith.networks.q.base import DEFAULT, BlockTypeQNetwork, Outcomes
 from trilith.world.scene import SLOTS
 
 
@@ -54,7 +53,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         super().__init__(schema, mask)
         check_offsets(schema)
         width, decoder, message, token = net.width, net.decoder, net.message, net.token
-        self.add_object_trunk(width, net.layers, net.heads, net.pair)
+        self.add_trunk(NODE_FEATURES, PAIR_FEATURES, width, net.layers, net.heads, net.pair)
         self.clock = nn.Linear(CLOCK_FEATURES, width, bias=False) if net.clock else None
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
@@ -147,10 +146,14 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """(m, 2P): the result of `placements.look_forward` for placements in scenes (m,). `objects` (n, P) are the objects' own parts of the
-    messages, `weight` is (P, 40)."""
-    if objects.device.type == "cpu":
-        return look_compiled(placed, scene, batch, objects, weight)
-    return look_by_tensors(placed, scene, batch, objects, weight)
+    messages, `weight` is (P, 40). On the CPU, compiled loops process the placements scene by scene."""
+    if objects.device.type != "cpu":
+        return look_by_tensors(placed, scene, batch, objects, weight)
+    if (scene[1:] >= scene[:-1]).all():
+        return _Look.apply(objects, weight, placed, scene, batch)
+    order = scene.argsort(stable=True)
+    in_order = _Look.apply(objects, weight, Placements(*(each[order] for each in placed)), scene[order], batch)
+    return in_order.index_select(0, order.argsort())
 
 
 def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
@@ -159,18 +162,10 @@ def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, object
     return look_plain(placed, batch.send(rows)[scene], _boxes(batch), objects, weight)
 
 
-def look_compiled(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """`look` in compiled loops, for the CPU. The loops process the placements scene by scene."""
-    if (scene[1:] >= scene[:-1]).all():
-        return _Look.apply(objects, weight, placed, scene, batch)
-    order = scene.argsort(stable=True)
-    in_order = _Look.apply(objects, weight, Placements(*(each[order] for each in placed)), scene[order], batch)
-    return in_order.index_select(0, order.argsort())
-
-
+@once_per_batch
 def _boxes(batch: SceneBatch) -> Tensor:
     """(n, 6): `placements.boxes` of the objects."""
-    return batch.once("boxes", lambda: batch.send(boxes(batch)))
+    return batch.send(boxes(batch))
 
 
 class _Look(torch.autograd.Function):

@@ -18,13 +18,12 @@ from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.attention import kind_mask
 from trilith.networks.inference.pixels import SEEN
 from trilith.networks.inputs.image_moments import RELATIONS
-from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, ReplaySchema, SceneBatch
+from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, ReplaySchema, SceneBatch, once_per_batch
 from trilith.networks.layers.attention import AttentionTrunk, scene_mean
 from trilith.networks.layers.object_cnn import ObjectCNN
-from trilith.networks.q.base import DEFAULT
-from trilith.networks.q.block_type import BlockTypeQNetwork
+from trilith.networks.q.base import DEFAULT, BlockTypeQNetwork
 from trilith.networks.q.graph import edge_codes
-from trilith.world.scene import SLOTS, Ints
+from trilith.world.scene import SLOTS
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
@@ -55,8 +54,7 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
 
     def encode(self, batch: SceneBatch) -> Tensor:
         """(n + 3 · B, decoder): each object, combined with the whole scene, then the kinds of blocks of each scene."""
-        blocks, scene, kinds, others, code = batch.once("rows", lambda: tuple(map(batch.send, _rows(batch))))
-        one, other = batch.once("pairs", lambda: tuple(map(batch.send, batch.pairs)))
+        blocks, scene, kinds, others, one, other, code = _rows(batch)
         seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
         objects, supply = features.index_select(0, others), features.index_select(0, blocks)
@@ -88,18 +86,22 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return self.out(F.relu(self.hidden(F.relu(pairs))))
 
 
-def _rows(batch: SceneBatch) -> tuple[Ints, ...]:
+@once_per_batch
+def _rows(batch: SceneBatch) -> tuple[Tensor, ...]:
     """Rows of a batch's features. In each scene the available blocks come first, then the other objects.
 
     (m,): rows of the available blocks; (m,): the scene of each; (3 · B,): row of the first available block of each kind, an arbitrary
-    row if the kind has none; (n,): rows of the other objects; (p,): touching + 2 · glued of each pair of objects of a scene.
+    row if the kind has none; (n,): rows of the other objects; (p,), three times, for each pair of objects of a scene: both objects, counted
+    without the available blocks, and touching + 2 · glued.
     """
     row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
     first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots
-    return (
+    found = (
         row[:, :SLOTS][batch.available],
         batch.available.nonzero()[0],
         np.take_along_axis(row, first, axis=1).ravel(),
         row[:, SLOTS:][batch.present],
+        *batch.pairs,
         (batch.touch + 2 * batch.glue).ravel()[batch.pair_place].astype(np.int64),
     )
+    return tuple(batch.send(each) for each in found)

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import ReplaySchema
 from trilith.networks.q.base import QNet
-from trilith.networks.q.graph import GraphNet
+from trilith.networks.q.graph import GraphNet, PixelGraphNet
 from trilith.networks.q.objects import ObjectsNet
 from trilith.networks.q.pixel_attention import PixelAttentionNet
-from trilith.networks.q.pixel_graph import PixelGraphNet
 from trilith.utils.modules import imported, names_a_class
 
 NETWORKS: dict[str, type[QNet]] = {

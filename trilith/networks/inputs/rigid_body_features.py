@@ -47,10 +47,6 @@ class Placed(NamedTuple):
     glue: Bools
     """(B, R, R): which pairs are bonded."""
 
-    def take(self, at: Ints) -> Placed:
-        """Some of the scenes."""
-        return Placed._make(each[at] for each in self)
-
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
     """Scenes with a new block as arrays. `rows` (B,) has the row of each new block. The arrays have room for at least `objects` objects."""

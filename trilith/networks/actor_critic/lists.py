@@ -1,19 +1,15 @@
-"""The objects of each scene as a list of fixed length, for networks that read lists."""
+"""The paper's MLP and RNN (§C.1), which read the objects of a scene as a list of fixed length, padding included."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from torch import Tensor, nn
 
-from trilith.networks.inputs.scene_batch import Floats32, SceneBatch
+from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
 from trilith.networks.q.graph import node_features
 from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import FLOOR, SLOTS, Ints
 from trilith.world.tasks import Task
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ROW_FEATURES = FEATURES + 1
 """The columns of `observations.objects`, then 1 if the row is padding."""
@@ -24,22 +20,50 @@ def longest(task: Task) -> int:
     return max(task.max_objects(level) for level in task.levels)
 
 
+class MLPEncoder(nn.Module):
+    """The list of objects, padded, as one vector: a linear layer to 100 features and a layer norm.
+
+    The paper says that the list is "normalized with a LayerNorm layer into a fixed set of 100 features". We assume that a linear
+    layer first maps the list to 100 features.
+    """
+
+    def __init__(self, length: int, features: int = 100) -> None:
+        super().__init__()
+        self.length = length
+        self.linear = nn.Linear(length * ROW_FEATURES, features)
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, batch: SceneBatch) -> Tensor:
+        """(B, features)"""
+        return self.norm(self.linear(rows(batch, self.length).flatten(1)))
+
+
+class RNNEncoder(nn.Module):
+    """The hidden state of a GRU that reads the list, in order of appearance, after its last row."""
+
+    def __init__(self, length: int, width: int = 256) -> None:
+        super().__init__()
+        self.length = length
+        self.gru = nn.GRU(ROW_FEATURES, width, batch_first=True)
+
+    def forward(self, batch: SceneBatch) -> Tensor:
+        """(B, width)"""
+        return self.gru(rows(batch, self.length))[1][0]
+
+
+@once_per_batch
 def rows(batch: SceneBatch, length: int) -> Tensor:
     """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding: rows of 0 whose last column is 1.
 
     If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the
     earliest obstacles, then the earliest blocks. Available blocks and the floor always stay.
     """
-    return batch.once(f"{length} rows", lambda: batch.send(_rows(batch, length)))
-
-
-def _rows(batch: SceneBatch, length: int) -> Floats32:
     scene, node, row = _places(batch, length)
     listed = np.zeros((len(batch), length, ROW_FEATURES), np.float32)
     listed[..., -1] = 1.0
     listed[scene, row, :FEATURES] = node_features(batch)[scene, node]
     listed[scene, row, FEATURES] = 0.0
-    return listed
+    return batch.send(listed)
 
 
 def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:

@@ -1,22 +1,67 @@
-"""The paper's CNN-RN (§C.1): residual convolutions, then a relation network over all pairs of 8 × 8 places."""
+"""The paper's networks that read the image of a scene (§C.1).
+
+The CNN has four convolutions, each with a max pool. The CNN-RN has residual convolutions, then a relation network over all pairs of
+8 × 8 places.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from trilith.networks.actor_critic.cnn import convolution, pixels, pool
-from trilith.networks.inputs.scene_batch import SceneBatch
-from trilith.world.observations.image import CHANNELS
+from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
+from trilith.world.observations.image import CHANNELS, COORDINATES, PIXELS
+from trilith.world.observations.raster import images
 
+LAYERS = (16, 32, 32, 32)
+"""CNN: output channels of each layer."""
 BLOCKS = (16, 32, 8)
-"""Output channels of each residual block."""
+"""CNN-RN: output channels of each residual block."""
 PAIR_LAYERS = (64, 128)
-"""Units of the two layers that read a pair of places."""
+"""CNN-RN: units of the two layers that read a pair of places."""
+
+
+@once_per_batch
+def pixels(batch: SceneBatch) -> Tensor:
+    """(B, 5, 64, 64): the images of a batch, equal to the environment's images, channels last in memory.
+
+    States are stored in single precision. So a pixel whose centre lies within a micrometre of an edge may fall on the other side of it.
+    """
+    colours = images(*batch.drawing)
+    seen = np.concatenate([colours, np.broadcast_to(COORDINATES, (len(colours), *COORDINATES.shape))], axis=-1)
+    return batch.send(seen).permute(0, 3, 1, 2)
+
+
+def pool(x: Tensor) -> Tensor:
+    """Max pool, 3 × 3, stride 2, "same": padded only at the end, and only where needed."""
+    return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
+
+
+def convolution(inputs: int, outputs: int) -> nn.Conv2d:
+    """3 × 3, stride 1, "same"; channels last, which is several times faster on a CPU."""
+    return nn.Conv2d(inputs, outputs, 3, padding=1).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+class CNNEncoder(nn.Module):
+    """An image as a vector. The paper names a ReLU after the four layers and none between them; this encoder does the same."""
+
+    def __init__(self, embedding: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(convolution(a, b) for a, b in zip((CHANNELS, *LAYERS), LAYERS, strict=False))
+        side = PIXELS >> len(LAYERS)
+        self.linear = nn.Linear(side * side * LAYERS[-1], embedding)
+
+    def forward(self, batch: SceneBatch) -> Tensor:
+        """(B, embedding)"""
+        x = pixels(batch)
+        for layer in self.layers:
+            x = pool(layer(x))
+        return F.relu(self.linear(F.relu(x).flatten(1)))
 
 
 class ResidualBlock(nn.Module):
@@ -53,16 +98,7 @@ class RelationEncoder(nn.Module):
         places = x.flatten(2).transpose(1, 2)  # (B, 64, 8)
         of_one, of_other = self.pair.weight.chunk(2, dim=1)
         one, other = F.linear(places, of_one, self.pair.bias), F.linear(places, of_other)
-        return self.linear(mean_of_pairs(one, other, self.second.weight, self.second.bias))
-
-
-def mean_of_pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """(B, units): relu(weight · relu(one[i] + other[j]) + bias), averaged over all pairs of places, from parts (B, places, width) of each.
-
-    The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are computed one at a time, and the
-    backward pass computes the pairs again instead of storing them. This is twice as fast and needs a hundredth of the memory.
-    """
-    return _Pairs.apply(one, other, weight, bias)
+        return self.linear(_MeanOfPairs.apply(one, other, self.second.weight, self.second.bias))
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,7 +107,13 @@ def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Te
     return hidden, F.relu(torch.addmm(bias, hidden, weight.t()))
 
 
-class _Pairs(torch.autograd.Function):
+class _MeanOfPairs(torch.autograd.Function):
+    """(B, units): relu(weight · relu(one[i] + other[j]) + bias), averaged over all pairs of places, from parts (B, places, width) of each.
+
+    The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are computed one at a time, and the
+    backward pass computes the pairs again instead of storing them. This is twice as fast and needs a hundredth of the memory.
+    """
+
     @staticmethod
     def forward(ctx: Any, one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(one, other, weight, bias)
