@@ -38,6 +38,7 @@ class Halving(MCTS):
     def start(self, root: Any, budget: int) -> None:
         """Chooses the candidates, and plans the simulations."""
         root.counts[:] = 1  # a kept tree starts with fresh counts
+        root.edge_counts[:] = np.diff(root.first)
         root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
         root.schedule = visit_schedule(root.candidates, budget)
 

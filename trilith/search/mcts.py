@@ -17,7 +17,7 @@ import numpy as np
 from trilith.search.tree import A, ActionValues, Node, Path, Prior, S, SearchAlgorithm, TransitionModel, argmax, expand
 
 if TYPE_CHECKING:
-    from trilith.world.scene import Ints
+    from trilith.world.scene import Floats, Ints
 
 
 class MCTSNode(Node[S]):
@@ -37,7 +37,28 @@ class MCTSNode(Node[S]):
     @cached_property
     def first(self) -> Ints:
         """(E + 1,): where the actions of each edge begin."""
-        return np.append(np.flatnonzero(np.diff(self._edges, prepend=-1)), len(self._edges))
+        new = np.ones(len(self._edges), dtype=bool)
+        new[1:] = self._edges[1:] != self._edges[:-1]
+        return np.append(np.flatnonzero(new), len(new))
+
+    @cached_property
+    def edge_values(self) -> Floats:
+        """(E,): the highest value of an edge's actions."""
+        return np.maximum.reduceat(self.values, self.first[:-1])
+
+    @cached_property
+    def edge_counts(self) -> Floats:
+        """(E,): the sum of the counts of an edge's actions."""
+        return np.add.reduceat(self.counts, self.first[:-1])
+
+    def update(self, action: int, value: float) -> None:
+        """Counts an action and sets its value."""
+        self.values[action] = value
+        self.counts[action] += 1
+        edge = self.first.searchsorted(action, side="right") - 1
+        actions = slice(self.first[edge], self.first[edge + 1])
+        self.edge_values[edge] = self.values[actions].max()
+        self.edge_counts[edge] = self.counts[actions].sum()
 
 
 @dataclass(frozen=True)
@@ -85,9 +106,7 @@ class MCTS(SearchAlgorithm):
         width = self.c * sqrt(log(len(node.values) + node.visits))
         if self.stages == 1:
             return argmax(node.values + width / np.sqrt(node.counts), rng)
-        best = np.maximum.reduceat(node.values, node.first[:-1])
-        counts = np.add.reduceat(node.counts, node.first[:-1])
-        edge = argmax(best + width / np.sqrt(counts), rng)
+        edge = argmax(node.edge_values + width / np.sqrt(node.edge_counts), rng)
         first, last = node.first[edge], node.first[edge + 1]
         return int(first) + argmax(node.values[first:last] + width / np.sqrt(node.counts[first:last]), rng)
 
@@ -102,5 +121,4 @@ def back_up(path: Path[MCTSNode[S]], discount: float) -> None:
         returned = reward + weight * returned
         node.visits += 1
         node.total += returned
-        node.counts[action] += 1
-        node.values[action] = reward + weight * child.value if child else reward
+        node.update(action, reward + weight * child.value if child else reward)
