@@ -18,7 +18,7 @@ import torch
 import tyro
 
 from trilith.agents.random_agents import LegalAgent
-from trilith.networks.actor_critic.images import pixels
+from trilith.networks.actor_critic.cnn import pixels
 from trilith.networks.actor_critic.network import ENCODERS, IMAGES, ActorCritic, make_actor_critic
 from trilith.networks.config import EncoderConfig
 from trilith.world.episode import start, step

@@ -21,7 +21,7 @@ from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.render.pictures import FPS, Picture, contact_sheet, episode_frames, film, picture, save_png, without_sky
 from trilith.search.config import SearchConfig
 from trilith.world.episode import Recording, State
-from trilith.world.tasks import TASKS
+from trilith.world.tasks import TASKS, Level
 from trilith.world.tasks.task import Task
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -46,7 +46,7 @@ def main() -> None:
             film(_frames(recording, README_PIXELS), IMAGES / "building.gif", FPS / STRIDE)
         failed = next(recording for recording, end in (_episode(plain, task, index) for index in count()) if end.ended != "complete")
         film(_frames(failed, FILM_PIXELS), IMAGES / f"{task.name}_failure.gif", FPS / STRIDE)
-        levels = (*task.levels, *task.generalisation)
+        levels: list[Level] = [*task.levels, *task.generalisation]
         first = [without_sky(picture(start_in_set(task.name, level, "test", 0).scene, 320)) for level in levels]
         save_png(contact_sheet(first, [f"level {level}".replace("_", " ") for level in levels], 4), IMAGES / f"{task.name}_levels.png")
     save_png(contact_sheet([*before, *after], [*titles, *captions], len(TASKS), legend=True), IMAGES / "tasks.png")

@@ -18,7 +18,7 @@ from trilith.agents.rs0.policy import Exploration, RS0Policy
 from trilith.agents.rs0.recipes import ALGORITHM
 from trilith.agents.rs0.retrace import retrace
 from trilith.agents.weights import load_policy, save_weights
-from trilith.networks.actor_critic.images import pixels
+from trilith.networks.actor_critic.cnn import pixels
 from trilith.networks.actor_critic.network import ENCODERS
 from trilith.networks.config import EncoderConfig
 from trilith.training.actor import PlayRequest, collect

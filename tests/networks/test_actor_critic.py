@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_leaves
 from worlds import mirrored
 
 from trilith.agents.rs0.mixture import Head
-from trilith.networks.actor_critic.images import RelationEncoder, pixels, pool
-from trilith.networks.actor_critic.lists import ROW_FEATURES, longest, rows
+from trilith.networks.actor_critic.cnn import RelationEncoder, pixels, pool
+from trilith.networks.actor_critic.mlp_rnn import ROW_FEATURES, longest, rows
 from trilith.networks.actor_critic.network import ENCODERS, POINTING, ActorCritic, make_actor_critic
 from trilith.networks.actor_critic.pointing import PointingActor
 from trilith.networks.config import EncoderConfig

@@ -88,7 +88,8 @@ def _wrong_part(given: Any) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number. An integer may have hundreds of digits, too many for a float."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(abs(value) < 1e300)
+    numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return numeric and bool(abs(value) < 1e300)
 
 
 @dataclass(frozen=True, eq=False)

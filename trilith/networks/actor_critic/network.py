@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
+from trilith.networks.actor_critic.cnn import CNNEncoder, RelationEncoder
 from trilith.networks.actor_critic.graph import GraphCore, GraphEncoder
-from trilith.networks.actor_critic.images import CNNEncoder, RelationEncoder
-from trilith.networks.actor_critic.lists import MLPEncoder, RNNEncoder, longest
+from trilith.networks.actor_critic.mlp_rnn import MLPEncoder, RNNEncoder, longest
 from trilith.networks.actor_critic.pointing import PointedCritic, PointingActor, TokenEncoder
 from trilith.networks.config import EncoderConfig
 from trilith.networks.inputs.scene_batch import POINTS, SceneSchema

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.actor_critic.images import convolution, pool
+from trilith.networks.actor_critic.cnn import convolution, pool
 from trilith.networks.inference.pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
 from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
