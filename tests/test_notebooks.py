@@ -71,7 +71,7 @@ def test_own_task(tmp_path, monkeypatch):
 
 
 def test_own_algorithm(tmp_path, monkeypatch):
-    found = run("own_algorithm", {"STEPS": 40, "SCENES": 2}, tmp_path, monkeypatch)
+    found = run("own_algorithm", {"STEPS": 10, "SCENES": 2}, tmp_path, monkeypatch)
     assert found.w.any()
 
 
