@@ -1,15 +1,12 @@
 """What the README shows works as it stands there."""
 
-import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
-from training.tiny import CORRECTED
 
 from trilith.cli.main import main
-from trilith.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,19 +56,3 @@ def test_every_command_says_how_long_it_takes():
 def test_links_of_the_docs_lead_somewhere(page):
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / path).exists(), path
-
-
-@pytest.mark.slow
-def test_the_teaching_notebook_runs_in_a_short_form(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    cells = json.loads((ROOT / "examples/teaching.ipynb").read_text(encoding="utf-8"))["cells"]
-    lesson: dict = {}
-    for cell in cells:
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == [], "kept without what one machine once said"
-            exec(compile("".join(cell["source"]).replace("SCENES = 100", "SCENES = 2"), "teaching.ipynb", "exec"), lesson)
-            if "config" in lesson and "learned" not in lesson:  # three learner steps instead of five minutes
-                short = {"actors": 0, "episodes": 4, "evaluate_every": 100, "evaluate_scenes": 2, "steps": 3}
-                lesson["config"] = TrainConfig(task="silhouette", out=lesson["config"].out, agent=CORRECTED, **short)
-    assert lesson["now"].total == lesson["state"].rules.best(lesson["now"].scene), "what is built by hand there is complete"
-    assert lesson["searched"]["search"]["budget"] == 10
