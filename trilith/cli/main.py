@@ -25,6 +25,7 @@ from trilith.cli.model import TrainModel
 from trilith.cli.pictures import Film, Scene
 from trilith.cli.record import RecordEpisodes
 from trilith.cli.train import Plot, Train
+from trilith.cli.verify import Verify
 from trilith.cli.web import Web
 from trilith.training.config import TrainConfig, recipe_config, run_config
 
@@ -44,6 +45,7 @@ COMMANDS = {
     "train-model": TrainModel,
     "plot": Plot,
     "scenes": Scenes,
+    "verify": Verify,
 }
 
 
