@@ -8,7 +8,7 @@ import pytest
 from trilith.evaluation.scene_sets import VERSION
 from trilith.paper.actions import pack
 from trilith.paper.ledger import Entry, Training
-from trilith.paper.plan import Run, Measurement
+from trilith.paper.plan import Measurement, Run
 from trilith.utils.config import to_json
 from trilith.world.physics import PHYSICS
 

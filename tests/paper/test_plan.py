@@ -4,7 +4,7 @@ import pytest
 
 from trilith.cli import main as cli
 from trilith.paper.figures import FIGURES, figures_named
-from trilith.paper.plan import Run, index, make_plan, make_run, missing, run_seconds, runs_of, measurements_of
+from trilith.paper.plan import Run, index, make_plan, make_run, measurements_of, missing, run_seconds, runs_of
 from trilith.paper.scales import SCALES
 from trilith.world.tasks import TASKS
 

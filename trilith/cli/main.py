@@ -24,6 +24,7 @@ from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
 from trilith.cli.model import TrainModel
 from trilith.cli.pictures import Film, Scene
 from trilith.cli.record import RecordEpisodes
+from trilith.cli.reproduce import Reproduce
 from trilith.cli.train import Plot, Train
 from trilith.cli.verify import Verify
 from trilith.cli.web import Web
@@ -45,6 +46,7 @@ COMMANDS = {
     "train-model": TrainModel,
     "plot": Plot,
     "scenes": Scenes,
+    "reproduce": Reproduce,
     "verify": Verify,
 }
 

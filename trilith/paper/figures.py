@@ -178,7 +178,8 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure("5eh", "What GN-DQN-MCTS builds", "pictures", rows=_BUILT, note="Pictures only."),
         Figure(
-            "6a", "Generalisation to 9 and 16 targets", "bars", ("silhouette",), ("hardest", "nine_targets", "double_the_targets"), _GENERAL,
+            "6a", "Generalisation to 9 and 16 targets", "bars", ("silhouette",), ("hardest", "nine_targets", "double_the_targets"),
+            _GENERAL,
             note="Plotted only. In the text: GN-DQN agents cover nearly twice as many targets as in training, others plateau or fall off.",
         ),
         Figure(
@@ -225,7 +226,7 @@ FIGURES: dict[str, Figure] = {
                 RECURRENT[3], Row("sparse, n_rec 3", "gn-dqn", options=(("agent.net.connectivity", "sparse"),)),
                 Row("sparse, n_rec 7", "gn-dqn", options=(("agent.net.connectivity", "sparse"), ("agent.net.recurrent", 7))),
             ),
-            note="Plotted only. In the text: about 4 times fewer edges; the best sparse seed with n_rec 7 reaches a seed of the full graph.",
+            note="Plotted only. In the text: about 4 times fewer edges; with n_rec 7 the best sparse seed is as good as a full one.",
         ),
         Figure(
             "D.2", "Offsets along x, and along x and y, curves", "curves", levels=("all",),
@@ -276,9 +277,9 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure(
             "tableG.1", "Films of ten episodes of the best agents", "pictures", rows=(*MODEL_FREE, *_BUILT),
-            note="The best agents of the paper. Absolute: GN-RS0 in Silhouette, Covering and Covering Hard, RNN-RS0 in Connecting. Relative "
-            "without a graph network: RNN-RS0, in Covering CNN-RS0. Relative: GN-DQN. With a model: GN-DQN with MCTS at test time, in "
-            "Covering Hard at training time too.",
+            note="The best agents of the paper. Absolute: GN-RS0 in Silhouette, Covering and Covering Hard, RNN-RS0 in Connecting. "
+            "Relative without a graph network: RNN-RS0, in Covering CNN-RS0. Relative: GN-DQN. With a model: GN-DQN with MCTS at test "
+            "time, in Covering Hard at training time too. Here the best seeds are shown at the ends of their episodes.",
         ),
         Figure("H.1", "Curriculum of Silhouette", "scenes", ("silhouette",)),
         Figure("H.2", "Curriculum of Covering", "scenes", ("covering",)),

@@ -75,29 +75,37 @@ class Measurement:
     search: SearchConfig
     scenes: int
 
-    def key(self) -> str:
-        """Equal for a test and for the entry that answers it, whatever the number of scenes."""
+    def key(self) -> Key:
+        """Equal for a measurement and for the entry that answers it, whatever the number of scenes."""
         run = self.agent if isinstance(self.agent, Run) else None
-        agent = [run.recipe, dict(run.options), run.seed] if run else self.agent
-        return _key(agent, self.task, self.level, asdict(self.search) if self.search.budget else None)
+        search = asdict(self.search) if self.search.budget else None
+        return _key(run and (run.recipe, dict(run.options), run.seed), self.agent, self.task, self.level, search)
 
 
-def _key(agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> str:
-    return json.dumps([agent, task, level, search], sort_keys=True)
+Key = tuple[str, int]
+"""What was measured, equal for all seeds of an agent, and the seed of the training."""
 
 
-def entry_key(entry: Entry) -> str | None:
-    """The key of the test that an entry answers; None for an entry that no figure uses, as one with the best weights of a run."""
+def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> Key:
+    if training is None:
+        return json.dumps([agent, task, level, search], sort_keys=True), 0
+    recipe, options, seed = training
+    what = json.dumps([recipe, options, task, level, search], sort_keys=True)
+    return what.replace(f"-seed{seed}", ""), seed  # a model trained before is named for the run that it comes from
+
+
+def entry_key(entry: Entry) -> Key | None:
+    """The key of the measurement that an entry answers; None for an entry that no figure uses, as one of a run's best weights."""
     training = entry.training
     if entry.split != "test" or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
         return None
     search = {name: value for name, value in entry.search.items() if name != "model"} if entry.search else None
-    return _key([training.recipe, training.options, training.seed] if training else entry.agent, entry.task, entry.level, search)
+    return _key(training and (training.recipe, training.options, training.seed), entry.agent, entry.task, entry.level, search)
 
 
-def index(entries: Iterable[Entry]) -> dict[str, Entry]:
+def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
     """Entries by their keys. Of several the one with the most scenes counts."""
-    found: dict[str, Entry] = {}
+    found: dict[Key, Entry] = {}
     for entry in entries:
         key = entry_key(entry)
         if key is not None and (key not in found or entry.scenes > found[key].scenes):
@@ -105,7 +113,7 @@ def index(entries: Iterable[Entry]) -> dict[str, Entry]:
     return found
 
 
-def missing(tests: Sequence[Measurement], entries: dict[str, Entry]) -> list[Measurement]:
+def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Measurement]:
     """The tests that the ledger has not, or has with fewer scenes."""
     return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
 
