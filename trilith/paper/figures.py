@@ -93,11 +93,13 @@ OBJECTS = Row("objects (ours)", "objects")
 MODEL_FREE = _both(FAMILIES)
 SEARCHED = {budget: Row(f"GN-DQN-MCTS, trained 0, tested {budget}", "gn-dqn", search=mcts(budget)) for budget in TEST_BUDGETS}
 TRAINED = {budget: Row(f"GN-DQN-MCTS, trained 10, tested {budget}", "gn-dqn-mcts", search=mcts(budget)) for budget in TEST_BUDGETS}
+_STAGES: dict[Literal[1, 2], str] = {2: "two stages", 1: "one stage"}
 RAW = {
-    (budget, stages): Row(f"raw MCTS ({budget}), {'two stages' if stages == 2 else 'one stage'}", name="legal", search=mcts(budget, stages))
+    (budget, stages): Row(f"raw MCTS ({budget}), {text}", name="random", search=mcts(budget, stages))
     for budget in (10, 100, 1000)
-    for stages in (2, 1)
+    for stages, text in _STAGES.items()
 }
+"""Search without values, over all edges and offsets."""
 LEGAL = Row("random legal placements", name="legal")
 """Below this an agent has not learned anything: it is in every figure with trained agents."""
 RECURRENT = {

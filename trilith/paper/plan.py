@@ -79,7 +79,7 @@ class Measurement:
         """Equal for a measurement and for the entry that answers it, whatever the number of scenes."""
         run = self.agent if isinstance(self.agent, Run) else None
         search = asdict(self.search) if self.search.budget else None
-        return _key(run and (run.recipe, dict(run.options), run.seed), self.agent, self.task, self.level, search)
+        return _key((run.recipe, dict(run.options), run.seed) if run else None, self.agent, self.task, self.level, search)
 
 
 Key = tuple[str, int]
@@ -100,7 +100,8 @@ def entry_key(entry: Entry) -> Key | None:
     if entry.split != "test" or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
         return None
     search = {name: value for name, value in entry.search.items() if name != "model"} if entry.search else None
-    return _key(training and (training.recipe, training.options, training.seed), entry.agent, entry.task, entry.level, search)
+    trained = (training.recipe, training.options, training.seed) if training else None
+    return _key(trained, entry.agent, entry.task, entry.level, search)
 
 
 def index(entries: Iterable[Entry]) -> dict[Key, Entry]:

@@ -48,7 +48,7 @@ class Found:
 
     def learned(self, entry: Entry, level: Level) -> bool:
         """Whether an agent earns more than random legal placements in the same scenes. False if these were not measured."""
-        [chance] = [*self.of(LEGAL, entry.task, level).values()] or [None]
+        chance = self.of(LEGAL, entry.task, level).get(0)
         if chance is None:
             return False
         shared = min(entry.scenes, chance.scenes)
