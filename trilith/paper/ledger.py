@@ -263,10 +263,15 @@ def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @cache
 def commit() -> str | None:
-    """The commit of this package, with -dirty if files of it were changed; None if it is not in a clone."""
-    line = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    """The commit of this package, with -dirty if files of the package differ from it; None if it is not in a clone."""
+    package = str(Path(__file__).parents[1])
+    said = []
+    for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", package]):
+        try:
+            done = subprocess.run(["git", "-C", package, *command], capture_output=True, text=True, timeout=20)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode:
+            return None
+        said.append(done.stdout.strip())
+    return said[0] + ("-dirty" if said[1] else "")
