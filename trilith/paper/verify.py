@@ -93,7 +93,8 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
 def _agent(entry: Entry, runs: Path) -> str | None:
     """The name or the weights of the agent of an entry, if they are here and the same."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
-    name = entry.agent if entry.agent in AGENTS or shipped(entry.agent) else str(kept) if kept and kept.exists() else None
+    ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # never import what a file names
+    name = entry.agent if ours else str(kept) if kept and kept.exists() else None
     if name is None or (entry.search and "model" in entry.search):
         return None
     return name if fingerprint(name, entry.task) == entry.weights else None
