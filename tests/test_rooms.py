@@ -20,6 +20,7 @@ ROOMS = [
     "evaluation",
     "data",
     "training",
+    "paper",
     "web",
     "cli",
 ]

@@ -318,7 +318,7 @@ BAD = {
     "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
     "demo --budget -1": "budget -1: must be 0 or more",
     "train --task tower": "there is no task 'tower'",
-    "train --recipe slow": "there is no recipe 'slow': choose objects, gn-dqn, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts, pixels",
+    "train --recipe slow": "there is no recipe 'slow': choose objects, gn-dqn, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts",
     "train --actors -1": "actors -1: must be 0 or more",
     "train --evaluate-every 0": "evaluate_every 0: must be 1 or more",
     "train --recipe fast": "there is no recipe 'fast': choose objects",

@@ -265,7 +265,7 @@ def test_every_level_fits_its_spaces_to_the_last_step(task: str) -> None:
     [
         ({"action_space": "relative"}, "action_space 'relative': choose continuous_absolute"),
         ({"observation": "text"}, "observation 'text': choose graph"),
-        ({"connectivity": "none"}, "connectivity 'none': choose full, sparse"),
+        ({"connectivity": "none"}, "connectivity 'none': choose full, sparse, sparse-both"),
         ({"level": 3}, "covering has no level 3"),
         ({"offsets": 3}, "at least 4"),
         ({"action_space": "discrete_absolute", "grid": (0, 8)}, "at least 1"),

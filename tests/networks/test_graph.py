@@ -55,7 +55,7 @@ def same_gradients(fast: GraphNet, plain: PlainGraphNet, of_fast: Tensor, of_pla
 
 
 @pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
-@pytest.mark.parametrize("connectivity", ["full", "sparse"])
+@pytest.mark.parametrize("connectivity", ["full", "sparse", "sparse-both"])
 @pytest.mark.parametrize("recurrent", [1, 2, 3])
 @pytest.mark.parametrize("mask", ["none", "edges", "legal"])
 def test_values_and_gradients_are_those_of_the_plain_form(task: str, connectivity: Connectivity, recurrent: int, mask: Mask) -> None:
@@ -89,7 +89,7 @@ def test_values_of_two_offsets_are_those_of_the_plain_form() -> None:
         torch.testing.assert_close(q[b, :, : len(refs)], expected[b, :SLOTS][:, refs], **CLOSE)
 
 
-@pytest.mark.parametrize("connectivity", ["full", "sparse"])
+@pytest.mark.parametrize("connectivity", ["full", "sparse", "sparse-both"])
 def test_absolute_actions_take_their_values_from_the_globals(connectivity: Connectivity) -> None:
     scenes = mixed("covering")
     schema = ReplaySchema.of(get_task("covering"), DiscreteAbsolute(4, 8), False)
@@ -110,7 +110,7 @@ def test_the_value_of_one_action_is_the_one_among_all(mask: Mask) -> None:
     torch.testing.assert_close(net.q_at(batch, actions), values, **CLOSE)
 
 
-@pytest.mark.parametrize("connectivity", ["full", "sparse"])
+@pytest.mark.parametrize("connectivity", ["full", "sparse", "sparse-both"])
 def test_edges_and_nodes_are_those_of_the_observation(connectivity: Connectivity) -> None:
     scenes = mixed("silhouette")
     schema = ReplaySchema.of(get_task("silhouette"), DiscreteRelative(), False)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_toys import Risk, Table, Toy, Trap, Word, starts
 
-from trilith.agents.random_agents import LegalAgent
+from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS, load
 from trilith.evaluation.rollout import play
 from trilith.search.agent import SearchAgent
@@ -27,8 +27,8 @@ from trilith.search.mcts import MCTS
 from trilith.search.simulator import Simulator
 from trilith.search.tree import Prior, depth, principal_variation, size
 from trilith.world.actions import first_of_width
-from trilith.world.episode import State, step
-from trilith.world.scene import SLOT_WIDTHS, Placement
+from trilith.world.episode import State, start, step
+from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, Placement
 
 
 def searched(world: Toy, config: SearchConfig, seed: int = 0) -> Any:
@@ -429,7 +429,7 @@ def test_raw_search_builds_better_than_chance() -> None:
 
 
 def test_an_agent_that_values_nothing_cannot_search() -> None:
-    for name in set(AGENTS) - {"legal"}:
+    for name in set(AGENTS) - {"legal", "random"}:
         with pytest.raises(ValueError, match="cannot search"):
             load(name, SearchConfig(10))
         load(name, SearchConfig(0))
@@ -457,3 +457,19 @@ def test_a_world_of_ones_own_is_searched_by_its_name(monkeypatch: pytest.MonkeyP
     assert rewards[0] > rewards[1]
     with pytest.raises(ValueError, match="no world 'dream': choose simulator"):
         load("legal", SearchConfig(3, world="dream"))
+
+
+def test_the_papers_raw_search_has_every_edge_and_offset() -> None:
+    """Of all edges only some lead from an available block to an object; the others end the episode, and the search finds that out."""
+    agent, state = RandomAgent(), start("silhouette", 0, np.random.default_rng(0))
+    [prior] = agent.priors([state])
+    n = len(state.scene)
+    assert len(prior.ids) == n * (n - 1) * agent.codec.offsets * 2
+    assert len(np.unique(prior.edges)) == n * (n - 1)
+    placements = [agent.decode(state, int(each)) for each in prior.ids[:: agent.codec.offsets]]
+    assert INVALID_EDGE in placements
+    assert any(placement.slot == 0 and placement.sticky for placement in placements)
+    searcher = SearchAgent(agent, SearchConfig(20, algorithm="mcts", c=2.0))
+    [root] = searcher.search([state], [np.random.default_rng(1)])
+    assert root.visits == 20
+    assert any(child is None for child in root.children.values()), "an end was found"

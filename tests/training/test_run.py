@@ -721,7 +721,7 @@ def test_every_ablation_of_objects_trains(tmp_path: Path) -> None:
 def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
     paper = recipe_config("gn-dqn").agent
     graph = replace(paper.net, width=8)
-    short = replace(paper, net=graph, learning_starts=5, batch=4)
+    short = replace(paper, net=graph, learning_starts=5, batch=4, tau=0.005)
     ablations = [
         short,
         replace(short, mask="edges", net=replace(graph, connectivity="sparse")),

@@ -16,11 +16,27 @@ class RandomAgent:
     """Chooses any discrete relative action. Most of these actions are invalid edges or overlap something."""
 
     codec = DiscreteRelative()
+    discount = 0.99
+    """Discount factor of a raw search."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """A uniformly random action in each state."""
         pairs = zip([state.scene for state in states], rngs, strict=True)
         return [self.codec.decode(scene, self.codec.space(len(scene)).sample(rng)) for scene, rng in pairs]
+
+    def priors(self, states: Sequence[State]) -> list[Prior]:
+        """Every action on every edge with the value 0, for the paper's raw search. Most of them end the episode."""
+        found = []
+        for state in states:
+            n, per_edge = len(state.scene), 2 * self.codec.offsets
+            edges = np.flatnonzero(~np.eye(n, dtype=bool))
+            ids = (edges[:, None] * per_edge + np.arange(per_edge)).ravel()
+            found.append(Prior(np.zeros(len(ids)), np.repeat(edges, per_edge), ids))
+        return found
+
+    def decode(self, state: State, action_id: int) -> Placement:
+        """The placement of an id of `priors`."""
+        return _decode(self.codec, state, action_id)
 
 
 class LegalAgent:
@@ -54,6 +70,11 @@ class LegalAgent:
 
     def decode(self, state: State, action_id: int) -> Placement:
         """The placement of an id of `priors`."""
-        rest, sticky = divmod(action_id, 2)
-        edge, offset = divmod(rest, self.codec.offsets)
-        return self.codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))
+        return _decode(self.codec, state, action_id)
+
+
+def _decode(codec: DiscreteRelative, state: State, action_id: int) -> Placement:
+    """The placement of an id: (edge, offset, sticky) as one number."""
+    rest, sticky = divmod(action_id, 2)
+    edge, offset = divmod(rest, codec.offsets)
+    return codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

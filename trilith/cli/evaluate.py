@@ -66,11 +66,19 @@ class Evaluate(SceneOptions):
     """Result file. By default it is in the folder results, with a name that says what was measured."""
     record: Path | None = None
     """Folder for a recording of every episode, to film or to open in the page."""
+    ledger: Path | None = None
+    """Folder of a ledger to which the evaluation is added, with the actions of every scene. `trilith verify` proves it by replay."""
 
     def run(self) -> None:
         """Runs the remaining episodes, writes the result and prints it."""
         for run in self.runs():  # all runs are checked before the first one starts
+            if self.ledger and run.result is not None:
+                raise ValueError(f"{run.out} is done, but its actions are not kept: to add it to a ledger, choose another --out")
             result = self.measure(run)
+            if self.ledger:
+                from trilith.paper.ledger import make_entry, write_entry
+
+                print(write_entry(self.ledger, make_entry(run.evaluation, run.episodes())))
             show(_result_table(result))
             if self.worst:
                 table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")

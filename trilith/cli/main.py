@@ -24,7 +24,9 @@ from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
 from trilith.cli.model import TrainModel
 from trilith.cli.pictures import Film, Scene
 from trilith.cli.record import RecordEpisodes
+from trilith.cli.reproduce import Reproduce
 from trilith.cli.train import Plot, Train
+from trilith.cli.verify import Verify
 from trilith.cli.web import Web
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.utils.checks import require
@@ -45,6 +47,8 @@ COMMANDS = {
     "train-model": TrainModel,
     "plot": Plot,
     "scenes": Scenes,
+    "reproduce": Reproduce,
+    "verify": Verify,
 }
 
 

@@ -80,7 +80,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     ## Arguments
     - `task`: a name or my_module:MyTask; every id except `trilith/Construction-v0` sets it already.
     - `action_space`, `observation`, `level`: as above.
-    - `connectivity`: edges of both graphs, `"full"` or `"sparse"`.
+    - `connectivity`: edges of both graphs, `"full"`, `"sparse"` or `"sparse-both"`.
     - `offsets`: number of offsets of the discrete relative actions, at least 4.
     - `grid`: (heights, widths) of the discrete absolute actions; None means the task's default.
     - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper.

@@ -40,8 +40,8 @@ class NetConfig:
     """Objects: whether the number of steps left is an input (ours)."""
     recurrent: int = 3
     """Graph and pixels: number of recurrent steps, n_rec in the paper."""
-    connectivity: Literal["full", "sparse"] = "full"
-    """Graph: edges between all objects, or the sparse set of the paper's §C.2."""
+    connectivity: Literal["full", "sparse", "sparse-both"] = "full"
+    """Graph: edges between all objects, or the sparse set of the paper's §C.2, in one direction or in both."""
     blank: bool = False
     """From pixels: show empty pictures instead, to see what is learnt without them."""
 

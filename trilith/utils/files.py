@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -154,6 +155,12 @@ def write_json(path: str | Path, data: Any, *, durable: bool = True) -> None:
     """Writes data as JSON, with numbers in full precision. The file appears whole or not at all."""
     with atomic_write(path, durable=durable) as aside:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def json_checksum(data: dict[str, Any]) -> str:
+    """A digest of JSON values. It does not depend on the order of the fields of an object."""
+    text = json.dumps(data, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read_json(path: str | Path, kind: Any = Any) -> Any:

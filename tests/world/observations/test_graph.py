@@ -26,29 +26,30 @@ def test_a_full_graph_has_every_ordered_pair_of_different_objects(task):
 
 
 def linked(scene, i, j) -> bool:
-    """The sparse rule in words."""
+    """The sparse rule in words, from i to j."""
     one, other = Role(scene.role[i]), Role(scene.role[j])
-    kinds = {one, other}
-    if Role.AVAILABLE in kinds:
-        return one != other
+    if Role.AVAILABLE in (one, other):
+        return one == Role.AVAILABLE != other
     solid = (Role.BLOCK, Role.FLOOR)
-    if kinds & {Role.TARGET, Role.OBSTACLE}:
-        return one in solid or other in solid
+    if one in (Role.TARGET, Role.OBSTACLE) or other in (Role.TARGET, Role.OBSTACLE):
+        return one not in solid and other in solid
     return [min(i, j), max(i, j)] in scene.contact.tolist()
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_sparse_graph_links_what_the_rule_says(task):
     for scene in scenes(task):
-        g = graph(scene, "sparse")
+        everything = [(i, j) for i in range(len(scene)) for j in range(len(scene)) if i != j]
+        g, both = graph(scene, "sparse"), graph(scene, "sparse-both")
         pairs = list(zip(g.senders.tolist(), g.receivers.tolist(), strict=True))
-        assert pairs == [(i, j) for i in range(len(scene)) for j in range(len(scene)) if i != j and linked(scene, i, j)]
-        assert len(g.edges) == len(pairs)
-        assert len(pairs) < len(scene) * (len(scene) - 1)
+        assert pairs == [(i, j) for i, j in everything if linked(scene, i, j)]
+        assert len(g.edges) == len(pairs) < len(everything)
+        either = list(zip(both.senders.tolist(), both.receivers.tolist(), strict=True))
+        assert either == [(i, j) for i, j in everything if linked(scene, i, j) or linked(scene, j, i)]
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("connectivity", ["full", "sparse"])
+@pytest.mark.parametrize("connectivity", ["full", "sparse", "sparse-both"])
 def test_edges_say_who_touches_and_who_is_glued_in_both_directions(task, connectivity):
     touching = glued = 0
     for scene in scenes(task):
@@ -75,8 +76,9 @@ def test_a_glued_pair_in_contact_has_both_features():
 
 def test_before_the_first_placement_sparse_links_are_few():
     scene = fresh_scene([(0.0, 1.0, 0.35, 0.35)], [(3.0, 0.35, 1.0, 0.35)])
-    # seven available blocks with floor, target and obstacle, and the floor with target and obstacle; both ways
-    assert len(graph(scene, "sparse").edges) == 2 * (7 * 3 + 2)
+    # from seven available blocks to floor, target and obstacle, and from target and obstacle to the floor
+    assert len(graph(scene, "sparse").edges) == 7 * 3 + 2
+    assert len(graph(scene, "sparse-both").edges) == 2 * (7 * 3 + 2)
 
 
 def test_writing_to_a_graph_leaves_the_next_one_alone():
@@ -89,5 +91,5 @@ def test_writing_to_a_graph_leaves_the_next_one_alone():
 
 
 def test_another_connectivity_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"'dense'.*full or sparse"):
+    with pytest.raises(ValueError, match=r"'dense'.*full, sparse or sparse-both"):
         graph(fresh_scene([], []), "dense")

@@ -305,7 +305,9 @@ def linked_nodes(batch: SceneBatch, connectivity: Connectivity) -> Bools:
     block = np.pad(np.isin(batch.role, (Role.BLOCK, Role.FLOOR)), ((0, 0), (SLOTS, 0)))
     one_way = (available[:, None] & ~available) | ((~available & ~block)[:, :, None] & block[:, None])
     touching = (_between_nodes(batch.touch) > 0) & block[:, :, None] & block[:, None]
-    return (one_way | one_way.swapaxes(1, 2) | touching) & both
+    if connectivity == "sparse-both":
+        one_way = one_way | one_way.swapaxes(1, 2)
+    return (one_way | touching) & both
 
 
 def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:

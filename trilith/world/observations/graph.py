@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from trilith.utils.compiled import compiled
 from trilith.world.observations.objects import objects
 from trilith.world.scene import Bools, Ints, Role, Scene
 
-Connectivity = Literal["full", "sparse"]
+Connectivity = Literal["full", "sparse", "sparse-both"]
+"""Edges between all objects, those of the paper's sparse graph (§C.2) in one direction, or the same in both directions."""
 EDGE_COLUMNS = ("touching", "glued")
 EDGE_FEATURES = len(EDGE_COLUMNS)
 
@@ -35,11 +36,11 @@ def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
     n, features = len(scene), edge_features(scene)
     if connectivity == "full":
         senders, receivers, flat = _full_links(n)
-    elif connectivity == "sparse":
-        senders, receivers = np.nonzero(sparse_links(scene))
+    elif connectivity in get_args(Connectivity):
+        senders, receivers = np.nonzero(sparse_links(scene, both_ways=connectivity == "sparse-both"))
         flat = senders * n + receivers
     else:
-        raise ValueError(f"connectivity {connectivity!r}: must be full or sparse")
+        raise ValueError(f"connectivity {connectivity!r}: must be full, sparse or sparse-both")
     return Graph(objects(scene), features.reshape(n * n, EDGE_FEATURES).take(flat, axis=0), senders, receivers)
 
 
@@ -57,15 +58,20 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
     return features
 
 
-def sparse_links(scene: Scene) -> Bools:
-    """(N, N): available ↔ everything in the scene, targets and obstacles ↔ blocks, blocks in contact. The floor counts as a block."""
+def sparse_links(scene: Scene, both_ways: bool = False) -> Bools:
+    """(N, N): available → everything in the scene, targets and obstacles → blocks, blocks in contact ↔. The floor counts as a block.
+
+    These are 3.1 to 3.4 times fewer edges than in the full graph; the paper says about 4. With all edges `both_ways` it is 1.6.
+    """
     available = scene.role == Role.AVAILABLE
     block = (scene.role == Role.BLOCK) | (scene.role == Role.FLOOR)
     marker = ~available & ~block
     links = (available[:, None] & ~available) | (marker[:, None] & block)
+    if both_ways:
+        links |= links.T
     touching = scene.contact[block[scene.contact].all(axis=1)]
-    links[touching[:, 0], touching[:, 1]] = True
-    return links | links.T
+    links[touching[:, 0], touching[:, 1]] = links[touching[:, 1], touching[:, 0]] = True
+    return links
 
 
 @lru_cache(maxsize=128)

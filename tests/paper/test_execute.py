@@ -1,0 +1,86 @@
+"""Jobs run side by side in their order, failures stop only what needs them, and a killed re-run continues."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from shell import gone, launch, refused, trilith, until
+
+from trilith.paper.execute import Job, execute, last_line, make_jobs
+from trilith.paper.figures import figures_named
+from trilith.paper.ledger import read_ledger, write_entry
+from trilith.paper.plan import make_plan
+from trilith.paper.scales import SCALES
+
+
+def job(name: str, folder: Path, *command: str, needs: tuple[Job, ...] = ()) -> Job:
+    return Job(name, [*command], 1.0, folder / f"{name}.log", [*needs])
+
+
+def test_a_failure_stops_only_what_needs_it(tmp_path):
+    bad = job("bad", tmp_path, "evaluate", "nobody", "--task=covering")
+    after = job("after", tmp_path, "--version", needs=(bad,))
+    good = job("good", tmp_path, "--version")
+    seen: set[tuple[str, ...]] = set()
+    failed = execute([bad, after, good], tmp_path, 1, lambda jobs: seen.add(tuple(each.state for each in jobs)))
+    assert failed == [bad, after]
+    assert good.state == "done"
+    assert "there is no agent 'nobody'" in last_line(bad)
+    assert last_line(after) == "", "it was never started"
+    assert ("running", "waiting", "waiting") in seen
+    assert all(states.count("running") <= 1 for states in seen)
+
+
+def planned(*names: str, tasks: tuple[str, ...] = ("covering_hard",)):
+    return make_plan(figures_named(names), "smoke", SCALES["smoke"], tasks, 1)
+
+
+def test_what_is_done_is_not_done_again(tmp_path, entry_for):
+    plan = planned("n_rec")
+    jobs = make_jobs(plan, tmp_path / "runs", tmp_path / "ledger")
+    assert [each.command[0] for each in jobs] == ["train"] * 3 + ["evaluate"] * 4
+    for measurement in plan[:2]:
+        write_entry(tmp_path / "ledger", entry_for(measurement))
+    (tmp_path / "runs" / plan[2].agent.name).mkdir(parents=True)
+    (tmp_path / "runs" / plan[2].agent.name / "trained").touch()
+    again = make_jobs(plan, tmp_path / "runs", tmp_path / "ledger")
+    assert [(each.command[0], each.state) for each in again] == [("train", "done"), ("evaluate", "waiting"), ("evaluate", "waiting")]
+
+
+def test_a_model_is_trained_between_two_trainings(tmp_path):
+    jobs = make_jobs(planned("E.2"), tmp_path, tmp_path / "ledger")
+    names = [each.command[0] for each in jobs if each.command[0] != "evaluate"]
+    assert names == ["train", "train", "record-episodes", "train-model", "train", "record-episodes", "train-model", "train"]
+    last = [each for each in jobs if each.command[0] == "train"][-1]
+    [model] = last.needs
+    [episodes] = model.needs
+    assert (model.command[0], episodes.command[0]) == ("train-model", "record-episodes")
+    assert f"--world=models/{episodes.needs[0].name}" in last.command
+
+
+def test_wrong_arguments_get_one_line(tmp_path):
+    assert "there is no figure '9'" in refused(trilith("reproduce", "9", cwd=tmp_path))
+
+
+@pytest.mark.slow
+def test_a_figure_end_to_end_killed_and_resumed(tmp_path):
+    """Two trainings of seconds and their evaluations; the first process is killed while it trains."""
+    line = ["reproduce", "D.2", "--scale=smoke", "--tasks=covering_hard", "--workers=2"]
+    process = launch(*line, cwd=tmp_path)
+    until(lambda: len([*(tmp_path / "runs/paper").glob("smoke-*/config.json")]) >= 1, "a training to begin")
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    until(lambda: gone(process.pid), "the trainings to end with it")
+    assert not read_ledger(tmp_path / "ledger")
+    resumed = launch(*line, cwd=tmp_path)
+    out, err = resumed.communicate(timeout=600)
+    assert resumed.returncode == 0, out + err
+    entries = read_ledger(tmp_path / "ledger")
+    assert {entry.training.recipe for entry in entries if entry.training} == {"gn-dqn-tuned-v1"}
+    assert {entry.agent for entry in entries if not entry.training} == {"legal"}
+    assert len(entries) == 3
+    assert all(entry.training.learner_steps == 4 and entry.training.curve for entry in entries if entry.training)
+    verified = trilith("verify", "ledger", "--workers=1", cwd=tmp_path)
+    assert "3 agents decided the same again" in verified.stdout, verified.stdout + verified.stderr
+    assert "of which the ledger has 3" in trilith(*line, "--plan", cwd=tmp_path).stdout

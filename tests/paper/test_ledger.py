@@ -1,0 +1,129 @@
+"""An entry of the ledger is whole, small, and true: a replay of its actions gives its rewards."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from shell import trilith
+
+from trilith.cli.main import main
+from trilith.evaluation.runner import Evaluation, Run
+from trilith.paper.actions import pack, unpack
+from trilith.paper.ledger import Entry, make_entry, read_entry, read_ledger, write_entry
+from trilith.paper.verify import check
+from trilith.search.config import SearchConfig
+from trilith.utils.files import read_json, write_json
+from trilith.world.scene import INVALID_EDGE, Placement
+
+SCRIPT = Evaluation("scripted", "silhouette", "all", scenes=24, zero_on_hit=True, worst=0)
+SEARCH = Evaluation("legal", "silhouette", 1, scenes=20, seed=3, search=SearchConfig(3), worst=0)
+
+
+def measured(evaluation: Evaluation, folder: Path) -> Entry:
+    run = Run(evaluation, folder / "result.json")
+    for _ in run.run(1):
+        pass
+    return make_entry(evaluation, run.episodes())
+
+
+@pytest.fixture(scope="module")
+def entry(tmp_path_factory) -> Entry:
+    return measured(SCRIPT, tmp_path_factory.mktemp("entry"))
+
+
+def test_actions_come_back_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    episodes: list[list[Placement | None]] = [
+        [Placement(int(rng.integers(7)), *rng.normal(size=2).tolist(), bool(rng.integers(2))) for _ in range(length)] for length in range(9)
+    ]
+    episodes += [[INVALID_EDGE], [None], [Placement(3, 0.1 + 0.2, -0.0, True), None]]
+    assert unpack(pack(episodes), len(episodes)) == [tuple(each) for each in episodes]
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "abcde", pack([[Placement(0, 1.0, 2.0)]] * 2)], ids=["empty", "zero", "noise", "fewer"])
+def test_text_that_is_no_actions_is_refused_in_one_line(text):
+    with pytest.raises(ValueError, match="actions") as error:
+        unpack(text, 3)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("evaluation", [SCRIPT, SEARCH], ids=["script", "search"])
+def test_an_entry_is_what_was_measured_and_holds(evaluation, tmp_path):
+    made = measured(evaluation, tmp_path)
+    path = write_entry(tmp_path / "ledger", made)
+    assert read_ledger(path.parent) == [made]
+    checked = check(path, tmp_path)
+    assert (checked.problem, checked.episodes, checked.redecided) == ("", evaluation.scenes, evaluation.scenes)
+    assert made.evaluation(made.agent) == evaluation
+    assert path.stat().st_size < 150 * evaluation.scenes + 3000
+
+
+CHANGES = {
+    "reward": lambda entry: {"rewards": [*entry.rewards[:5], entry.rewards[5] + 1, *entry.rewards[6:]]},
+    "reason": lambda entry: {"reasons": [*entry.reasons[:-1], "bad_simulation"]},
+    "action": lambda entry: {"actions": pack([*entry.placements()[:-1], [Placement(0, 3.0, 0.39)]])},
+    "fewer actions": lambda entry: {"actions": pack([*entry.placements()[:-1], entry.placements()[-1][:-1]])},
+    "level": lambda entry: {"level": 7},
+    "split": lambda entry: {"split": "valid"},
+    "task": lambda entry: {"task": "connecting"},
+    "seed": lambda entry: {"seed": 1},
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_entry_is_named(entry, tmp_path, what):
+    """Edited by hand, its checksum is wrong. If the checksum is made anew but the name is kept, the name is wrong."""
+    changed = msgspec.structs.replace(entry, **CHANGES[what](entry))
+    path = write_entry(tmp_path, entry)
+    whole = read_json(path)
+    write_json(path, {**whole, **{name: getattr(changed, name) for name in CHANGES[what](entry)}})
+    problem = check(path, tmp_path).problem
+    assert str(path) in problem
+    assert "checksum" in problem
+    assert "\n" not in problem
+    anew = write_entry(tmp_path / "anew", changed)
+    if anew.name != path.name:
+        anew = anew.rename(anew.parent / path.name)
+    assert str(anew) in check(anew, tmp_path).problem
+
+
+@pytest.mark.parametrize("what", [what for what in CHANGES if what != "seed"])
+def test_a_forged_entry_is_named_by_its_replay(entry, tmp_path, what):
+    """Checksum and name are made anew. Only the seed of an agent that is not random cannot be found out."""
+    path = write_entry(tmp_path, msgspec.structs.replace(entry, **CHANGES[what](entry)))
+    assert read_entry(path).agent == entry.agent
+    assert str(path) in check(path, tmp_path).problem
+
+
+def test_files_that_are_no_entries_are_named(entry, tmp_path):
+    data = msgspec.to_builtins(entry)
+    for name, content in {"list": [], "result": {"agent": "x"}, "later": {**data, "format": 2, "checksum": ""}}.items():
+        path = tmp_path / f"{name}.json"
+        write_json(path, content)
+        assert str(path) in check(path, tmp_path).problem
+
+
+def test_evaluate_adds_to_a_ledger_and_verify_proves_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = ["evaluate", "scripted", "--task", "covering_hard", "--scenes", "16", "--workers", "1", "--worst", "0", "--ledger", "ledger"]
+    main(line)
+    [made] = read_ledger(tmp_path / "ledger")
+    assert made.rewards == read_json(tmp_path / "results/scripted-covering_hard-hardest-test-16.json")["rewards"]
+    with pytest.raises(SystemExit):
+        main(line)
+    assert "its actions are not kept" in capsys.readouterr().err
+    main(["verify", "ledger", "--workers", "1"])
+    assert "1 entries, 16 episodes: all rewards and reasons are those of the replay." in capsys.readouterr().out
+    [path] = (tmp_path / "ledger").iterdir()
+    write_json(path, {**read_json(path), "seed": 1})
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", "ledger", "--workers", "1"])
+    assert stop.value.code == 2
+    shown = capsys.readouterr()
+    assert str(path.relative_to(tmp_path)) in shown.out
+    assert "1 of 1 entries do not hold" in shown.err
+
+
+def test_verify_without_entries_is_refused(tmp_path):
+    assert "has no entries" in trilith("verify", "nothing", cwd=tmp_path).stderr

@@ -1,0 +1,111 @@
+"""The plan: figures share their runs, commands train what was planned, and what the ledger has is not planned again."""
+
+import pytest
+
+from trilith.cli import main as cli
+from trilith.paper.figures import FIGURES, figures_named
+from trilith.paper.plan import Run, index, make_plan, make_run, measurements_of, missing, run_seconds, runs_of
+from trilith.paper.scales import SCALES
+from trilith.world.tasks import TASKS
+
+
+def planned(*names: str, scale: str = "laptop", tasks: tuple[str, ...] = (), seeds: int = 1):
+    return make_plan(figures_named(names), scale, SCALES[scale], tasks, seeds)
+
+
+def test_figures_share_their_runs():
+    first, both = planned("4a"), planned("4a", "4b", "n_rec")
+    assert len(runs_of(first)) == 4 * 9
+    assert len(runs_of(both)) == 4 * (9 + 2), "hardest scenes need no new run, and three recurrent steps are the recipe's"
+    assert len(runs_of(planned("4a", seeds=3))) == 3 * 4 * 9
+    assert len([test for test in planned("4a", seeds=3) if test.agent == "legal"]) == 4, "an agent without training has one seed"
+
+
+def test_the_first_seed_of_all_figures_comes_first():
+    seeds = [test.agent.seed for test in planned("4a", "n_rec", seeds=2) if isinstance(test.agent, Run)]
+    assert seeds == sorted(seeds)
+
+
+def test_runs_have_names_of_their_own():
+    for scale in SCALES:
+        runs = runs_of(planned(scale=scale, seeds=2))
+        assert len({run.name for run in runs}) == len(runs)
+        assert all(set(run.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_.") for run in runs)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_command_trains_what_was_planned(scale):
+    """One run for each set of options of a figure; parsing the command line takes a while."""
+    runs = {(run.recipe, run.options): run for run in runs_of(planned(scale=scale, tasks=("covering_hard",)))}
+    seen = set()
+    for run in runs.values():
+        names = frozenset(name for name, _ in run.options)
+        if names not in seen:
+            seen.add(names)
+            assert cli._parse([*run.arguments(), "--out=x"]).config == _as_run(run)
+
+
+def _as_run(run: Run):
+    from dataclasses import replace
+    from pathlib import Path
+
+    return replace(run.config(), seed=run.seed, actors=0, out=Path("x"))
+
+
+def test_the_scale_decides_recipe_budgets_and_scenes():
+    def budgets(scale):
+        return {test.search.budget for test in planned("5ad", scale=scale) if isinstance(test.agent, Run)}
+
+    assert budgets("paper") == {0, 5, 10, 50, 100}
+    assert budgets("laptop") == {0, 5, 10, 50}
+    assert {test.scenes for test in planned("E.1")} == {1000, 200, 100}
+    assert {run.recipe for run in runs_of(planned("n_rec"))} == {"gn-dqn-tuned-v1"}
+    assert {run.recipe for run in runs_of(planned("n_rec", scale="paper"))} == {"gn-dqn-v2"}
+    assert {test.task for test in planned(scale="smoke")} == {"silhouette", "connecting", "covering", "covering_hard"}
+    assert {test.task for test in planned("4a", scale="smoke")} == {"covering_hard"}
+
+
+def test_levels_belong_to_their_tasks():
+    found = {(test.task, test.level) for test in planned("H.6")}
+    assert found == {("silhouette", "double_the_targets"), ("connecting", "mixed_height_targets"), ("connecting", "additional_layer")}
+
+
+def test_a_pretrained_model_comes_from_a_run_before():
+    runs = runs_of(planned("E.2", tasks=("covering_hard",)))
+    [first, *_] = [run for run in runs if run.model_of]
+    assert runs.index(first.model_of) < runs.index(first)
+    assert dict(first.options)["agent.search.world"] == f"models/{first.model_of.name}"
+
+
+def test_costs_are_the_stated_minutes():
+    row = FIGURES["4a"].rows[0]
+    assert 1200 <= run_seconds(make_run(row, "laptop", SCALES["laptop"], "covering", 0)) <= 1200 * 1.1
+    assert run_seconds(make_run(row, "paper", SCALES["paper"], "covering", 0)) > 6 * 86400
+
+
+def test_what_the_ledger_has_is_not_planned_again(entry_for):
+    tests = planned("4b", tasks=("covering_hard",))
+    entries = index([entry_for(tests[0]), entry_for(tests[1], scenes=tests[1].scenes - 1)])
+    assert missing(tests, entries) == tests[1:], "too few scenes are not enough"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_says_what_it_needs(name):
+    figure = FIGURES[name]
+    assert figure.title
+    labels = {row.label for row in figure.rows}
+    for value in figure.printed:
+        assert value.row in labels, value
+        assert value.task in figure.tasks
+        assert value.level in figure.levels
+        assert value.where
+    rows = [row.label for row in figure.rows]
+    assert len(rows) == len(set(rows))
+    if figure.kind not in ("scenes", "actions"):
+        found = {task for _, test in measurements_of(figure, "paper", SCALES["paper"], (), 0) for task in [test.task]}
+        assert found == set(figure.tasks) <= set(TASKS)
+
+
+def test_an_unknown_figure_is_refused():
+    with pytest.raises(ValueError, match="there is no figure '7': choose 4a, 4b"):
+        figures_named(("7",))

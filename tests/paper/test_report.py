@@ -1,0 +1,106 @@
+"""The page says what the ledger says: the same bytes for the same entries, and no verdict without three seeds a side."""
+
+from pathlib import Path
+
+import pytest
+
+from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
+from trilith.paper.figures import FIGURES, GN_DQN, LEGAL, MODEL_FREE
+from trilith.paper.ledger import read_ledger, write_entry
+from trilith.paper.plan import Measurement, make_run
+from trilith.paper.report import DATA, PAGE, collect, data_text, write_report
+from trilith.paper.scales import SCALES
+
+ROOT = Path(__file__).parents[2]
+LAPTOP = SCALES["laptop"]
+ABSOLUTE = next(row for row in MODEL_FREE if row.label == "GN-DQN, absolute")
+
+
+def measurement(row, seed: int, level="all", task: str = "covering_hard") -> Measurement:
+    agent = make_run(row, "laptop", LAPTOP, task, seed) if row.recipe else row.name
+    return Measurement(agent, task, level, row.search, 40)
+
+
+@pytest.fixture
+def entries(entry_for):
+    """Three seeds of relative and of absolute actions, and chance."""
+    means = {GN_DQN: (2.0, 2.1, 2.2), ABSOLUTE: (1.0, 0.9, 1.1), LEGAL: (0.2,)}
+    return [entry_for(measurement(row, seed), mean) for row, each in means.items() for seed, mean in enumerate(each)]
+
+
+def relative_against_absolute(data) -> dict:
+    [found] = [each for each in data["claims"] if each["claim"].startswith("GN-DQN: relative") and each["level"] == "all"
+               and each["task"] == "covering_hard"]  # fmt: skip
+    return found
+
+
+def test_three_seeds_a_side_decide(entries):
+    data = collect(entries, "laptop")
+    found = relative_against_absolute(data)
+    assert found["verdict"] == "agrees"
+    assert found["seeds"] == [3, 3]
+    assert found["difference"][0] == pytest.approx(1.1, abs=0.05)
+    assert data["answer"].startswith("Does structure pay? Yes")
+    assert [each for each in data["claims"] if each["verdict"] != "undecided here"] == [found]
+
+
+def test_two_seeds_do_not(entries):
+    assert relative_against_absolute(collect([*entries[1:]], "laptop"))["verdict"] == "undecided here"
+
+
+def test_agents_that_did_not_learn_are_no_evidence(entries, entry_for):
+    poor = [entry_for(measurement(ABSOLUTE, seed), 0.1) for seed in range(3)]
+    data = collect([*entries[:3], *poor, entries[-1]], "laptop")
+    found = relative_against_absolute(data)
+    assert (found["verdict"], found["seeds"], found["did_not_learn"]) == ("undecided here", [3, 0], [0, 3])
+    [point] = [each for each in data["figures"]["4a"] if each["row"] == ABSOLUTE.label]
+    assert point["did_not_learn"] == [0, 1, 2]
+    unknown = relative_against_absolute(collect(entries[:-1], "laptop"))
+    assert unknown["seeds"] == [0, 0], "without chance to compare with nothing is known to have learned"
+
+
+def test_verdicts_follow_the_interval():
+    three = Side({0: 1.0, 1: 1.1, 2: 1.2}, 0, True)
+    assert compare_sides(three, Side({0: 5.0, 1: 5.1, 2: 5.2}, 0, True))[1] == "disagrees"
+    assert compare_sides(three, Side({0: 1.0, 1: 1.1, 2: 1.3}, 0, True))[1] == "undecided here"
+    assert compare_sides(three, Side({0: 0.2}, 0, False))[1] == "agrees", "an agent without training needs no seeds"
+    assert compare_sides(Side({0: 0.2}, 0, False), three)[1] == "disagrees"
+    assert compare_sides(Side({}, 3, True), three) == (None, "undecided here")
+    assert answer([]).startswith("Does structure pay? Not known")
+
+
+def test_points_are_medians_with_their_range(entries):
+    points = {(each["row"], each["level"]): each for each in collect(entries, "laptop")["figures"]["4a"]}
+    middle, low, high = points[GN_DQN.label, "all"]["median_low_high"]
+    assert low < middle < high
+    assert middle == pytest.approx(2.1, abs=0.05)
+    assert points[GN_DQN.label, "all"]["scenes"] == 40
+
+
+def test_the_page_has_every_figure_and_the_same_bytes_again(entries, tmp_path):
+    for entry in entries:
+        write_entry(tmp_path / "ledger", entry)
+    page = write_report(tmp_path / "ledger", tmp_path / "one")
+    text = page.read_text(encoding="utf-8")
+    write_report(tmp_path / "ledger", tmp_path / "two")
+    for name in (PAGE, DATA):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    for figure in FIGURES.values():
+        assert f": {figure.title}\n" in text
+    assert "(images/paper/4a.png)" in text
+    assert (tmp_path / "one/images/paper/4a.png").exists()
+    assert (tmp_path / "one/images/paper/H.3.png").exists(), "curricula need no runs"
+    assert "`trilith reproduce 6a --scale laptop`" in text
+    assert "4.04 (median, §5.4)" in text
+
+
+def test_the_published_numbers_are_those_of_the_ledger():
+    """Anyone can make them again by `trilith reproduce --report`."""
+    assert data_text(collect(read_ledger(ROOT / "ledger"), "laptop")) == (ROOT / "docs" / DATA).read_text(encoding="utf-8")
+
+
+def test_claims_are_about_rows_of_figures():
+    rows = {(row.recipe, row.name, row.options, row.search) for figure in FIGURES.values() for row in figure.rows}
+    for claim in CLAIMS:
+        for row in (claim.better, claim.worse):
+            assert (row.recipe, row.name, row.options, row.search) in rows, claim.text

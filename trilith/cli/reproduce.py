@@ -1,0 +1,183 @@
+"""The paper, re-run: lists its figures, runs what they need, and reports what was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from trilith.utils.checks import require
+from trilith.utils.console import show, table_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trilith.paper.execute import Job
+    from trilith.paper.figures import Figure
+
+SHOWN = 12
+"""Jobs in the live table."""
+
+
+@dataclass
+class Reproduce:
+    """Re-run figures of the paper: train and measure what they need, side by side. Stopped or killed, the same command resumes.
+
+    Example: trilith reproduce --list
+
+    Example: trilith reproduce 4a 4b --scale laptop --tasks covering_hard --seeds 3
+
+    Example: trilith reproduce --report
+    """
+
+    figures: Positional[Annotated[tuple[str, ...], arg(metavar="[FIGURE ...]")]] = ()
+    """Figures and tables by name; all, unless given. `trilith reproduce --list` lists them."""
+    scale: Literal["smoke", "laptop", "paper"] = "laptop"
+    """smoke: seconds for each run, to see that everything works. laptop: 20 minutes of one core for each run. paper: as the paper."""
+    tasks: tuple[str, ...] = ()
+    """Only these tasks."""
+    seeds: int | None = None
+    """Trainings of each agent. Unless given: 1, 3 and 10 by scale."""
+    workers: int | None = None
+    """Processes side by side. Unless given, one for each core."""
+    folder: Path = Path("runs/paper")
+    """Folder for the runs."""
+    ledger: Path = Path("ledger")
+    """Folder of the ledger. What it has is not run again."""
+    show: Annotated[bool, arg(name="list")] = False
+    """List the figures and what they cost at this scale, and run nothing."""
+    plan: bool = False
+    """Show what would be run, and what it costs, and run nothing."""
+    report: bool = False
+    """Draw all figures from the ledger, and write the page paper_rerun.md."""
+    out: Path = Path("docs")
+    """With --report: folder for the page."""
+
+    def run(self) -> None:
+        """Lists, reports, or runs."""
+        from trilith.paper.figures import figures_named
+        from trilith.paper.scales import SCALES
+        from trilith.world.tasks import TASKS
+
+        figures, how = figures_named(self.figures), SCALES[self.scale]
+        for task in self.tasks:
+            require(task in TASKS, f"there is no task {task!r} in the paper: choose {', '.join(TASKS)}")
+        require(self.seeds is None or self.seeds >= 1, f"{self.seeds} seeds: must be 1 or more")
+        require(self.workers is None or self.workers >= 1, f"{self.workers} workers: must be 1 or more")
+        seeds, workers = self.seeds or how.seeds, self.workers or os.cpu_count() or 1
+        if self.report:
+            from trilith.paper.report import write_report
+
+            print(write_report(self.ledger, self.out, self.scale))
+        elif self.show:
+            self._list(figures, seeds)
+        else:
+            self._execute(figures, seeds, workers)
+
+    def _list(self, figures: Sequence[Figure], seeds: int) -> None:
+        from trilith.paper.plan import make_plan, measurement_seconds, run_seconds, runs_of
+        from trilith.paper.scales import SCALES
+
+        how = SCALES[self.scale]
+        table = table_of("figure", "what", "tasks", "runs", "evaluations", "core-hours", "printed values")
+        table.columns[1].justify = "left"
+        for figure in figures:
+            plan = make_plan([figure], self.scale, how, self.tasks, seeds)
+            runs = runs_of(plan)
+            hours = (sum(map(run_seconds, runs)) + sum(map(measurement_seconds, plan))) / 3600
+            printed = str(len(figure.printed)) if figure.printed else "none" if figure.kind == "scenes" else "plotted only"
+            table.add_row(
+                figure.name, figure.title, str(len(figure.tasks)), str(len(runs)), str(len(plan)), f"{hours:.1f}", printed
+            )  # fmt: skip
+        show(table)
+        print(f"Scale {self.scale}: {how.about} {seeds} seeds. Figures share runs, so all together cost less than their sum.")
+
+    def _execute(self, figures: Sequence[Figure], seeds: int, workers: int) -> None:
+        from trilith.agents.weights import learning, missing
+        from trilith.paper.execute import execute, last_line, make_jobs, total_seconds
+        from trilith.paper.plan import make_plan
+        from trilith.paper.scales import SCALES
+        from trilith.utils.files import folder_lock, make_folder
+
+        plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds)
+        jobs = make_jobs(plan, self.folder, self.ledger)
+        todo = [job for job in jobs if job.state != "done"]
+        trainings = sum(job.command[0] == "train" for job in todo)
+        seconds = total_seconds(jobs)
+        print(f"{len(plan)} measurements, of which the ledger has {len(plan) - sum(job.command[0] == 'evaluate' for job in jobs)}.")
+        print(f"To do: {trainings} trainings and {len(todo) - trainings} other commands, {_duration(seconds)} of one core,")
+        print(f"about {_duration(seconds / workers)} with {workers} processes side by side.", flush=True)
+        if self.plan:
+            for job in todo:
+                print(f"{_duration(job.seconds):>8}  trilith {' '.join(job.command)}")
+            return
+        if trainings and not learning():
+            raise ValueError(missing("training"))
+        make_folder(self.folder)
+        with folder_lock(self.folder), _Live() as live:
+            failed = execute(jobs, self.folder.absolute(), workers, live.update)
+        for job in failed:
+            if said := last_line(job):
+                print(f"{job.name} failed: {said} (see {job.log})")
+        require(not failed, f"{len(failed)} of {len(jobs)} commands failed; the same command tries them again")
+        print(f"done: {self.ledger}")
+
+
+class _Live:
+    """One table that shows what runs. If the screen is not a terminal, a line whenever something has ended."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True)
+        self._live = Live(console=console, refresh_per_second=2, transient=True) if console.is_terminal else None
+        self._console, self._ended = console, -1
+
+    def __enter__(self) -> _Live:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def update(self, jobs: Sequence[Job]) -> None:
+        """Shows the state of all jobs."""
+        states = [job.state for job in jobs]
+        ended = states.count("done") + states.count("failed")
+        if self._live:
+            self._live.update(_jobs_table(jobs))
+        elif ended != self._ended:
+            self._console.print(_summary(jobs), soft_wrap=True, highlight=False)
+        self._ended = ended
+
+
+def _summary(jobs: Sequence[Job]) -> str:
+    from trilith.paper.execute import total_seconds
+
+    counts = {state: sum(job.state == state for job in jobs) for state in ("done", "running", "waiting", "failed")}
+    return f"{', '.join(f'{count} {state}' for state, count in counts.items())}; left: {_duration(total_seconds(jobs))} of one core"
+
+
+def _jobs_table(jobs: Sequence[Job]) -> Table:
+    import time
+
+    table = table_of(_summary(jobs), "state", "minutes", "estimated")
+    order: dict[str, Any] = {"running": 0, "failed": 1, "waiting": 2, "done": 3}
+    for job in sorted(jobs, key=lambda job: order[job.state])[:SHOWN]:
+        spent = f"{(time.monotonic() - job.started) / 60:.1f}" if job.state == "running" else ""
+        table.add_row(f"{job.command[0]} {job.name}", job.state, spent, f"{job.seconds / 60:.1f}")
+    return table
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,48 @@
+"""Proves a ledger by replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from trilith.utils.checks import require
+from trilith.utils.console import Progress
+
+
+@dataclass
+class Verify:
+    """Prove a ledger: make every action of every entry again, and compare rewards and reasons.
+
+    Example: trilith verify ledger
+    """
+
+    ledger: Positional[Annotated[Path, arg(metavar="FOLDER")]] = Path("ledger")
+    """Folder with the entries."""
+    runs: Path = Path("runs/paper")
+    """Folder with the runs whose weights were kept. These agents decide again in some scenes."""
+    workers: int = 2
+    """Number of processes."""
+
+    def run(self) -> None:
+        """Prints a line for each entry that does not hold."""
+        from trilith.paper.ledger import entry_files
+        from trilith.paper.verify import verify
+
+        files = entry_files(self.ledger)
+        require(files, f"{self.ledger} has no entries of a ledger")
+        episodes = redecided = 0
+        wrong = []
+        with Progress("replay", len(files)) as progress:
+            for checked in verify(self.ledger, self.runs, self.workers):
+                episodes += checked.episodes
+                redecided += checked.redecided > 0
+                wrong += [checked.problem] if checked.problem else []
+                progress.add(1, f"{episodes} episodes, {len(wrong)} entries do not hold")
+        for problem in sorted(wrong):
+            print(problem)
+        require(not wrong, f"{len(wrong)} of {len(files)} entries do not hold")
+        print(f"{len(files)} entries, {episodes} episodes: all rewards and reasons are those of the replay.")
+        print(f"{redecided} agents decided the same again; of {len(files) - redecided} entries who chose the actions is not proved.")

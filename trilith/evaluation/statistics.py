@@ -1,0 +1,125 @@
+"""Statistics over seeds and scenes, in numpy.
+
+The rewards of an agent in a task are an array (seeds, scenes). Agents are trained several times because two trainings differ, so an
+interval must be over seeds: an interval over the scenes of one seed says nothing about another training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import exp, inf, lgamma, log, pi, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rewards = NDArray[np.float64]
+Statistic = Callable[[Rewards], float]
+
+
+class Interval(NamedTuple):
+    """An estimate with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether 0 lies outside of the interval."""
+        return self.low > 0 or self.high < 0
+
+
+class Spread(NamedTuple):
+    """Median, lowest and highest seed, as the paper reports."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread_of_seeds(means: Sequence[float]) -> Spread:
+    """Median, minimum and maximum of the mean rewards of seeds."""
+    return Spread(float(np.median(means)), float(np.min(means)), float(np.max(means)))
+
+
+def interquartile_mean(values: Rewards) -> float:
+    """Mean of the middle half of all values: a quarter of them, rounded down, is left out at each end."""
+    ordered = np.sort(values, axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Generator, repeats: int = 2000) -> Interval:
+    """Percentile interval of a statistic of the mean rewards of seeds, by a stratified bootstrap (Agarwal et al. 2021).
+
+    `strata` has the rewards (seeds, scenes) of each task. Seeds are drawn with replacement within each task. If a task has one seed only,
+    scenes are drawn instead, so its interval is over scenes.
+    """
+    drawn = [statistic(np.concatenate([_resampled(rewards, rng) for rewards in strata])) for _ in range(repeats)]
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return Interval(statistic(np.concatenate([rewards.mean(axis=1) for rewards in strata])), float(low), float(high))
+
+
+def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
+    """(seeds,): mean rewards of seeds drawn with replacement; of one seed, the mean of scenes drawn with replacement."""
+    seeds, scenes = rewards.shape
+    if seeds == 1:
+        return rewards[:, rng.integers(scenes, size=scenes)].mean(axis=1)
+    return rewards.mean(axis=1)[rng.integers(seeds, size=seeds)]
+
+
+def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
+    """Probability that a seed of the first agent has a higher mean reward than a seed of the second, averaged over tasks.
+
+    Both have, for each task, the mean rewards of their seeds. Equal rewards count half.
+    """
+    tasks = []
+    for x, y in zip(first, second, strict=True):
+        difference = np.subtract.outer(np.asarray(x), np.asarray(y))
+        tasks.append((difference > 0).mean() + (difference == 0).mean() / 2)
+    return float(np.mean(tasks))
+
+
+def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Difference of the mean rewards of two agents, with Welch's interval over their seeds. Each agent needs two seeds or more.
+
+    A bootstrap of three seeds is too narrow: it never draws a seed outside of those seen. Welch's interval is wider, as it should be.
+    """
+    x, y = np.asarray(first), np.asarray(second)
+    value = float(x.mean() - y.mean())
+    parts = [float(each.var(ddof=1)) / len(each) for each in (x, y)]
+    error = sqrt(sum(parts))
+    if not error:
+        return Interval(value, value, value)
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(each) - 1) for part, each in zip(parts, (x, y), strict=True))
+    half = t_quantile(freedom) * error
+    return Interval(value, value - half, value + half)
+
+
+def mean_over_seeds(means: Sequence[float]) -> Interval:
+    """Mean of the mean rewards of seeds, with Student's interval. A single seed has an infinite interval."""
+    values = np.asarray(means)
+    value, n = float(values.mean()), len(values)
+    half = t_quantile(n - 1) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else inf
+    return Interval(value, value - half, value + half)
+
+
+def t_quantile(freedom: float) -> float:
+    """The 97.5 % quantile of Student's distribution, by bisection of its integral."""
+    nodes = np.linspace(0.0, 1.0, 401)
+    weights = np.where(np.arange(401) % 2, 4.0, 2.0)
+    weights[[0, -1]] = 1.0
+    scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
+
+    def mass(t: float) -> float:
+        """Probability of (0, t), by Simpson's rule over the angle x = √ν tan φ, where the density is a power of a cosine."""
+        top = np.arctan(t / sqrt(freedom))
+        density = np.cos(nodes * top) ** (freedom - 1)
+        return float(exp(scale) * sqrt(freedom) * top * (weights * density).sum() / 1200)
+
+    low, high = 0.0, 1e6
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mass(middle) < 0.475 else (low, middle)
+    return high

@@ -1,0 +1,153 @@
+"""The pictures of the page: plots in the paper's arrangement, and what agents built, played again from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trilith.evaluation.scene_sets import start_in_set
+from trilith.paper.figures import ABSOLUTE, Figure, Row
+from trilith.paper.ledger import Entry
+from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
+from trilith.utils.files import atomic_write
+from trilith.world.episode import Recording, State
+from trilith.world.tasks import Level, get_task
+
+if TYPE_CHECKING:
+    from trilith.paper.report import Found
+
+COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888", "#2c9c9c", "#b8a12c")
+SHOWN = 3
+"""Episodes of an agent in a picture; ten where the paper shows ten."""
+TEN = ("tableG.1", "H.5", "H.6")
+
+Points = Sequence[Mapping[str, Any]]
+
+
+def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> bool:
+    """Draws a figure. Returns False, and writes nothing, if there is nothing to draw."""
+    if figure.kind == "actions" or (figure.kind != "scenes" and not points):
+        path.unlink(missing_ok=True)
+        return False
+    if figure.kind == "scenes":
+        _draw_curriculum(figure.tasks[0], path)
+    elif figure.kind == "pictures":
+        _draw_built(figure, found, path)
+    else:
+        _draw_panels(figure, points, path)
+    return True
+
+
+def _draw_panels(figure: Figure, points: Points, path: Path) -> None:
+    """A panel for each task, or, with one task, for each level."""
+    from matplotlib.figure import Figure as Canvas
+
+    split = "task" if len(figure.tasks) > 1 else "level"
+    panels = [*dict.fromkeys((each["task"], each["level"]) if split == "level" else (each["task"], None) for each in points)]
+    canvas = Canvas(figsize=(4.2 * len(panels) + 1, 4.4), layout="constrained")
+    axes = canvas.subplots(1, len(panels), squeeze=False)[0]
+    rows = [*dict.fromkeys(each["row"] for each in points)]
+    colours = {row: COLOURS[k % len(COLOURS)] for k, row in enumerate(rows)}
+    draw = {"bars": _draw_bars, "budgets": _draw_budgets, "curves": _draw_curves}[figure.kind]
+    for axis, (task, level) in zip(axes, panels, strict=True):
+        here = [each for each in points if each["task"] == task and level in (None, each["level"])]
+        draw(axis, here, colours, figure)
+        axis.set_title(get_task(task).title + (f", {level}" if level is not None else ""))
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("share not solved" if figure.metric == "unsolved" else "mean reward: median, lowest and highest seed")
+    handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 4), frameon=False, fontsize="small")
+    with atomic_write(path) as aside:
+        canvas.savefig(aside, dpi=110)
+
+
+def _draw_bars(axis: Any, points: Points, colours: Mapping[str, str], figure: Figure) -> None:
+    for x, point in enumerate(points):
+        middle, low, high = point["median_low_high"]
+        axis.bar(x, middle, color=colours[point["row"]], label=point["row"])
+        if len(point["seeds"]) > 1:
+            axis.errorbar(x, middle, [[middle - low], [high - middle]], color="black", capsize=3)
+        for printed in figure.printed:
+            if (printed.row, printed.task) == (point["row"], point["task"]) and _same_level(point, printed.level):
+                axis.hlines(printed.value, x - 0.45, x + 0.45, color="black", linestyle="--", label="the paper")
+    axis.set_xticks([])
+    axis.axhline(0, color="black", linewidth=0.5)
+
+
+def _draw_budgets(axis: Any, points: Points, colours: Mapping[str, str], figure: Figure) -> None:
+    for name in dict.fromkeys(each["row"].partition(", tested")[0] for each in points):
+        line = sorted((each["budget"], each["median_low_high"]) for each in points if each["row"].partition(", tested")[0] == name)
+        colour = next(colours[each["row"]] for each in points if each["row"].startswith(name))
+        if not name.startswith(("raw", "random")):
+            budgets, values = zip(*line, strict=True)
+            axis.plot(budgets, [value[0] for value in values], marker=".", color=colour, label=name)
+            axis.fill_between(budgets, [value[1] for value in values], [value[2] for value in values], color=colour, alpha=0.2)
+        else:
+            axis.axhline(line[0][1][0], color="grey", linestyle="--" if name.startswith("raw") else ":", label=name)
+    for printed in figure.printed:
+        budget = next(row.search.budget for row in figure.rows if row.label == printed.row)
+        if points and printed.task == points[0]["task"]:
+            axis.plot([budget], [printed.value], "k*", label="the paper")
+    axis.set_xscale("symlog", linthresh=5)
+    axis.set_xlabel("simulations per decision")
+
+
+def _draw_curves(axis: Any, points: Points, colours: Mapping[str, str], figure: Figure) -> None:
+    for point in points:
+        if point.get("curve"):
+            steps, middle, low, high = zip(*point["curve"], strict=True)
+            axis.plot(steps, middle, color=colours[point["row"]], label=point["row"])
+            axis.fill_between(steps, low, high, color=colours[point["row"]], alpha=0.2)
+    axis.set_xlabel("learner steps")
+
+
+def _same_level(point: Mapping[str, Any], level: Level) -> bool:
+    return bool(point["level"] == (level if level == "all" else get_task(point["task"]).check_level(level)))
+
+
+def _draw_curriculum(task: str, path: Path) -> None:
+    """A row of scenes for each level."""
+    levels = get_task(task).levels
+    states = [(level, start_in_set(task, level, "test", k)) for level in levels for k in range(5)]
+    pictures = [without_sky(picture(state.scene, 200)) for _, state in states]
+    save_png(contact_sheet(pictures, [f"level {level}" for level, _ in states], 5), path)
+
+
+def _draw_built(figure: Figure, found: Found, path: Path) -> None:
+    """What agents built: a row of pictures for each task, level and agent, each with reward and reason."""
+    count = 10 if figure.name in TEN else SHOWN
+    pictures, captions = [], []
+    for task in figure.tasks:
+        for level in figure.levels:
+            if isinstance(level, str) and level != "hardest" and level not in get_task(task).generalisation:
+                continue
+            for label, entry in _shown(figure, found, task, level):
+                for index in range(count):
+                    end = _end(entry, index % entry.scenes)
+                    pictures.append(without_sky(picture(end.scene, 240)))
+                    captions.append(f"{label}\nR {entry.rewards[index % entry.scenes]:.2f} · {(end.ended or '').replace('_', ' ')}")
+    save_png(contact_sheet(pictures, captions, min(count, 5)), path)
+
+
+def _shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Entry]]:
+    """The agents of a row of pictures: the best seed of the best agent with absolute and with relative actions, or of each agent."""
+    rows = [row for row in figure.rows if task in row.tasks]
+    groups = [[row] for row in rows]
+    if any(row.options == ABSOLUTE for row in rows):
+        groups = [[row for row in rows if row.options == ABSOLUTE], [row for row in rows if row.options != ABSOLUTE]]
+    best = []
+    for group in groups:
+        entries: list[tuple[float, str, Row, Entry]] = [
+            (entry.reward, entry.agent, row, entry) for row in group for entry in found.of(row, task, level).values()
+        ]
+        if entries:
+            _, _, row, entry = max(entries, key=lambda each: each[:2])
+            best.append((row.label, entry))
+    return best
+
+
+def _end(entry: Entry, index: int) -> State:
+    """The end of an episode of an entry, played again."""
+    start = start_in_set(entry.task, entry.level, entry.split, index)
+    return [*Recording(start, entry.placements()[index], entry.zero_on_hit).replay()][-1].state

@@ -1,0 +1,203 @@
+"""Runs a plan: trainings and evaluations as processes of their own, side by side, with one live table.
+
+All state is on disk: runs have checkpoints, evaluations have journals, and an entry of the ledger means that a measurement is done. So a
+plan that was stopped, even killed, continues with the same command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trilith.paper.ledger import read_ledger
+from trilith.paper.plan import Measurement, Run, index, measurement_seconds, missing, run_seconds, runs_of
+from trilith.utils.files import make_folder
+
+TRAINED = "trained"
+"""Name of the empty file in the folder of a run, or of a model, that is done."""
+POLL_SECONDS = 0.5
+MODEL_EPISODES = 2000
+"""Episodes that a model of the world is trained on, before an agent searches in it."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A command to run."""
+
+    name: str
+    command: list[str]
+    """Arguments of `trilith`."""
+    seconds: float
+    """Estimated seconds of one core."""
+    log: Path
+    needs: list[Job] = field(default_factory=list)
+    prepare: Callable[[], None] = lambda: None
+    finish: Callable[[], None] = lambda: None
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    state: str = "waiting"
+    """waiting, running, done or failed."""
+
+    def ready(self) -> bool:
+        """Whether all that it needs is done."""
+        return self.state == "waiting" and all(other.state == "done" for other in self.needs)
+
+    def hopeless(self) -> bool:
+        """Whether something that it needs has failed."""
+        return self.state == "waiting" and any(other.state == "failed" for other in self.needs)
+
+
+def make_jobs(measurements: Sequence[Measurement], folder: Path, ledger: Path) -> list[Job]:
+    """The commands for all measurements that the ledger has not. Commands run in `folder`, which holds a folder for each run."""
+    folder, ledger = folder.absolute(), ledger.absolute()
+    entries = read_ledger(ledger)
+    todo = missing(measurements, index(entries))
+    jobs: dict[Any, Job] = {}
+    for run in runs_of(todo):
+        for job in _training(run, folder, jobs, entries):
+            jobs[job.name] = job
+    for measurement in todo:
+        job = _evaluation(measurement, folder, ledger)
+        if isinstance(measurement.agent, Run):
+            job.needs.append(jobs[measurement.agent.name])
+        jobs[job.name] = job
+    return [*jobs.values()]
+
+
+def _training(run: Run, folder: Path, jobs: dict[Any, Job], entries: Sequence[Any]) -> list[Job]:
+    """The jobs of a training: for a model that is trained before, record episodes and train the model first."""
+    needs, found = [], []
+    if run.model_of:
+        source, model = run.model_of.name, f"models/{run.model_of.name}"
+        record = ["record-episodes", f"{source}/last.safetensors", "--task", run.task, "--out", f"data/{source}", "--workers=1"]
+        needs = [jobs[source]]
+        for command in ([*record, f"--episodes={MODEL_EPISODES}", "--zero-on-hit"], ["train-model", f"data/{source}", "--out", model]):
+            name = f"{command[0]} {source}"
+            if name not in jobs:
+                found.append(
+                    _once(Job(name, command, 300.0, folder / f"{model}.log", needs), folder / "models" / f".{name.replace(' ', '-')}")
+                )
+            needs = [jobs.get(name) or found[-1]]
+    seconds = run_seconds(run, entries)
+    job = Job(run.name, [*run.arguments(), f"--out={run.name}"], seconds, folder / f"{run.name}.log", needs)
+    return [*found, _once(job, folder / run.name / TRAINED)]
+
+
+def _once(job: Job, mark: Path) -> Job:
+    """A job that leaves a mark when it is done, and is done if the mark is there."""
+    if mark.exists():
+        job.state = "done"
+
+    def finish() -> None:
+        make_folder(mark.parent)
+        mark.touch()
+
+    job.finish = finish
+    return job
+
+
+def _evaluation(measurement: Measurement, folder: Path, ledger: Path) -> Job:
+    run = measurement.agent if isinstance(measurement.agent, Run) else None
+    name = f"{run.name if run else f'{measurement.agent}-{measurement.task}'}-{measurement.level}-{measurement.scenes}"
+    search = measurement.search
+    command = ["evaluate", f"{run.name}/last.safetensors" if run else str(measurement.agent), "--task", measurement.task]
+    command += [f"--level={measurement.level}", f"--scenes={measurement.scenes}", "--zero-on-hit", "--workers=1", "--worst=0"]
+    if search.budget:
+        options = {"search.algorithm": search.algorithm, "search.c": search.c, "search.stages": search.stages}
+        command += [f"--budget={search.budget}", *(f"--{option}={value}" for option, value in options.items())]
+        name += f"-budget{search.budget}" + ("-one-stage" if search.stages == 1 else "")
+    out = folder / "results" / f"{name}.json"
+    command += [f"--out={out}", f"--ledger={ledger}"]
+    # A result without an entry comes from a process that was killed between the two.
+    return Job(
+        name, command, measurement_seconds(measurement), folder / "results" / f"{name}.log", prepare=lambda: out.unlink(missing_ok=True)
+    )
+
+
+def total_seconds(jobs: Sequence[Job]) -> float:
+    """Seconds of one core of the jobs that are not done."""
+    return sum(job.seconds for job in jobs if job.state in ("waiting", "running"))
+
+
+def execute(jobs: Sequence[Job], folder: Path, workers: int, show: Callable[[Sequence[Job]], None]) -> list[Job]:
+    """Runs all jobs, at most `workers` at a time, in their order. `show` is called often. Returns the jobs that failed.
+
+    On Ctrl-C the processes are asked to save and end.
+    """
+    running: list[Job] = []
+    try:
+        while True:
+            for job in [each for each in running if each.process and each.process.poll() is not None]:
+                running.remove(job)
+                _end(job)
+            for job in jobs:
+                if job.hopeless():
+                    job.state = "failed"
+                elif len(running) < workers and job.ready():
+                    _start(job, folder)
+                    running.append(job)
+            show(jobs)
+            if not running:
+                return [job for job in jobs if job.state == "failed"]
+            time.sleep(POLL_SECONDS)
+    finally:
+        for job in running:
+            if job.process:
+                job.process.terminate()  # a training saves its run
+        for job in running:
+            if job.process:
+                job.process.wait()
+
+
+def _start(job: Job, folder: Path) -> None:
+    for path in (folder, job.log.parent):
+        make_folder(path)
+    job.prepare()
+    with job.log.open("ab") as log:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": _python_path()}
+        job.process = subprocess.Popen(
+            [sys.executable, "-m", "trilith.cli", *job.command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+    job.state, job.started = "running", time.monotonic()
+
+
+def _python_path() -> str:
+    """The path of modules, with the folder of this package first: a clone that is not installed runs its own code."""
+    return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+
+
+def _end_with_parent() -> None:
+    """In a new process: be asked to end when the parent ends, even if it is killed. Otherwise its training would go on unseen."""
+    import ctypes
+
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+def _end(job: Job) -> None:
+    assert job.process is not None
+    if job.process.returncode == 0:
+        job.finish()
+        job.state = "done"
+    else:
+        job.state = "failed"
+
+
+def last_line(job: Job) -> str:
+    """The last line that a job wrote: why it failed. Empty if it was never started."""
+    lines = job.log.read_text(encoding="utf-8", errors="replace").split("\n") if job.process and job.log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

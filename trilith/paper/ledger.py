@@ -1,0 +1,261 @@
+"""The ledger: one JSON file for each run and evaluation, with the reward, the reason and the actions of every scene.
+
+An entry can be checked by anyone: `verify.py` plays its actions again. Files are independent of each other, so ledgers are merged by
+putting their files into one folder. `docs/reference/ledger.md` describes the fields.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypedDict
+
+import msgspec
+
+from trilith.agents.registry import AGENTS, shipped
+from trilith.agents.weights import weights_file
+from trilith.evaluation.runner import Evaluation
+from trilith.evaluation.scene_sets import Split, has_checksum
+from trilith.evaluation.schema import Count, Figure, Played, Some
+from trilith.paper.actions import pack, unpack
+from trilith.search.config import SearchConfig
+from trilith.training.config import CONFIG, TrainConfig, recipe_config, run_config
+from trilith.training.log import read_log
+from trilith.utils.checks import require
+from trilith.utils.config import to_json
+from trilith.utils.files import json_checksum, prefix_errors, read_json, write_json
+from trilith.utils.modules import names_a_class
+from trilith.world.episode import Reason
+from trilith.world.scene import Placement, checked_placement
+from trilith.world.tasks import Level
+
+FORMAT = 1
+"""Version of the fields below."""
+FOLDER = Path("ledger")
+IGNORED = (
+    *("task", "recipe", "seed", "seeds"),  # an entry has them beside its options
+    *("out", "actors", "cluster", "actor_cpus", "learner_gpus", "device", "threads", "track", "log_seconds", "checkpoint_seconds"),
+)
+"""Fields of a config that are no options of a training: they change only where and how fast it runs, and how often it writes."""
+
+
+class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the weights of an agent were trained, and what that cost."""
+
+    recipe: str
+    """Exact name, as gn-dqn-v2."""
+    options: dict[str, Any]
+    """Options that differ from those of the recipe for the task, by their full names, as "agent.net.recurrent"."""
+    config: dict[str, Any]
+    """All options."""
+    seed: Count
+    weights: str
+    """Which weights of the run: "last" or "best" (on validation scenes)."""
+    learner_steps: Count
+    actor_steps: Count
+    simulated: dict[str, Count]
+    """Steps of the simulator: made, counterfactual, corrections."""
+    core_minutes: float
+    level: Count
+    """Number of the highest level of the curriculum that was reached."""
+    curve: list[tuple[int, float, float, float]]
+    """Validations: learner step, core-minutes, mean reward on hardest scenes and on all."""
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An agent on the first scenes of a set."""
+
+    format: int = FORMAT
+    agent: str
+    """Name of an agent that needs no training, or of the folder of a run."""
+    weights: str | None
+    """Fingerprint of the weights' file; None for an agent without weights."""
+    training: Training | None
+    task: str
+    level: Level
+    split: Split
+    scenes: Some
+    seed: Count
+    """Seed of the agent's own randomness in the evaluation."""
+    zero_on_hit: bool
+    sample: bool
+    search: dict[str, Any] | None
+    """Options of the search; None without search."""
+    version: int
+    """Version of the scenes."""
+    physics: int
+    commit: str | None
+    """Commit of the code that evaluated; it ends in -dirty if files had been changed."""
+    rewards: list[Figure]
+    """Return of each scene."""
+    reasons: list[Reason]
+    """Why the episode of each scene ended."""
+    actions: str
+    """The placements of all scenes, see `actions.py`."""
+
+    def __post_init__(self) -> None:
+        require(self.format == FORMAT, f"format {self.format}: this version of trilith knows {FORMAT}")
+        for name in ("rewards", "reasons"):
+            require(len(getattr(self, name)) == self.scenes, f"{len(getattr(self, name))} {name} of {self.scenes} scenes")
+
+    @property
+    def budget(self) -> int:
+        """Simulations per decision."""
+        return int(self.search["budget"]) if self.search else 0
+
+    @property
+    def reward(self) -> float:
+        """Mean reward over the scenes."""
+        return sum(self.rewards) / self.scenes
+
+    def placements(self) -> list[tuple[Placement | None, ...]]:
+        """The placements of each scene."""
+        return unpack(self.actions, self.scenes)
+
+    def evaluation(self, agent: str) -> Evaluation:
+        """The evaluation that made this entry, of an agent by this name or path."""
+        options = {name: value for name, value in (self.search or {}).items() if name != "model"}
+        return Evaluation(
+            agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, SearchConfig(**options), self.sample, 0
+        )
+
+    @property
+    def file_name(self) -> str:
+        """The name of the entry's file. It ends in a digest of all that says what was measured, so equal names mean equal measurements."""
+        measured = ("agent", "weights", "task", "level", "split", "scenes", "seed", "zero_on_hit", "sample", "search", "version", "physics")
+        training = self.training and [self.training.recipe, self.training.options, self.training.seed, self.training.weights]
+        digest = json_checksum({"training": training, **{name: getattr(self, name) for name in measured}})[:10]
+        budget = f"-budget{self.budget}" if self.search else ""
+        return f"{self.agent.replace('/', '-').replace(':', '-')}-{self.task}-{self.level}{budget}-{digest}.json"
+
+
+def write_entry(folder: Path, entry: Entry) -> Path:
+    """Writes an entry with its checksum. Returns the file."""
+    data = msgspec.to_builtins(entry)
+    path = folder / entry.file_name
+    write_json(path, {**data, "checksum": json_checksum(data)})
+    return path
+
+
+def read_entry(path: Path) -> Entry:
+    """Reads an entry. Raises ValueError in one line if its content was edited, or is not that of its name."""
+    data = read_json(path)
+    require(isinstance(data, dict) and "checksum" in data, f"{path} is not an entry of a ledger")
+    stated = data.pop("checksum")
+    require(stated == json_checksum(data), f"{path}: its checksum does not match its content, so the file was edited")
+    with prefix_errors(f"{path} is not an entry of a ledger: "):
+        try:
+            entry = msgspec.convert(data, Entry)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+    require(path.name == entry.file_name, f"{path}: its content is that of {entry.file_name}, so the file was edited or renamed")
+    return entry
+
+
+def read_ledger(folder: Path) -> list[Entry]:
+    """All entries of a folder, in the order of their names. A missing folder is an empty ledger."""
+    return [read_entry(path) for path in entry_files(folder)]
+
+
+def entry_files(folder: Path) -> list[Path]:
+    """The files of a ledger's entries. Names that begin with a dot are files being written."""
+    return sorted(folder.glob("[!.]*.json"))
+
+
+def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
+    """The entry of an evaluation whose episodes are all there."""
+    require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
+    require(len(episodes) == evaluation.scenes, f"{len(episodes)} episodes of {evaluation.scenes}: the ledger needs all")
+    identity = evaluation.identity()
+    run = _run_folder(evaluation.agent)
+    placed = [[None if each is None else checked_placement(each) for each in episode["placements"]] for episode in episodes]
+    return Entry(
+        agent=evaluation.agent if run is None else run_name(run),
+        weights=identity["weights"],
+        training=None if run is None else training_of(run, weights_file(Path(evaluation.agent)).stem),
+        **{name: identity[name] for name in ("task", "level", "split", "scenes", "seed", "zero_on_hit", "search", "version", "physics")},
+        sample=evaluation.sample,
+        commit=commit(),
+        rewards=[episode["reward"] for episode in episodes],
+        reasons=[episode["reason"] for episode in episodes],
+        actions=pack(placed),
+    )
+
+
+def run_name(run: Path) -> str:
+    """The name of a run: that of its folder. For one of several seeds the name of the folder above comes first."""
+    run = run.absolute()
+    return f"{run.parent.name}/{run.name}" if run.name.removeprefix("seed").isdecimal() else run.name
+
+
+def _run_folder(agent: str) -> Path | None:
+    """The folder of the training run of an agent; None if the agent needs none. Raises ValueError if its run is not there."""
+    if agent in AGENTS or names_a_class(agent) or shipped(agent):
+        return None
+    folder = weights_file(Path(agent)).parent
+    require((folder / CONFIG).exists(), f"{agent}: weights without the folder of their run cannot be entered in the ledger")
+    return folder
+
+
+class _Card(TypedDict):
+    """The fields of a card that an entry needs."""
+
+    learner_steps: Count
+    spent: dict[str, float]
+
+
+def training_of(run: Path, weights: str) -> Training:
+    """The training of the weights "last" or "best" in the folder of a run."""
+    config, card, lines = run_config(run), read_json(run / f"{weights}.json", _Card), read_log(run)
+    spent = card["spent"]
+    return Training(
+        recipe=config.recipe,
+        options=options_of(config),
+        config={name: value for name, value in to_json(config).items() if name not in ("out", "cluster", "track")},
+        seed=config.seed,
+        weights=weights,
+        learner_steps=card["learner_steps"],
+        actor_steps=int(spent["actor_steps"]),
+        simulated={name: int(spent[f"simulated_{name}"]) for name in ("made", "counterfactual", "corrections")},
+        core_minutes=round(spent["core_minutes"], 3),
+        level=max((line.get("level", 0) for line in lines), default=0),
+        curve=[
+            (line["step"], round(line["core_minutes"], 3), line["hardest"], line["all"])
+            for line in lines
+            if line["kind"] == "valid" and "hardest" in line and "all" in line and line["step"] <= card["learner_steps"]
+        ],
+    )
+
+
+def options_of(config: TrainConfig[Any]) -> dict[str, Any]:
+    """The options of a run that differ from those of its recipe for its task, by their full names."""
+    usual = recipe_config(config.recipe, config.task)
+    there, here = (_flat(to_json(replace(each, out=Path()))) for each in (usual, config))
+    return {name: value for name, value in here.items() if name not in IGNORED and value != there.get(name)}
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The fields of nested dictionaries by their full names."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
+
+
+@cache
+def commit() -> str | None:
+    """The commit of this package, with -dirty if files of the package differ from it; None if it is not in a clone."""
+    package = str(Path(__file__).parents[1])
+    said = []
+    for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", package]):
+        try:
+            done = subprocess.run(["git", "-C", package, *command], capture_output=True, text=True, timeout=20)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode:
+            return None
+        said.append(done.stdout.strip())
+    return said[0] + ("-dirty" if said[1] else "")

@@ -1,0 +1,221 @@
+"""The trainings and tests that figures need at a scale, shared between figures, and what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any
+
+from trilith.agents.recipes import ALGORITHMS, exact_name
+from trilith.paper.figures import LEGAL, Figure, Row
+from trilith.paper.ledger import Entry, options_of
+from trilith.paper.scales import Scale
+from trilith.search.config import SearchConfig
+from trilith.training.config import TrainConfig, recipe_config
+from trilith.world.tasks import Level, get_task
+
+UNPREFIXED = ("actions", "updates_per_step", "encoder", "budget", "world")
+"""Options of a training whose names on the command line have no prefix."""
+STARTUP = 5.0
+"""Seconds of one core until a command does its work: imports, compiled loops from their cache, and the end of it."""
+DECISIONS = {"silhouette": 7, "connecting": 12, "covering": 12, "covering_hard": 6}
+"""Placements in an episode of the hardest level, roughly."""
+LEARNER_RATES = {
+    "gn-dqn": (6.4, 19.9), "gn-dqn-mcts": (6.4, 19.9), "cnn-gn-dqn": (6.0, 15.7), "cnn-gn-dqn-mcts": (6.0, 15.7), "objects": (6.0, 9.0),
+    "gn-rs0": (5.3, 34.0), "rnn-rs0": (12.8, 38.0), "cnn-rs0": (9.1, 35.0), "mlp-rs0": (107.0, 190.0), "cnn-rn-rs0": (1.6, 7.0),
+}  # fmt: skip
+"""Learner steps per second of one core in large scenes and in Covering Hard (docs/notebook.md, docs/reference/speed.md). The rate of
+a training of the same recipe and task in the ledger is taken instead, if there is one."""
+DECISION_RATES = {
+    "gn-dqn": (586.0, 1771.0), "gn-dqn-mcts": (586.0, 1771.0), "cnn-gn-dqn": (493.0, 1139.0), "cnn-gn-dqn-mcts": (493.0, 1139.0),
+    "objects": (1369.0, 2235.0), "gn-rs0": (1235.0, 1235.0), "rnn-rs0": (1130.0, 1130.0), "cnn-rs0": (896.0, 896.0),
+    "mlp-rs0": (1235.0, 1235.0), "cnn-rn-rs0": (448.0, 448.0), "": (3177.0, 3177.0),
+}  # fmt: skip
+"""Decisions or simulations per second of one core, likewise (docs/reference/speed.md, docs/notebook.md); "" needs no network."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training. Equal runs are the same training, whichever figures need it."""
+
+    name: str
+    """Name of its folder."""
+    recipe: str
+    """Exact name."""
+    task: str
+    seed: int
+    options: tuple[tuple[str, Any], ...]
+    """Options that differ from the recipe's, by their full names."""
+    model_of: Run | None = None
+    """The run on whose episodes the model in which it searches is trained."""
+
+    @property
+    def family(self) -> str:
+        """The name of the paper's recipe."""
+        return self.recipe.rpartition("-v")[0].removesuffix("-tuned")
+
+    def config(self) -> TrainConfig[Any]:
+        """All options."""
+        return with_options(recipe_config(self.recipe, self.task), dict(self.options))
+
+    def arguments(self) -> list[str]:
+        """The arguments of `trilith train`, without the folder."""
+        given = [f"--{_argument(name)}={value}" for name, value in self.options]
+        return ["train", "--task", self.task, "--recipe", self.recipe, f"--seed={self.seed}", "--actors=0", *given]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """An evaluation on test scenes, under the paper's rule for touched obstacles."""
+
+    agent: Run | str
+    task: str
+    level: Level
+    search: SearchConfig
+    scenes: int
+
+    def key(self) -> Key:
+        """Equal for a measurement and for the entry that answers it, whatever the number of scenes."""
+        run = self.agent if isinstance(self.agent, Run) else None
+        search = asdict(self.search) if self.search.budget else None
+        return _key((run.recipe, dict(run.options), run.seed) if run else None, self.agent, self.task, self.level, search)
+
+
+Key = tuple[str, int]
+"""What was measured, equal for all seeds of an agent, and the seed of the training."""
+
+
+def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> Key:
+    if training is None:
+        return json.dumps([agent, task, level, search], sort_keys=True), 0
+    recipe, options, seed = training
+    what = json.dumps([recipe, options, task, level, search], sort_keys=True)
+    return what.replace(f"-seed{seed}", ""), seed  # a model trained before is named for the run that it comes from
+
+
+def entry_key(entry: Entry) -> Key | None:
+    """The key of the measurement that an entry answers; None for an entry that no figure uses, as one of a run's best weights."""
+    training = entry.training
+    if entry.split != "test" or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
+        return None
+    search = {name: value for name, value in entry.search.items() if name != "model"} if entry.search else None
+    trained = (training.recipe, training.options, training.seed) if training else None
+    return _key(trained, entry.agent, entry.task, entry.level, search)
+
+
+def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
+    """Entries by their keys. Of several the one with the most scenes counts."""
+    found: dict[Key, Entry] = {}
+    for entry in entries:
+        key = entry_key(entry)
+        if key is not None and (key not in found or entry.scenes > found[key].scenes):
+            found[key] = entry
+    return found
+
+
+def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Measurement]:
+    """The tests that the ledger has not, or has with fewer scenes."""
+    return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
+
+
+def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int) -> list[Measurement]:
+    """All tests of figures, each once, in the order in which they are made: the first seed of all figures first."""
+    found: dict[Measurement, None] = {}
+    for seed in range(seeds):
+        for figure in figures:
+            for _, test in measurements_of(figure, scale, how, tasks, seed):
+                found[test] = None
+    return [*found]
+
+
+def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str], seed: int) -> Iterator[tuple[Row, Measurement]]:
+    """The tests of a figure with one seed, each with its row. Agents without training have one seed only."""
+    if figure.kind in ("scenes", "actions"):
+        return
+    trained = any(row.recipe for row in figure.rows)
+    for task in tasks_of(figure, how, tasks):
+        rules = get_task(task)
+        for row in (*figure.rows, *((LEGAL,) if trained else ())):
+            if task not in row.tasks or row.search.budget > (how.max_budget if row.recipe else how.max_raw_budget):
+                continue
+            for level in figure.levels:
+                if isinstance(level, str) and level not in ("all", "hardest", *rules.generalisation):
+                    continue
+                agent = make_run(row, scale, how, task, seed) if row.recipe else row.name
+                scenes = how.scenes if not row.search.budget else how.searched_scenes if row.recipe else how.raw_scenes
+                yield row, Measurement(agent, task, level if level == "all" else rules.check_level(level), row.search, scenes)
+
+
+def tasks_of(figure: Figure, how: Scale, tasks: Sequence[str]) -> list[str]:
+    """The tasks of a figure that are asked for."""
+    if not tasks and how.one_task:
+        return [figure.tasks[-1]]
+    return [task for task in figure.tasks if not tasks or task in tasks]
+
+
+def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
+    """The training of a row at a scale."""
+    tuned = how.tuned and any(f"{row.recipe}-tuned" == each.name for known in ALGORITHMS.values() for each in known.recipes)
+    recipe = exact_name(f"{row.recipe}-tuned" if tuned else row.recipe)
+    own = {name: value for name, value in row.options if not (tuned and name == "agent.learning_rate")}
+    source = make_run(row.model_of, scale, how, task, seed) if row.model_of else None
+    if source:
+        own["agent.search.world"] = f"models/{source.name}"
+    config = with_options(recipe_config(recipe, task), {**how.options, **own})
+    marks = "".join(f"-{name.rpartition('.')[2]}_{value}" for name, value in own.items()).replace("/", "_")
+    name = f"{scale}-{task}-{recipe}{marks}-seed{seed}"
+    return Run(name, recipe, task, seed, tuple(sorted(options_of(config).items())), source)
+
+
+def with_options(config: Any, options: dict[str, Any]) -> Any:
+    """A config with some options changed, named by their full names, as "agent.net.recurrent"."""
+    for name, value in options.items():
+        head, _, rest = name.partition(".")
+        inner = getattr(config, head)
+        config = replace(config, **{head: with_options(inner, {rest: value}) if rest and is_dataclass(inner) else value})
+    return config
+
+
+def _argument(name: str) -> str:
+    """The name of an option on the command line."""
+    last = name.rpartition(".")[2]
+    return (last if last in UNPREFIXED else name).replace("_", "-")
+
+
+def runs_of(tests: Iterable[Measurement]) -> list[Run]:
+    """The trainings that tests need, each once; a run comes after the run whose episodes its model needs."""
+    found: dict[Run, None] = {}
+    for test in tests:
+        if isinstance(test.agent, Run):
+            if test.agent.model_of:
+                found[test.agent.model_of] = None
+            found[test.agent] = None
+    return [*found]
+
+
+def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
+    """Seconds of one core that a training takes."""
+    config, small = run.config(), run.task == "covering_hard"
+    rate = LEARNER_RATES[run.family][small]
+    for entry in entries:
+        done = entry.training
+        if done and done.recipe == run.recipe and entry.task == run.task and done.learner_steps and done.core_minutes:
+            rate = done.learner_steps / (60 * done.core_minutes)
+    limits = [
+        60 * config.core_minutes if config.core_minutes is not None else None,
+        60 * config.minutes if config.minutes is not None else None,
+        config.steps / rate if config.steps is not None else None,
+    ]
+    return STARTUP + min((limit for limit in limits if limit is not None), default=0.0) + (run.model_of is not None) * MODEL_SECONDS
+
+
+MODEL_SECONDS = 600.0
+"""Seconds of one core to record the episodes of a model and to train it, roughly."""
+
+
+def measurement_seconds(test: Measurement) -> float:
+    """Seconds of one core that an evaluation takes."""
+    family = test.agent.family if isinstance(test.agent, Run) else ""
+    rate = DECISION_RATES[family][test.task == "covering_hard"]
+    return STARTUP + test.scenes * DECISIONS[test.task] * max(1, test.search.budget) / rate

@@ -1,0 +1,239 @@
+"""The paper, re-run, as a page: every figure from the ledger beside what the paper prints, and its claims one by one.
+
+`collect` makes all numbers of the page, in a fixed order and rounded, so that the same ledger gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trilith.evaluation.scene_sets import start_in_set
+from trilith.evaluation.statistics import spread_of_seeds
+from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
+from trilith.paper.figures import FIGURES, LEGAL, Figure, Row
+from trilith.paper.ledger import Entry, read_ledger
+from trilith.paper.plan import Measurement, index, make_plan, make_run, measurement_seconds, measurements_of, run_seconds, runs_of
+from trilith.paper.scales import SCALES, Scale
+from trilith.utils.files import atomic_write
+from trilith.world.actions import make_codec
+from trilith.world.tasks import Level, get_task
+
+PAGE, DATA, IMAGES = "paper_rerun.md", "paper_rerun.json", "images/paper"
+Seeds = dict[int, Entry]
+
+
+class Found:
+    """The entries of a ledger by what was measured, each with its seeds."""
+
+    def __init__(self, entries: Sequence[Entry], scale: str) -> None:
+        self.scale, self.how = scale, SCALES[scale]
+        self._seeds: defaultdict[str, Seeds] = defaultdict(dict)
+        for (what, seed), entry in sorted(index(entries).items()):
+            self._seeds[what][seed] = entry
+
+    def seeds(self, measurement: Measurement) -> Seeds:
+        """The entries of all seeds of a measurement."""
+        return self._seeds.get(measurement.key()[0], {})
+
+    def of(self, row: Row, task: str, level: Level) -> Seeds:
+        """The entries of all seeds of a row in a task and level."""
+        agent = make_run(row, self.scale, self.how, task, 0) if row.recipe else row.name
+        return self.seeds(Measurement(agent, task, level if level == "all" else get_task(task).check_level(level), row.search, 1))
+
+    def learned(self, entry: Entry, level: Level) -> bool:
+        """Whether an agent earns more than random legal placements in the same scenes. False if these were not measured."""
+        chance = self.of(LEGAL, entry.task, level).get(0)
+        if chance is None:
+            return False
+        shared = min(entry.scenes, chance.scenes)
+        gain = np.array(entry.rewards[:shared]) - np.array(chance.rewards[:shared])
+        return bool(gain.mean() - 1.96 * gain.std() / shared**0.5 > 0)
+
+    def side(self, row: Row, task: str, level: Level) -> Side:
+        """An agent as a side of a comparison."""
+        entries = self.of(row, task, level)
+        if not row.recipe:
+            return Side({seed: entry.reward for seed, entry in entries.items()}, 0, False)
+        good = {seed: entry.reward for seed, entry in entries.items() if self.learned(entry, level)}
+        return Side(good, len(entries) - len(good), True)
+
+
+def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
+    """All numbers of the page."""
+    found = Found(entries, scale)
+    figures = {figure.name: _points(figure, found) for figure in FIGURES.values()}
+    claims = []
+    for claim in CLAIMS:
+        for task in claim.tasks:
+            better, worse = (found.side(row, task, claim.level) for row in (claim.better, claim.worse))
+            interval, verdict = compare_sides(better, worse)
+            claims.append(
+                {
+                    **{"topic": claim.topic, "claim": claim.text, "where": claim.where, "task": task, "level": claim.level},
+                    "seeds": [len(better.means), len(worse.means)],
+                    "did_not_learn": [better.unlearned, worse.unlearned],
+                    "difference": [_rounded(each) for each in interval] if interval else None,
+                    "verdict": verdict,
+                }
+            )
+    return {"scale": scale, "answer": answer(claims), "claims": claims, "figures": figures}
+
+
+def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
+    """The values of a figure: one for each row, task and level that the ledger has."""
+    if figure.kind == "actions":
+        return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
+    points = []
+    for row, measurement in measurements_of(figure, found.scale, found.how, figure.tasks, 0):
+        seeds = found.seeds(measurement)
+        if not seeds:
+            continue
+        values = {seed: _value(figure, entry) for seed, entry in seeds.items()}
+        trained = {seed: entry.training for seed, entry in seeds.items() if entry.training}
+        points.append(
+            {
+                **{"row": row.label, "task": measurement.task, "level": measurement.level, "budget": row.search.budget},
+                "scenes": min(entry.scenes for entry in seeds.values()),
+                "seeds": {str(seed): _rounded(value) for seed, value in values.items()},
+                "median_low_high": [_rounded(each) for each in spread_of_seeds([*values.values()])],
+                "did_not_learn": sorted(seed for seed in trained if not found.learned(seeds[seed], measurement.level)),
+                "levels_reached": [training.level for training in trained.values()],
+                **({"curve": _curve([training.curve for training in trained.values()])} if figure.kind == "curves" else {}),
+            }
+        )
+    return points
+
+
+def _value(figure: Figure, entry: Entry) -> float:
+    return entry.reward if figure.metric == "reward" else 1 - entry.reasons.count("complete") / entry.scenes
+
+
+def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[list[float]]:
+    """Learner step, and median, lowest and highest reward on all scenes, at the steps that every seed has."""
+    by_step = [{point[0]: point[3] for point in curve} for curve in curves]
+    steps = sorted(set.intersection(*map(set, by_step))) if by_step else []
+    return [[step, *map(_rounded, spread_of_seeds([curve[step] for curve in by_step]))] for step in steps]
+
+
+def _action_count(row: Row, task: str) -> dict[str, Any]:
+    """The number of actions half-way through the longest episode of the hardest level, mean over a hundred scenes."""
+    rules = get_task(task)
+    starts = [start_in_set(task, "hardest", "test", k) for k in range(100)]
+    placed = [state.max_steps / 2 if rules.keeps_supply else 0 for state in starts]
+    objects = round(float(np.mean([len(state.scene) + more for state, more in zip(starts, placed, strict=True)])))
+    heights, widths = rules.grid
+    count = int(np.prod(make_codec(row.name, heights=heights, widths=widths).space(objects).sizes))
+    return {"row": row.label, "task": task, "level": "hardest", "budget": 0, "scenes": 100, "median_low_high": [count] * 3}
+
+
+def _rounded(value: float) -> float:
+    return round(value + 0.0, 4)
+
+
+def data_text(data: Mapping[str, Any]) -> str:
+    """The numbers of the page as text, always the same for the same ledger."""
+    return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def write_report(ledger: Path, out: Path, scale: str = "laptop") -> Path:
+    """Writes the page, its numbers and its pictures. Returns the page."""
+    from trilith.paper.draw import draw_figure
+
+    entries = read_ledger(ledger)
+    data = collect(entries, scale)
+    pictures = {
+        name: path.name
+        for name, figure in FIGURES.items()
+        if draw_figure(figure, data["figures"][name], Found(entries, scale), path := out / IMAGES / f"{name}.png")
+    }
+    for path, text in ((out / DATA, data_text(data)), (out / PAGE, page(data, pictures, SCALES[scale], len(entries)))):
+        with atomic_write(path) as aside:
+            aside.write_text(text, encoding="utf-8")
+    return out / PAGE
+
+
+def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entries: int) -> str:
+    """The page as Markdown."""
+    scale = data["scale"]
+    lines = [
+        "# The paper, re-run",
+        "",
+        f"Made by `trilith reproduce --report --scale {scale}` from the {entries} entries of the [ledger](ledger.md); "
+        f"[{DATA}]({DATA}) has every number. {how.about} Rewards are means over frozen test scenes, and an episode that touches an "
+        "obstacle earns nothing, as in the paper; the value of an agent is the median over its seeds, with the lowest and the highest.",
+        "",
+        f"**{data['answer']}**",
+        "",
+        "## Claim by claim",
+        "",
+        "A claim *agrees* or *disagrees* only where a 95 % interval over at least three seeds a side (Welch) excludes 0. A seed that does "
+        "not beat random legal placements *did not learn here*, and is no evidence.",
+        "",
+        "| claim | where | task | level | seeds | did not learn | difference (95 %) | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for each in data["claims"]:
+        seeds, unlearned = (" and ".join(map(str, each[name])) for name in ("seeds", "did_not_learn"))
+        interval = each["difference"]
+        shown = f"{interval[0]:+.2f} ({interval[1]:+.2f} to {interval[2]:+.2f})" if interval else "–"
+        where = f"{get_task(each['task']).title} | {each['level']}"
+        lines.append(f"| {each['claim']} | {each['where']} | {where} | {seeds} | {unlearned} | {shown} | *{each['verdict']}* |")
+    for name, figure in FIGURES.items():
+        lines += ["", f"## {_heading(name)}: {figure.title}", ""]
+        lines += [f"![{figure.title}]({IMAGES}/{pictures[name]})", ""] if name in pictures else []
+        lines += _table(figure, data["figures"][name])
+        lines += [figure.note] if figure.note else []
+        if not data["figures"][name] and figure.kind != "scenes":
+            lines += ["", _what_it_takes(figure, scale, how)]
+    return "\n".join(lines) + "\n"
+
+
+def _heading(name: str) -> str:
+    if name.startswith("table"):
+        return f"Table {name.removeprefix('table')}"
+    return {"n_rec": "§5.4", "A.2": "§A.2", "unsolved": "§E.2"}.get(name, f"Figure {name}")
+
+
+def _table(figure: Figure, points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A row for each value that is printed or measured."""
+    here = {(point["row"], point["task"], _level(point["task"], point["level"])): point for point in points}
+    printed = {(each.row, each.task, _level(each.task, each.level)): each for each in figure.printed}
+    keys = [*here, *(key for key in printed if key not in here)]
+    if not keys:
+        return []
+    lines = ["| agent | task | level | the paper | here | seeds, scenes | |", "|---|---|---|--:|--:|--:|---|"]
+    for key in keys:
+        row, task, level = key
+        value, point = printed.get(key), here.get(key)
+        paper = f"{value.value:g} ({value.what}, {value.where})" if value else ""
+        ours = seeds = note = ""
+        if point:
+            middle, low, high = point["median_low_high"]
+            count = len(point.get("seeds", ()))
+            ours = f"{middle:,}" if figure.kind == "actions" else f"{middle:.2f}" + (f" ({low:.2f}–{high:.2f})" if count > 1 else "")
+            seeds = f"{count}, {point['scenes']}" if count else ""
+            if failed := point.get("did_not_learn"):
+                note = f"did not learn here: {len(failed)} of {count} (reached level {max(point['levels_reached'])})"
+        lines.append(f"| {row} | {get_task(task).title} | {level} | {paper} | {ours} | {seeds} | {note} |")
+    return [*lines, ""]
+
+
+def _level(task: str, level: Level) -> str:
+    """The name of a level as the paper says it."""
+    return "hardest" if level in ("hardest", get_task(task).levels[-1]) else str(level)
+
+
+def _what_it_takes(figure: Figure, scale: str, how: Scale) -> str:
+    plan = make_plan([figure], scale, how, figure.tasks, how.seeds)
+    runs = runs_of(plan)
+    hours = (sum(map(run_seconds, runs)) + sum(map(measurement_seconds, plan))) / 3600
+    return (
+        f"No data yet. It takes {len(runs)} trainings and {len(plan)} evaluations, about {hours:.0f} hours of one core, fewer if other "
+        f"figures share them: `trilith reproduce {figure.name} --scale {scale}`."
+    )

@@ -1,0 +1,66 @@
+"""How much of the paper to run: seconds, an evening, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How long agents are trained, and on how many scenes they are tested."""
+
+    about: str
+    tuned: bool
+    """Whether the tuned siblings of recipes are trained, not the recipes that are exactly the paper's."""
+    seeds: int
+    scenes: int
+    """Test scenes of an agent without search."""
+    searched_scenes: int
+    raw_scenes: int
+    """Test scenes of a raw search."""
+    max_budget: int
+    """Highest number of simulations per decision of a trained agent. Rows with more are left out."""
+    max_raw_budget: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of every training, by their full names."""
+    one_task: bool = False
+    """Whether a figure has only the last of its tasks, unless tasks are named."""
+
+
+SCALES = {
+    "smoke": Scale(
+        "Every step of every figure, in one task each and for seconds: shows that all runs, nothing else.",
+        tuned=True,
+        seeds=1,
+        scenes=2,
+        searched_scenes=2,
+        raw_scenes=1,
+        max_budget=5,
+        max_raw_budget=10,
+        options={"steps": 4, "episodes": 4, "evaluate_every": 4, "evaluate_scenes": 2, "agent.learning_starts": 40},
+        one_task=True,
+    ),
+    "laptop": Scale(
+        "Twenty minutes of one core for each training, with the tuned siblings.",
+        tuned=True,
+        seeds=3,
+        scenes=1000,
+        searched_scenes=200,
+        raw_scenes=100,
+        max_budget=50,
+        max_raw_budget=1000,
+        options={"core_minutes": 20.0, "evaluate_every": 1000, "evaluate_scenes": 50},
+    ),
+    "paper": Scale(
+        "As the paper: ten seeds, 1e7 learner steps (4e6 with search), a week for actor-critics, 10,000 scenes.",
+        tuned=False,
+        seeds=10,
+        scenes=10_000,
+        searched_scenes=10_000,
+        raw_scenes=10_000,
+        max_budget=100,
+        max_raw_budget=1000,
+    ),
+}

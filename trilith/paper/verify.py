@@ -1,0 +1,100 @@
+"""Proves a ledger: every action of every entry is made again in the simulator, and rewards and reasons are compared.
+
+This shows that these actions earn these rewards in these scenes. Who chose the actions is another question: where the agent needs no
+weights, or its weights are kept, it decides again in the first scenes, and its actions are compared as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from trilith.agents.registry import AGENTS, fingerprint, shipped
+from trilith.evaluation.runner import run_group
+from trilith.evaluation.scene_sets import VERSION, start_in_set
+from trilith.paper.ledger import Entry, entry_files, read_entry
+from trilith.utils.distributed.pool import Work
+from trilith.utils.distributed.process_pool import spread
+from trilith.world.episode import Recording
+from trilith.world.physics import PHYSICS
+from trilith.world.scene import Placement, checked_placement
+
+REDECIDED = 20
+"""Scenes in which an agent decides again, rounded up to whole groups."""
+TOLERANCE = 1e-9
+"""Difference of two equal rewards, by rounding."""
+
+
+class Checked(NamedTuple):
+    """What was found about the file of an entry."""
+
+    path: Path
+    episodes: int
+    problem: str
+    """What is wrong, in one line that names the file; empty if nothing is."""
+    redecided: int
+    """Scenes in which the agent decided again and made the same placements; 0 if its weights are not here, so this is not proved."""
+
+
+def verify(folder: Path, runs: Path, workers: int = 1) -> Iterator[Checked]:
+    """Checks every entry of a ledger, in any order. `runs` is the folder with the runs whose weights were kept."""
+    yield from spread(partial(_work, runs), entry_files(folder), workers)
+
+
+def _work(runs: Path) -> Work:
+    return lambda path, _: check(path, runs)
+
+
+def check(path: Path, runs: Path) -> Checked:
+    """Checks the file of one entry."""
+    try:
+        entry = read_entry(path)
+        placements = entry.placements()
+    except ValueError as error:
+        return Checked(path, 0, str(error), 0)
+    if (entry.version, entry.physics) != (VERSION, PHYSICS):
+        other = f"scenes {entry.version} and physics {entry.physics}, this version of trilith has {VERSION} and {PHYSICS}"
+        return Checked(path, 0, f"{path} cannot be replayed: it is of {other}", 0)
+    problem = next((f"{path}: {each}" for each in map(partial(_replay, entry), range(entry.scenes), placements) if each), "")
+    if problem or (agent := _agent(entry, runs)) is None:
+        return Checked(path, entry.scenes, problem, 0)
+    evaluation = entry.evaluation(agent)
+    built, again = evaluation.load(), 0
+    for group in evaluation.groups():
+        for episode in run_group(built, evaluation, group):
+            index = episode["index"]
+            chosen = tuple(None if each is None else checked_placement(each) for each in episode["placements"])
+            if chosen != placements[index]:
+                return Checked(path, entry.scenes, f"{path}: scene {index}: the agent {agent} now makes other placements", 0)
+        again += len(group)
+        if again >= REDECIDED:
+            break
+    return Checked(path, entry.scenes, "", again)
+
+
+def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) -> str:
+    """Plays an episode again. Returns what differs, or an empty text."""
+    start = start_in_set(entry.task, entry.level, entry.split, index)
+    state, where = start, f"scene {index}"
+    try:
+        for step in Recording(start, placements, entry.zero_on_hit).replay():
+            state = step.state
+    except ValueError as error:
+        return f"{where}: {error}"
+    if state.ended != entry.reasons[index]:
+        return f"{where} ends by {entry.reasons[index]} in the entry, by {state.ended or 'nothing yet'} in the replay"
+    if abs(state.total - entry.rewards[index]) > TOLERANCE:
+        return f"{where} has the reward {entry.rewards[index]} in the entry, {state.total} in the replay"
+    return ""
+
+
+def _agent(entry: Entry, runs: Path) -> str | None:
+    """The name or the weights of the agent of an entry, if they are here and the same."""
+    kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
+    ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # never import what a file names
+    name = entry.agent if ours else str(kept) if kept and kept.exists() else None
+    if name is None or (entry.search and "model" in entry.search):
+        return None
+    return name if fingerprint(name, entry.task) == entry.weights else None

@@ -1,0 +1,82 @@
+"""The scripts of the paper's appendix (§A.2) as printed, to compare with. Ours in `silhouette.py` and `covering.py` are better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from trilith.planners.candidates import CODEC
+from trilith.planners.coverage_state import CoverageState
+from trilith.world.actions import OFFSETS
+from trilith.world.episode import State
+from trilith.world.geometry.rectangles import boxes
+from trilith.world.scene import SLOTS, Placement, Role, Scene
+from trilith.world.tasks.silhouette import filled
+from trilith.world.tasks.task import SPACING
+
+MIDDLE = OFFSETS // 2
+"""The offset that puts a block exactly into a target."""
+LAYER_SLACK = 0.15
+"""Metres: two surfaces that are closer than this in height belong to the same layer."""
+LEAST_BALANCE = 0.02
+"""Metres that the middle of a block must lie inside its supports."""
+LEAST_GAIN = 0.03
+"""Metres of covered length below which a block covers nothing."""
+
+
+class PaperScript:
+    """Builds by the paper's script, in Silhouette and Covering. The paper has none for the other tasks."""
+
+    def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
+        """The script's placement in each state; None (stop) where it has none. Raises ValueError in a task without a script."""
+        return [self._script(state.task)(state.scene) for state in states]
+
+    @staticmethod
+    def _script(task: str) -> Callable[[Scene], Placement | None]:
+        if task not in SCRIPTS:
+            raise ValueError(f"the paper has no script for {task}: it has one for {', '.join(SCRIPTS)}")
+        return SCRIPTS[task]
+
+
+def silhouette(scene: Scene) -> Placement | None:
+    """Fills targets layer by layer, from the centre to the sides.
+
+    A block gets glue if none of the blocks that it will touch is sticky, and its centre of mass is not above blocks of the layer below.
+    """
+    targets = scene.rows(Role.TARGET)
+    centre = scene.pose[targets, 0].mean()
+    slots = {int(t): int(np.argmin(np.abs(scene.size[:SLOTS, 0] - scene.size[t, 0]))) for t in targets[~filled(scene)]}
+    fits = CODEC.mask(scene)[:, :, MIDDLE]
+    free = [target for target, slot in slots.items() if fits[slot, target]]
+    if not free:
+        return None
+    target = min(free, key=lambda t: (round(scene.pose[t, 1] / SPACING), abs(scene.pose[t, 0] - centre), t))
+    (x, y, _), (width, height) = scene.pose[target].tolist(), scene.size[target].tolist()
+    blocks = scene.rows(Role.BLOCK)
+    left, right, bottom, top = boxes(scene.pose[blocks], scene.size[blocks])
+    meets = (left < x + width / 2) & (right > x - width / 2)
+    under, over = meets & (np.abs(top - y + height / 2) < LAYER_SLACK), meets & (np.abs(bottom - y - height / 2) < LAYER_SLACK)
+    on_floor = y - height / 2 < LAYER_SLACK
+    supported = on_floor or bool(under.any() and left[under].min() <= x <= right[under].max())
+    sticky = not supported and not scene.sticky[blocks][under | over].any()
+    return CODEC.decode(scene, (slots[target], target, MIDDLE, int(sticky)))
+
+
+def covering(scene: Scene) -> Placement | None:
+    """Layer by layer, large blocks first: fills the gaps between obstacles, then covers the obstacles below and fills what is left."""
+    view = CoverageState(scene)
+    o = view.options
+    possible = o.safe & (o.balance >= LEAST_BALANCE)
+    for layer in range(max(view.layers) + 2):
+        here = possible & (o.layer == layer)
+        covers = here & (view.gain > LEAST_GAIN)
+        if layer not in view.layers and covers.any():
+            here = covers
+        k = np.flatnonzero(here)
+        if len(k):
+            return o.placement(int(k[np.lexsort((o.x[k], -view.gain[k], -o.width[k]))[0]]))
+    return None
+
+
+SCRIPTS: dict[str, Callable[[Scene], Placement | None]] = {"silhouette": silhouette, "covering": covering}
