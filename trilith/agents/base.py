@@ -96,7 +96,7 @@ class Foresees(Protocol):
 
 
 class ObjectView(NamedTuple):
-    """The input from one object to an agent that sees segmented images, and the highest value that the agent gives to it."""
+    """What an agent that sees segmented images sees of one object, and the highest value of a placement at this object."""
 
     row: int
     """The object's row in the scene."""

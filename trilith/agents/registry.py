@@ -164,6 +164,6 @@ class ShippedAgent:
         return self.of(state.task).ideas(state, rng, k)
 
     def views(self, state: State) -> list[ObjectView]:
-        """The agent's view of each object, if it sees pictures."""
+        """The agent's view of each object; empty if the agent does not see pictures."""
         agent = self.of(state.task)
         return agent.views(state) if isinstance(agent, ObjectViews) else []

@@ -1,4 +1,4 @@
-"""The command line: reads the arguments and runs one of the `commands`."""
+"""The command line: reads the arguments and runs one of the `COMMANDS`."""
 
 from __future__ import annotations
 

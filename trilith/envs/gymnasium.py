@@ -31,13 +31,14 @@ Far larger than needed: the engine caps speed at 400 m/s, and a block that falls
 class ConstructionEnv(gymnasium.Env[Any, Any]):
     """One of the four construction tasks of "Structured agents for physical construction", or one of your own.
 
-    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`. A task of
-    your own is `trilith/<Title>-v0` after `trilith.register`, or without it `trilith/Construction-v0` with `task="my_module:MyTask"`.
+    Registered as `trilith/Silhouette-v0`, `trilith/Connecting-v0`, `trilith/Covering-v0` and `trilith/CoveringHard-v0`. With
+    `Flat` before `-v0` their spaces are plain (`trilith.envs.flat`). A task of your own is `trilith/Construction-v0` with
+    `task="my_module:MyTask"`; after `trilith.register(MyTask)` it also has an id of its own, `trilith/<Title>-v0`.
     `trilith.world.tasks` describes the tasks. Below, N is the number of objects now in the scene. N_max is the largest number of
     objects at the environment's level, `env.unwrapped.max_objects`.
 
     ## Action
-    Place a block, named in one of five ways (`trilith.world.actions` has the exact meaning):
+    An action places a block. There are five action spaces (`trilith.world.actions` defines them exactly):
 
     | `action_space`         | space                                                | parts                           |
     |------------------------|------------------------------------------------------|---------------------------------|
@@ -64,7 +65,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     | `image_uint8`  | the same, uint8: [0, 1] or [-1, 1] is 0 to 255, as libraries expect of an image                  |
     | `segments`     | `Dict`: segments (N_max, 64, 64, 6): red, green, blue, alpha, x, y; mask (N_max,)                |
 
-    The two numbers of an edge or a contact are touching and glued; the axes of a padded edge are sender and receiver.
+    An edge or a contact has two numbers: whether the two objects touch, and whether they are glued. The axes of a padded edge are
+    sender and receiver.
 
     ## Reward
     The change of the task's score minus the cost of glue; 0 for a placement that is not possible or touches an obstacle.
@@ -78,7 +80,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     `"all"`, the training mix; `"hardest"`; a number from 0; or the name of a generalisation level.
 
     ## Arguments
-    - `task`: a name or my_module:MyTask; every id except `trilith/Construction-v0` sets it already.
+    - `task`: a name or my_module:MyTask. Only `trilith/Construction-v0` needs it.
     - `action_space`, `observation`, `level`: as above.
     - `connectivity`: edges of both graphs, `"full"`, `"sparse"` or `"sparse-both"`.
     - `offsets`: number of offsets of the discrete relative actions, at least 4.
@@ -129,9 +131,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
     @property
     def state(self) -> State:
-        """The current state of the episode, a value: keep it, and set it again to return to this state.
+        """The current state of the episode. It never changes, so you can keep it and assign it later to return to it.
 
-        Setting a state raises ValueError if it is of another task, or if its episode could outgrow the spaces.
+        Raises ValueError on assignment if the state is of another task, or if its episode may need more objects than the spaces hold.
         """
         if self._state is None:
             raise gymnasium.error.ResetNeeded("this environment has no state yet: call reset first")

@@ -13,6 +13,7 @@ import numpy as np
 
 from trilith.agents.base import Agent
 from trilith.evaluation.runner import Run, recording_of, run_group
+from trilith.evaluation.statistics import half_width
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.world.episode import Recording, State
 
@@ -47,7 +48,7 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
         n,
         (float(rewards[0].mean()), float(rewards[1].mean())),
         float(difference.mean()),
-        1.96 * float(difference.std(ddof=1)) / n**0.5 if n > 1 else None,
+        half_width(difference),
         int((difference > SAME).sum()),
         int((difference < -SAME).sum()),
         tuple(int(k) for k in order if abs(difference[k]) > SAME),

@@ -27,6 +27,7 @@ from trilith.agents.weights import weights_file
 from trilith.evaluation.rollout import play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
 from trilith.evaluation.schema import Count, Played, read_result
+from trilith.evaluation.statistics import half_width
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work, do_all
@@ -146,7 +147,7 @@ def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
         "reward": float(rewards.mean()),
         "kept": _mean(episodes, "kept"),
         "forfeited": _mean(episodes, "forfeited"),
-        "interval": 1.96 * float(rewards.std(ddof=1)) / len(rewards) ** 0.5 if len(rewards) > 1 else None,
+        "interval": half_width(rewards),
         "share": float(rewards.sum() / best.sum()),
         "most": float(best.mean()),
         "solved": reasons.count("complete") / len(reasons),

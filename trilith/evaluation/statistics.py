@@ -30,6 +30,11 @@ class Interval(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
+def half_width(values: Rewards) -> float | None:
+    """Half the width of the 95 % interval of a mean, as over the scenes of one evaluation. None for fewer than two values."""
+    return 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
+
+
 class Spread(NamedTuple):
     """Median, lowest and highest seed, as the paper reports."""
 

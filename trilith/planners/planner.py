@@ -38,7 +38,7 @@ class Planner:
 
 
 def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
-    """The remaining placements at each scene and number of steps along the plan from `state`."""
+    """Follows the plan from `state` to its end. Returns, for each (scene, number of steps) on the way, the placements that remain."""
     todo = plan_for(state.task)(state)
     found = {(state.scene, state.steps): todo}
     for k, placement in enumerate(todo, start=1):

@@ -269,7 +269,7 @@ class DiscreteRelative(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelativeXY(DiscreteRelative):
-    """(c, r, i, j, s): like `DiscreteRelative`, with an additional offset j along y, in heights instead of widths."""
+    """(c, r, i, j, s): like `DiscreteRelative`, with another offset j along y, computed from heights as i is from widths."""
 
     name: ClassVar[str] = "discrete_relative_xy"
     length: ClassVar[int] = 5

@@ -103,7 +103,7 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
     """Simulates until the world is at rest, a block touches an obstacle, or 20 s have passed.
 
     The engine announces a contact up to 0.02 m before the shapes meet, so its events only name candidates, and the gap
-    between the two rectangles decides (`geometry.TOUCH`) whether they bond or whether an obstacle was hit.
+    between the two rectangles decides (`rectangles.TOUCH`) whether they bond or whether an obstacle was hit.
     `early_stop=False` continues after the world is at rest. Tests use it to show that almost nothing happens then.
     """
     world = engine_world()

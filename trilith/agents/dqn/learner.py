@@ -198,7 +198,7 @@ class DQNLearner(TargetLearner[QNet]):
     # ---- checkpoints and models
 
     def learned_model(self) -> LearnedModel | None:
-        """Returns the world model in which actors search, if it is learned and actors search in it already."""
+        """Returns the world model in which actors search. None if no model is learned, or if it is not ready yet."""
         if self.model is None or not self.model.ready:
             return None
         about = {"learning": to_json(self.config.model), "steps": self.model.learner.steps}

@@ -228,8 +228,10 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Sometimes makes the action with the highest r + γ V(s'). In the warm-up, replaces an action that touches an obstacle by one that
-        does not end the episode, if there is one. Stores the outcomes of the actions that are not made."""
+        """Chooses among the simulated actions of each decision. Returns the index of each chosen action.
+
+        With probability `lookahead` it is the action with the highest r + γ V(s'). In the warm-up, an action that would touch an obstacle
+        is replaced by one that does not end the episode, if possible. The outcomes of the other actions are stored."""
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]

@@ -43,7 +43,7 @@ COST_NOISE = 4.0
 
 
 class Links(NamedTuple):
-    """The last blocks of M chains that end in one layer."""
+    """M chains whose last blocks are in the same layer. Each row describes one chain by its last block."""
 
     x: Floats
     width: Floats

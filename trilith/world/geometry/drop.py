@@ -48,7 +48,7 @@ def drop(
 def drops(
     left: Floats, right: Floats, bottom: Floats, height: float, boxes: Floats, sticky: Bools, obstacle: Bools, margin: float
 ) -> Floats:
-    """(6, K): `drop` of K blocks of one height, each independently."""
+    """(6, K): the six numbers of `drop` for each of K blocks of equal height. The blocks do not affect each other."""
     found = np.empty((6, len(left)))
     for k in range(len(left)):
         found[:, k] = drop(left[k], right[k], bottom[k], bottom[k] + height, boxes, sticky, obstacle, margin)

@@ -1,4 +1,4 @@
-"""Objects as rows of numbers."""
+"""Observation for environments, one row per object. What our own networks see of an object is in `networks/inputs/objects.py`."""
 
 from __future__ import annotations
 
