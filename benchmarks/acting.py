@@ -27,7 +27,7 @@ import tyro
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_net, make_schema, observe
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig

@@ -32,7 +32,7 @@ from trilith.agents.dqn.policy import Exploration
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.search.config import SearchConfig
 from trilith.training.actor import PlayRequest, Result, collect
-from trilith.training.actors import PolicySpec
+from trilith.training.actor_pool import PolicySpec
 from trilith.training.config import TrainConfig
 from trilith.training.run import Run, train
 from trilith.utils.distributed.pool import Job

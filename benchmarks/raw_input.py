@@ -32,7 +32,7 @@ from trilith.agents.dqn.policy import make_schema, observe
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.random_agents import LegalAgent
 from trilith.agents.registry import load, shipped
-from trilith.evaluation.rollout import play, trajectories
+from trilith.evaluation.play import play, trajectories
 from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.networks.inputs.placements import COLUMNS, SUM_SCALE, boxes, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, KIND_WIDTHS, KINDS, Floats32, ReplaySchema, SceneBatch

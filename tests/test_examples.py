@@ -13,8 +13,8 @@ from training.tiny import AGENT, CORRECTED, NET
 
 import trilith as package
 from trilith.agents.random_agents import LegalAgent
+from trilith.evaluation.play import play
 from trilith.evaluation.report import write_report
-from trilith.evaluation.rollout import play
 from trilith.evaluation.runner import evaluate
 from trilith.planners import Planner, plans
 from trilith.planners import registry as builders

@@ -16,7 +16,7 @@ from tyro.conf import Positional
 
 from trilith.agents.registry import load, shipped
 from trilith.agents.weights import Card, read_card
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.utils.files import atomic_write

@@ -16,7 +16,7 @@ import numpy as np
 
 from trilith.agents.base import Agent
 from trilith.agents.registry import load
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import generator, start_in_set
 from trilith.render.pictures import FPS, Picture, contact_sheet, episode_frames, film, picture, save_png, without_sky
 from trilith.search.config import SearchConfig

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trilith.agents.base import Agent as Agent
     from trilith.agents.registry import load as load
     from trilith.envs.registration import register as register
-    from trilith.evaluation.rollout import play as play
+    from trilith.evaluation.play import play as play
     from trilith.evaluation.runner import evaluate as evaluate
     from trilith.evaluation.scene_sets import start_in_set as start_in_set
     from trilith.training.run import train as train
@@ -47,7 +47,7 @@ _ROOMS = {
     "evaluate": "evaluation.runner",
     "get_task": "world.tasks.registry",
     "load": "agents.registry",
-    "play": "evaluation.rollout",
+    "play": "evaluation.play",
     "register": "envs.registration",
     "start": "world.episode",
     "start_in_set": "evaluation.scene_sets",

@@ -24,7 +24,7 @@ from system import Process, children
 from trilith.agents.dqn.learner import RETURNS
 from trilith.agents.replay import Replay
 from trilith.training import checkpoint
-from trilith.training.actors import PolicySpec
+from trilith.training.actor_pool import PolicySpec
 from trilith.training.config import run_config
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.learner import DQNLearner, Sample
 from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, Exploration, make_net, make_schema, observe
 from trilith.agents.weights import is_pair, load_policy, save_weights, warn_of_physics, weights_file
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.networks.config import NetConfig
 from trilith.networks.inputs.scene_batch import Records, ReplaySchema, SceneBatch
 from trilith.networks.q.base import Outcomes

@@ -5,7 +5,7 @@ import pytest
 
 from trilith.agents.registry import ZOO, load, shipped
 from trilith.agents.weights import read_card
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import start_in_set
 
 SCENES = 50

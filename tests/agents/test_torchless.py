@@ -15,7 +15,7 @@ from trilith.agents.dqn.policy import DQNAgent, DQNPolicy, make_net, make_schema
 from trilith.agents.dqn.recipes import FROM_PIXELS
 from trilith.agents.registry import shipped
 from trilith.agents.weights import load_policy, save_weights
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import NetConfig
 from trilith.search.agent import SearchAgent

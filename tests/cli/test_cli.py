@@ -23,7 +23,7 @@ from trilith.cli import lists
 from trilith.cli import main as cli
 from trilith.cli.demo import learned
 from trilith.evaluation import scene_sets
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.render.pictures import picture
 from trilith.training.config import TrainConfig, recipe_config
 from trilith.utils.config import to_json

@@ -18,7 +18,7 @@ from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS
 from trilith.cli.main import main
 from trilith.evaluation import runner as module
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
 from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
 from trilith.search.config import SearchConfig

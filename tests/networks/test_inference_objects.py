@@ -10,7 +10,7 @@ from networks.scenes import choices, states
 
 from trilith.agents.dqn.policy import observe
 from trilith.networks.config import Mask, NetConfig
-from trilith.networks.inference.objects import ACTING
+from trilith.networks.inference.registry import ACTING
 from trilith.networks.inputs.scene_batch import Records, ReplaySchema
 from trilith.networks.q.base import QNet
 from trilith.networks.q.function import QFunction

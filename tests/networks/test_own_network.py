@@ -12,7 +12,7 @@ import pytest
 from trilith.agents.dqn.policy import make_net, make_schema
 from trilith.agents.dqn.recipes import OBJECTS
 from trilith.agents.registry import load
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import NetConfig
 from trilith.training.config import TrainConfig

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.planners.paper_scripts import PaperScript, covering, silhouette
 from trilith.world.scene import BLOCK_HEIGHT, Placement, Role, Scene, fresh_scene, place

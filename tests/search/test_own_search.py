@@ -8,7 +8,7 @@ import pytest
 from search_toys import Table, Toy, Trap, starts
 
 from trilith.agents.registry import load
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig, make_algorithm
 

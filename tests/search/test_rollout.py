@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from search_toys import Counting, Risk, Table, Toy, Trap, Word, starts
 
 from trilith.agents.random_agents import LegalAgent
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.search.rollout import MAX_ACTIONS, Rollout, RolloutNode

@@ -19,7 +19,7 @@ from search_toys import Risk, Table, Toy, Trap, Word, starts
 
 from trilith.agents.random_agents import LegalAgent, RandomAgent
 from trilith.agents.registry import AGENTS, load
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.search.agent import SearchAgent
 from trilith.search.config import ALGORITHMS, SearchConfig, make_algorithm
 from trilith.search.halving import visit_schedule

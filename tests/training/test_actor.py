@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from training.tiny import AGENT, CORRECTED, NET, ONLINE, fresh, policy, request, returns
 
-import trilith.evaluation.rollout as play_module
+import trilith.evaluation.play as play_module
 import trilith.search.simulator as simulator_module
 import trilith.training.actor as actor_module
 from trilith.agents.base import Decision
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import HIGHEST, DQNPolicy, Exploration, observe
-from trilith.evaluation.rollout import play, trajectories
+from trilith.evaluation.play import play, trajectories
 from trilith.networks.config import NetConfig
 from trilith.networks.q.function import Listed
 from trilith.planners import Planner
 from trilith.search.config import SearchConfig
 from trilith.training.actor import CorrectRequest, Result, Simulated, ValidateRequest, collect, valid_states
-from trilith.training.actors import PolicySpec, _make_work
+from trilith.training.actor_pool import PolicySpec, _make_work
 from trilith.training.config import recipe_config
 from trilith.world.episode import State, Step, start, step
 from trilith.world.scene import Placement, Role

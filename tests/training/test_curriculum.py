@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from training.tiny import AGENT, policy
 
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, PlayRequest, Result, collect
-from trilith.training.actors import Inline
+from trilith.training.actor_pool import Inline
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import LEAST, RARE, SHARE, WINDOW, Assessed, CurriculumConfig, Performance, Schedule
 from trilith.training.plot import passes, plot

@@ -26,7 +26,7 @@ from training.tiny import AGENT
 from trilith.evaluation.runner import evaluate
 from trilith.training import checkpoint
 from trilith.training.actor import PlayRequest, collect
-from trilith.training.actors import PolicySpec, cluster_actors
+from trilith.training.actor_pool import PolicySpec, cluster_actors
 from trilith.training.config import TrainConfig, run_config
 from trilith.training.curriculum import CurriculumConfig
 from trilith.training.run import Run, resume, train

@@ -27,7 +27,7 @@ from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 from trilith.training import checkpoint
 from trilith.training.actor import CorrectRequest, PlayRequest, Request, Result, Simulated, ValidateRequest, collect
-from trilith.training.actors import Inline
+from trilith.training.actor_pool import Inline
 from trilith.training.config import TrainConfig, recipe_config, run_config
 from trilith.training.curriculum import CurriculumConfig
 from trilith.training.run import Run, resume, train

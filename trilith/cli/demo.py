@@ -84,7 +84,7 @@ class Demo:
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
         """Lets the agents build. Adds every file to `written` before it is written."""
         from trilith.agents.registry import trained_for
-        from trilith.evaluation.rollout import play
+        from trilith.evaluation.play import play
         from trilith.evaluation.scene_sets import generator, start_in_set
         from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
         from trilith.world.tasks import TASKS

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, fingerprint, load
-from trilith.evaluation.rollout import trajectories
+from trilith.evaluation.play import trajectories
 from trilith.evaluation.scene_sets import SIZES, Split, generator, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require

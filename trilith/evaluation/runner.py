@@ -24,7 +24,7 @@ from trilith.agents.base import Agent
 from trilith.agents.dynamics.registry import world_fingerprint
 from trilith.agents.registry import check_builds, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
-from trilith.evaluation.rollout import play
+from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
 from trilith.evaluation.schema import Count, Played, read_result
 from trilith.evaluation.statistics import half_width

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trilith.agents.base import Decision, Episode, Foresees, Policy
-from trilith.evaluation.rollout import play, trajectories
+from trilith.evaluation.play import play, trajectories
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.evaluation.schema import Count
 from trilith.planners.registry import plan_for

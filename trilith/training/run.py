@@ -20,7 +20,7 @@ from trilith.agents.weights import is_pair, save_weights
 from trilith.evaluation.scene_sets import SIZES
 from trilith.training import checkpoint
 from trilith.training.actor import AssessRequest, CorrectRequest, PlayRequest, Request, Result, ValidateRequest
-from trilith.training.actors import Actors, Inline, PolicySpec, actor_processes, cluster_actors
+from trilith.training.actor_pool import Actors, Inline, PolicySpec, actor_processes, cluster_actors
 from trilith.training.config import CONFIG, TrainConfig, differences, run_config
 from trilith.training.curriculum import CURRICULA, Curriculum
 from trilith.training.log import Log, cut_log

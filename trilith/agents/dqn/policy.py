@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trilith.agents.base import WORLD, Decision, ObjectView, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
-from trilith.networks.inference.objects import ACTING
+from trilith.networks.inference.registry import ACTING
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, SLOTS_OF_KIND, Records, ReplaySchema
 from trilith.networks.parameters import shapes_of
 from trilith.networks.q.function import Listed, QFunction

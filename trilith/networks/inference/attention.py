@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.scene_batch import Floats32, Records, ReplaySchema, SceneBatch
-from trilith.networks.kernels.inference import attention_forward, layer_norm, linear, mean_rows
+from trilith.networks.kernels.forward import attention_forward, layer_norm, linear, mean_rows
 from trilith.networks.parameters import check_weights
 from trilith.networks.q.function import QFunction
 from trilith.utils.checks import require

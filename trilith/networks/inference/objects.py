@@ -10,7 +10,6 @@ import numpy as np
 
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.attention import ActingBlockTypes, Shapes, attention_shapes
-from trilith.networks.inference.pixels import ActingPixels
 from trilith.networks.inputs.objects import CLOCK_FEATURES, MAX_WIDTH, NODE_FEATURES, PAIR_FEATURES, SCALE, SHARP, clock, describe
 from trilith.networks.inputs.placements import COLUMNS, FIGURES, SUM_SCALE, boxes, check_offsets, locate, look_forward
 from trilith.networks.inputs.scene_batch import KIND_WIDTHS, KINDS, Floats32, Records, ReplaySchema, SceneBatch
@@ -92,8 +91,5 @@ class ActingObjects(ActingBlockTypes):
         base = self._linear("base", edges).reshape(len(edges), -1, 2)[edge, offset]
         values.reshape(-1, 2)[np.flatnonzero(allowed)] = base + figures[:, 0] + figures[:, 1]
 
-
-ACTING: dict[str, type[ActingBlockTypes]] = {"objects": ActingObjects, "pixel-attention": ActingPixels}
-"""Networks that act without torch, by name."""
 
 _WIDTHS = np.array(KIND_WIDTHS, np.float32)

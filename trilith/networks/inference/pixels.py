@@ -19,7 +19,7 @@ from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.attention import ActingBlockTypes, Shapes, attention_shapes
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
 from trilith.networks.inputs.scene_batch import KINDS, SLOTS_OF_KIND, Floats32, ReplaySchema, SceneBatch
-from trilith.networks.kernels.inference import convolve, convolve_windows, link_pairs, mean_rows, pool
+from trilith.networks.kernels.forward import convolve, convolve_windows, link_pairs, mean_rows, pool
 from trilith.world.observations.image import COORDINATES, PIXELS
 from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS, Bools, Ints

@@ -2,7 +2,7 @@
 
 Objects are tokens. The relative position of two objects biases the attention between them and is also part of the attended values.
 Scenes are packed one after another. With a dozen objects per scene the matrices are so small that the overhead of a library call
-exceeds the arithmetic, so the CPU runs compiled loops (`kernels.inference`). They also store no score bias per pair of objects, and pad
+exceeds the arithmetic, so the CPU runs compiled loops (`kernels.forward`). They also store no score bias per pair of objects, and pad
 nothing. On other devices `relational_attention_plain` computes the same function.
 
 This form learns. `inference.attention` is the same function for agents that only act, without torch. Change both together.
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import Floats32, SceneBatch, once_per_batch
-from trilith.networks.kernels.inference import attention_backward, attention_forward
+from trilith.networks.kernels.forward import attention_backward, attention_forward
 from trilith.world.scene import Ints
 
 

@@ -12,7 +12,7 @@ from training.tiny import AGENT, policy, request, returns
 
 from trilith.agents.dqn.config import DQNConfig
 from trilith.training.actor import collect
-from trilith.training.actors import PolicySpec, actor_processes
+from trilith.training.actor_pool import PolicySpec, actor_processes
 from trilith.utils.distributed.pool import MAX_DEATHS, QUEUE
 
 pytestmark = pytest.mark.slow
