@@ -8,7 +8,7 @@ from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
 from trilith.paper.figures import FIGURES, GN_DQN, LEGAL, MODEL_FREE
 from trilith.paper.ledger import read_ledger, write_entry
 from trilith.paper.plan import Measurement, make_run
-from trilith.paper.report import DATA, PAGE, collect, data_text, write_report
+from trilith.paper.report import DATA, collect, data_text, write_report
 from trilith.paper.scales import SCALES
 
 ROOT = Path(__file__).parents[2]
@@ -65,8 +65,16 @@ def test_verdicts_follow_the_interval():
     assert compare_sides(three, Side({0: 1.0, 1: 1.1, 2: 1.3}, 0, True))[1] == "undecided here"
     assert compare_sides(three, Side({0: 0.2}, 0, False))[1] == "agrees", "an agent without training needs no seeds"
     assert compare_sides(Side({0: 0.2}, 0, False), three)[1] == "disagrees"
+    assert compare_sides(three, Side({0: 0.2}, 0, False, error=0.5))[1] == "undecided here", "few scenes are uncertain too"
     assert compare_sides(Side({}, 3, True), three) == (None, "undecided here")
     assert answer([]).startswith("Does structure pay? Not known")
+
+
+def test_chance_alone_is_no_data(entries, entry_for):
+    hardest = entry_for(measurement(LEGAL, 0, 1))
+    figures = collect([*entries, hardest], "laptop")["figures"]
+    assert not figures["4b"]
+    assert {each["row"] for each in figures["4a"]} == {GN_DQN.label, ABSOLUTE.label, LEGAL.label}
 
 
 def test_points_are_medians_with_their_range(entries):
@@ -82,9 +90,7 @@ def test_the_page_has_every_figure_and_the_same_bytes_again(entries, tmp_path):
         write_entry(tmp_path / "ledger", entry)
     page = write_report(tmp_path / "ledger", tmp_path / "one")
     text = page.read_text(encoding="utf-8")
-    write_report(tmp_path / "ledger", tmp_path / "two")
-    for name in (PAGE, DATA):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert (tmp_path / "one" / DATA).read_text(encoding="utf-8") == data_text(collect(read_ledger(tmp_path / "ledger"), "laptop"))
     for figure in FIGURES.values():
         assert f": {figure.title}\n" in text
     assert "(images/paper/4a.png)" in text

@@ -104,7 +104,7 @@ class Reproduce:
         from trilith.utils.files import folder_lock, make_folder
 
         plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds)
-        jobs = make_jobs(plan, self.folder, self.ledger)
+        jobs = make_jobs(plan, SCALES[self.scale], self.folder, self.ledger)
         todo = [job for job in jobs if job.state != "done"]
         trainings = sum(job.command[0] == "train" for job in todo)
         seconds = total_seconds(jobs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Any, Literal
 
 from trilith.evaluation.statistics import Interval, difference_of_seeds, mean_over_seeds
@@ -92,6 +93,8 @@ class Side:
     unlearned: int
     """Seeds that do not beat random legal placements: no evidence."""
     trained: bool
+    error: float = 0.0
+    """Standard error of the mean over scenes, of an agent without training. The seeds of a trained agent show it themselves."""
 
 
 def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
@@ -106,6 +109,8 @@ def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
         found = mean_over_seeds([mean - second[0] for mean in first])
     else:
         found = mean_over_seeds([first[0] - mean for mean in second])
+    half = hypot(found.high - found.value, 1.96 * better.error, 1.96 * worse.error)
+    found = Interval(found.value, found.value - half, found.value + half)
     if any(len(side.means) < SEEDS for side in trained) or not found.excludes_zero:
         return found, "undecided here"
     return found, "agrees" if found.value > 0 else "disagrees"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trilith.evaluation.scene_sets import start_in_set
-from trilith.paper.figures import ABSOLUTE, Figure, Row
+from trilith.paper.figures import ABSOLUTE, Figure, Row, level_name
 from trilith.paper.ledger import Entry
 from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
 from trilith.utils.files import atomic_write
@@ -40,20 +40,18 @@ def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> boo
 
 
 def _draw_panels(figure: Figure, points: Points, path: Path) -> None:
-    """A panel for each task, or, with one task, for each level."""
+    """A panel for each task and level."""
     from matplotlib.figure import Figure as Canvas
 
-    split = "task" if len(figure.tasks) > 1 else "level"
-    panels = [*dict.fromkeys((each["task"], each["level"]) if split == "level" else (each["task"], None) for each in points)]
+    panels = [*dict.fromkeys((each["task"], each["level"]) for each in points)]
     canvas = Canvas(figsize=(4.2 * len(panels) + 1, 4.4), layout="constrained")
     axes = canvas.subplots(1, len(panels), squeeze=False)[0]
     rows = [*dict.fromkeys(each["row"] for each in points)]
     colours = {row: COLOURS[k % len(COLOURS)] for k, row in enumerate(rows)}
     draw = {"bars": _draw_bars, "budgets": _draw_budgets, "curves": _draw_curves}[figure.kind]
     for axis, (task, level) in zip(axes, panels, strict=True):
-        here = [each for each in points if each["task"] == task and level in (None, each["level"])]
-        draw(axis, here, colours, figure)
-        axis.set_title(get_task(task).title + (f", {level}" if level is not None else ""))
+        draw(axis, [each for each in points if (each["task"], each["level"]) == (task, level)], colours, figure)
+        axis.set_title(f"{get_task(task).title}, {level_name(task, level).replace('_', ' ')}")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("share not solved" if figure.metric == "unsolved" else "mean reward: median, lowest and highest seed")
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
@@ -69,7 +67,7 @@ def _draw_bars(axis: Any, points: Points, colours: Mapping[str, str], figure: Fi
         if len(point["seeds"]) > 1:
             axis.errorbar(x, middle, [[middle - low], [high - middle]], color="black", capsize=3)
         for printed in figure.printed:
-            if (printed.row, printed.task) == (point["row"], point["task"]) and _same_level(point, printed.level):
+            if (printed.row, printed.task, printed.level) == (point["row"], point["task"], level_name(point["task"], point["level"])):
                 axis.hlines(printed.value, x - 0.45, x + 0.45, color="black", linestyle="--", label="the paper")
     axis.set_xticks([])
     axis.axhline(0, color="black", linewidth=0.5)
@@ -100,10 +98,6 @@ def _draw_curves(axis: Any, points: Points, colours: Mapping[str, str], figure: 
             axis.plot(steps, middle, color=colours[point["row"]], label=point["row"])
             axis.fill_between(steps, low, high, color=colours[point["row"]], alpha=0.2)
     axis.set_xlabel("learner steps")
-
-
-def _same_level(point: Mapping[str, Any], level: Level) -> bool:
-    return bool(point["level"] == (level if level == "all" else get_task(point["task"]).check_level(level)))
 
 
 def _draw_curriculum(task: str, path: Path) -> None:

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from trilith.paper.ledger import read_ledger
-from trilith.paper.plan import Measurement, Run, index, measurement_seconds, missing, run_seconds, runs_of
+from trilith.paper.plan import STARTUP, Measurement, Run, index, measurement_seconds, missing, run_seconds, runs_of
+from trilith.paper.scales import Scale
 from trilith.utils.files import make_folder
 
 TRAINED = "trained"
 """Name of the empty file in the folder of a run, or of a model, that is done."""
 POLL_SECONDS = 0.5
-MODEL_EPISODES = 2000
-"""Episodes that a model of the world is trained on, before an agent searches in it."""
+MODEL_RATES = {"record-episodes": 60.0, "train-model": 8.0}
+"""Episodes, and learner steps, per second of one core, roughly."""
 
 
 @dataclass(eq=False)
@@ -54,14 +55,14 @@ class Job:
         return self.state == "waiting" and any(other.state == "failed" for other in self.needs)
 
 
-def make_jobs(measurements: Sequence[Measurement], folder: Path, ledger: Path) -> list[Job]:
+def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path) -> list[Job]:
     """The commands for all measurements that the ledger has not. Commands run in `folder`, which holds a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
     jobs: dict[Any, Job] = {}
     for run in runs_of(todo):
-        for job in _training(run, folder, jobs, entries):
+        for job in _training(run, how, folder, jobs, entries):
             jobs[job.name] = job
     for measurement in todo:
         job = _evaluation(measurement, folder, ledger)
@@ -71,19 +72,20 @@ def make_jobs(measurements: Sequence[Measurement], folder: Path, ledger: Path) -
     return [*jobs.values()]
 
 
-def _training(run: Run, folder: Path, jobs: dict[Any, Job], entries: Sequence[Any]) -> list[Job]:
+def _training(run: Run, how: Scale, folder: Path, jobs: dict[Any, Job], entries: Sequence[Any]) -> list[Job]:
     """The jobs of a training: for a model that is trained before, record episodes and train the model first."""
     needs, found = [], []
     if run.model_of:
         source, model = run.model_of.name, f"models/{run.model_of.name}"
-        record = ["record-episodes", f"{source}/last.safetensors", "--task", run.task, "--out", f"data/{source}", "--workers=1"]
+        record = ["record-episodes", f"{source}/last.safetensors", "--task", run.task, f"--episodes={how.model_episodes}"]
+        record += [f"--out=data/{source}", "--zero-on-hit", "--workers=1"]
+        learn = ["train-model", f"data/{source}", f"--out={model}", f"--model.steps={how.model_steps}"]
         needs = [jobs[source]]
-        for command in ([*record, f"--episodes={MODEL_EPISODES}", "--zero-on-hit"], ["train-model", f"data/{source}", "--out", model]):
+        for command, count in ((record, how.model_episodes), (learn, how.model_steps)):
             name = f"{command[0]} {source}"
             if name not in jobs:
-                found.append(
-                    _once(Job(name, command, 300.0, folder / f"{model}.log", needs), folder / "models" / f".{name.replace(' ', '-')}")
-                )
+                job = Job(name, command, STARTUP + count / MODEL_RATES[command[0]], folder / f"{model}.log", needs)
+                found.append(_once(job, folder / "models" / f".{name.replace(' ', '-')}"))
             needs = [jobs.get(name) or found[-1]]
     seconds = run_seconds(run, entries)
     job = Job(run.name, [*run.arguments(), f"--out={run.name}"], seconds, folder / f"{run.name}.log", needs)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trilith.search.config import SearchConfig
-from trilith.world.tasks import TASKS, Level
+from trilith.world.tasks import TASKS, Level, get_task
 
 Kind = Literal["bars", "budgets", "curves", "pictures", "scenes", "actions"]
 """bars: a value for each row, task and level. budgets: reward against simulations per decision. curves: reward against learner steps.
@@ -202,8 +202,8 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "A.2", "Scripts, and the best agents beside them", "bars", ("silhouette", "covering"), ("all", "hardest"),
             (Row("script", name=PAPER_SCRIPT), Row("script (ours)", name="scripted"), SEARCHED[50]), (*_SCRIPT, *_BEST),
-            note="The script is the paper's as printed. If rewards earned before an obstacle is touched are kept, it earns what the paper "
-            "prints: docs/explanation/departures.md. The budget of the best seeds is not printed.",
+            note="The script is the paper's as printed. If rewards earned before an obstacle is touched are kept, it earns about what the "
+            "paper prints ([departures](explanation/departures.md)). The budget of the best seeds is not printed.",
         ),
         Figure(
             "C.1", "All agents, with MLP and CNN-RN", "bars", levels=("all",),
@@ -305,6 +305,11 @@ FIGURES: dict[str, Figure] = {
     )
 }  # fmt: skip
 """Every figure and table with results, by name."""
+
+
+def level_name(task: str, level: Level) -> str:
+    """A level as the paper names it: "all", "hardest", or the level itself."""
+    return "hardest" if level in ("hardest", get_task(task).levels[-1]) else str(level)
 
 
 def figures_named(names: tuple[str, ...]) -> list[Figure]:

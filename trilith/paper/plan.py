@@ -207,11 +207,7 @@ def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
         60 * config.minutes if config.minutes is not None else None,
         config.steps / rate if config.steps is not None else None,
     ]
-    return STARTUP + min((limit for limit in limits if limit is not None), default=0.0) + (run.model_of is not None) * MODEL_SECONDS
-
-
-MODEL_SECONDS = 600.0
-"""Seconds of one core to record the episodes of a model and to train it, roughly."""
+    return STARTUP + min((limit for limit in limits if limit is not None), default=0.0)
 
 
 def measurement_seconds(test: Measurement) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.evaluation.statistics import spread_of_seeds
 from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
-from trilith.paper.figures import FIGURES, LEGAL, Figure, Row
+from trilith.paper.figures import FIGURES, LEGAL, Figure, Row, level_name
 from trilith.paper.ledger import Entry, read_ledger
 from trilith.paper.plan import Measurement, index, make_plan, make_run, measurement_seconds, measurements_of, run_seconds, runs_of
 from trilith.paper.scales import SCALES, Scale
@@ -59,7 +59,8 @@ class Found:
         """An agent as a side of a comparison."""
         entries = self.of(row, task, level)
         if not row.recipe:
-            return Side({seed: entry.reward for seed, entry in entries.items()}, 0, False)
+            error = max((float(np.std(entry.rewards)) / entry.scenes**0.5 for entry in entries.values()), default=0.0)
+            return Side({seed: entry.reward for seed, entry in entries.items()}, 0, False, error)
         good = {seed: entry.reward for seed, entry in entries.items() if self.learned(entry, level)}
         return Side(good, len(entries) - len(good), True)
 
@@ -86,7 +87,7 @@ def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
-    """The values of a figure: one for each row, task and level that the ledger has."""
+    """The values of a figure: one for each row, task and level that the ledger has. Random placements alone are no data."""
     if figure.kind == "actions":
         return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
     points = []
@@ -107,7 +108,7 @@ def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
                 **({"curve": _curve([training.curve for training in trained.values()])} if figure.kind == "curves" else {}),
             }
         )
-    return points
+    return points if any(point["row"] != LEGAL.label for point in points) else []
 
 
 def _value(figure: Figure, entry: Entry) -> float:
@@ -164,7 +165,7 @@ def page(data: Mapping[str, Any], pictures: Mapping[str, str], how: Scale, entri
     lines = [
         "# The paper, re-run",
         "",
-        f"Made by `trilith reproduce --report --scale {scale}` from the {entries} entries of the [ledger](ledger.md); "
+        f"Made by `trilith reproduce --report --scale {scale}` from the {entries} entries of the [ledger](reference/ledger.md); "
         f"[{DATA}]({DATA}) has every number. {how.about} Rewards are means over frozen test scenes, and an episode that touches an "
         "obstacle earns nothing, as in the paper; the value of an agent is the median over its seeds, with the lowest and the highest.",
         "",
@@ -202,8 +203,8 @@ def _heading(name: str) -> str:
 
 def _table(figure: Figure, points: Sequence[Mapping[str, Any]]) -> list[str]:
     """A row for each value that is printed or measured."""
-    here = {(point["row"], point["task"], _level(point["task"], point["level"])): point for point in points}
-    printed = {(each.row, each.task, _level(each.task, each.level)): each for each in figure.printed}
+    here = {(point["row"], point["task"], level_name(point["task"], point["level"])): point for point in points}
+    printed = {(each.row, each.task, level_name(each.task, each.level)): each for each in figure.printed}
     keys = [*here, *(key for key in printed if key not in here)]
     if not keys:
         return []
@@ -222,11 +223,6 @@ def _table(figure: Figure, points: Sequence[Mapping[str, Any]]) -> list[str]:
                 note = f"did not learn here: {len(failed)} of {count} (reached level {max(point['levels_reached'])})"
         lines.append(f"| {row} | {get_task(task).title} | {level} | {paper} | {ours} | {seeds} | {note} |")
     return [*lines, ""]
-
-
-def _level(task: str, level: Level) -> str:
-    """The name of a level as the paper says it."""
-    return "hardest" if level in ("hardest", get_task(task).levels[-1]) else str(level)
 
 
 def _what_it_takes(figure: Figure, scale: str, how: Scale) -> str:

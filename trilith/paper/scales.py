@@ -23,6 +23,10 @@ class Scale:
     max_budget: int
     """Highest number of simulations per decision of a trained agent. Rows with more are left out."""
     max_raw_budget: int
+    model_episodes: int
+    """Episodes on which a model of the world is trained, before an agent searches in it."""
+    model_steps: int
+    """Learner steps of such a model."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of every training, by their full names."""
     one_task: bool = False
@@ -39,6 +43,8 @@ SCALES = {
         raw_scenes=1,
         max_budget=5,
         max_raw_budget=10,
+        model_episodes=40,
+        model_steps=4,
         options={"steps": 4, "episodes": 4, "evaluate_every": 4, "evaluate_scenes": 2, "agent.learning_starts": 40},
         one_task=True,
     ),
@@ -51,6 +57,8 @@ SCALES = {
         raw_scenes=100,
         max_budget=50,
         max_raw_budget=1000,
+        model_episodes=4000,
+        model_steps=3000,
         options={"core_minutes": 20.0, "evaluate_every": 1000, "evaluate_scenes": 50},
     ),
     "paper": Scale(
@@ -62,5 +70,7 @@ SCALES = {
         raw_scenes=10_000,
         max_budget=100,
         max_raw_budget=1000,
+        model_episodes=100_000,
+        model_steps=100_000,
     ),
 }

@@ -122,8 +122,9 @@ class _Run:
         self.log.write("valid", learner.steps, now | minutes)
         left = self.seconds / learner.steps * (steps - learner.steps)
         pose = f", pose {now['pose']:.3f} m (falls only: {now['pose_base']:.3f})" if "pose" in now else ""
+        end = now["brier"] / max(now["brier_constant"], 1e-9)  # the constant knows all where every placement ends the episode
         self.log.show(
-            f"step {learner.steps} of {steps}, {left:.0f} s left, loss {means['loss']:.3f}, end {now['brier'] / now['brier_constant']:.2f} "
+            f"step {learner.steps} of {steps}, {left:.0f} s left, loss {means['loss']:.3f}, end {end:.2f} "
             f"of the constant's Brier score, reward {now['reward_scored']:.2f} of its variance left{pose}"
         )
 
