@@ -299,7 +299,7 @@ def test_files_with_one_episode_and_with_worst_cases_are_opened(client: Client, 
     assert answer[0]["note"] == "1.00 of 2.50, obstacle hit"
     for text, words in (
         ("{", "not JSON"),
-        ('{"worst": []}', "neither an episode"),
+        ('{"worst": []}', "neither a saved episode"),
         ('{"worst": [{}]}', "episode 1: an episode is an object"),
     ):
         Path(tmp_path / "x.json").write_text(text)

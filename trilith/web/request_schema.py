@@ -181,25 +181,30 @@ def recording_from(data: Any) -> Recording:
     return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), zero_on_hit, physics_from_json(data))
 
 
-def open_text(text: str) -> list[dict[str, str]]:
-    """The episodes of a file, each as its text and a note about it: one recorded episode, or the list "worst" of a result file.
+def open_text(text: str) -> list[dict[str, Any]]:
+    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Each has its text, a note and its scene's seed.
 
     Raises ValueError naming what is wrong.
     """
-    data = parse(text)
+    try:
+        data = parse(text)
+    except ValueError:
+        raise ValueError("it is not JSON, the format of saved episodes and results") from None
     found = data
     if isinstance(data, dict):
         found = [data] if "start" in data else data.get("worst", data.get("episodes"))
     require(
         isinstance(found, list) and found,
-        "the file holds neither an episode ('start' and 'placements') nor a result's list of 'worst' cases",
+        "it holds neither a saved episode ('start' and 'placements') nor the 'worst' cases of a result",
     )
-    require(len(found) <= MAX_RECORDINGS, f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
+    require(len(found) <= MAX_RECORDINGS, f"it holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
     result = []
     for number, each in enumerate(found, start=1):
         with prefix_errors(f"episode {number}: "):
             episode = recording_from(each)
-            result.append({"text": dumps(episode.to_json()), "note": ", ".join(filter(None, (_note(each), episode.note())))})
+            note = ", ".join(filter(None, (_note(each), episode.note())))
+            seed = integer(each.get("seed", 0), "seed", 0, MAX_SEED)
+            result.append({"text": dumps(episode.to_json()), "note": note, "seed": seed})
     return result
 
 

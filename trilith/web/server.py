@@ -35,6 +35,7 @@ from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
+from trilith.utils.files import prefix_errors
 from trilith.web.access import HEADERS, AccessControl, is_loopback
 from trilith.web.catalog import Catalog, short_name
 from trilith.web.connections import Connection
@@ -84,7 +85,7 @@ class Site:
     def __init__(
         self,
         agents: Sequence[str],
-        opened: tuple[str, list[dict[str, str]]] | None,
+        opened: tuple[str, list[dict[str, Any]]] | None,
         workers: int,
         budget: int,
         tasks: Sequence[str] = (),
@@ -130,7 +131,7 @@ class Site:
         """Constants, tasks and agents, which the page reads before it asks for a scene."""
         return {
             "tasks": [{**_describe(task), "agents": self.catalog.about[task.name]} for task in self.tasks.values()],
-            "agents": list(self.catalog.specs),
+            "agents": self.catalog.titles,
             "roles": {role.name.lower(): int(role) for role in Role},
             "slots": SLOTS,
             "place_x": PLACE_X,
@@ -200,7 +201,7 @@ def create_app(
     """
     for name in tasks:
         get_task(name)  # before the file is read, because the file may belong to this task
-    site = Site(agents, None if path is None else (Path(path).name, schema.open_text(_read(path))), workers, budget, tasks, world)
+    site = Site(agents, None if path is None else (Path(path).name, _open(path)), workers, budget, tasks, world)
     handlers: dict[str, Handler] = {name: partial(site.answer, name) for name in REQUESTS}
     handlers |= {"predict": site.predict, "film": site.film}
     opened = {"recordings": site.opened[1] if site.opened else []}
@@ -335,14 +336,17 @@ def _learned_tasks(world: str) -> list[str] | None:
     return read_model(Path(world))[2]["tasks"] if is_model(world) else None
 
 
-def _read(path: str | Path) -> str:
+def _open(path: str | Path) -> list[dict[str, Any]]:
+    """The episodes of a file. Raises ValueError that names the file."""
     try:
         require(Path(path).stat().st_size <= schema.MAX_FILE, f"{path} has more than {schema.MAX_FILE} bytes")
-        return Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
+    with prefix_errors(f"{path} cannot be shown: "):
+        return schema.open_text(text)
 
 
 def _bind(host: str, port: int) -> socket.socket:
