@@ -48,6 +48,9 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+"""Headers of every answer."""
+CLOSE = (b"connection", b"close")
+"""A further header of every error: what comes behind a request that was refused on the same connection is not read."""
 
 
 def is_loopback(host: str) -> bool:
@@ -76,7 +79,7 @@ class AccessControl:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                message["headers"] = [*message.get("headers", ()), *HEADERS, *([CLOSE] if message["status"] >= 400 else [])]
             await send(message)
 
         status, problem, more = 403, self.problem(scope), []

@@ -369,7 +369,7 @@ def _url(host: str, bound: socket.socket, token: str | None = None) -> str:
 
 
 def _server(app: Starlette) -> uvicorn.Server:
-    options: dict[str, Any] = {"http": Connection, "access_log": False, "limit_concurrency": 256, "timeout_graceful_shutdown": 2}
+    options: dict[str, Any] = {"http": Connection, "access_log": False, "timeout_graceful_shutdown": 2}
     return uvicorn.Server(uvicorn.Config(app, log_level="warning", **options))
 
 
@@ -387,11 +387,10 @@ def run(
     token = None if is_loopback(host) else secrets.token_urlsafe(16)
     app = create_app(host, path, agents, budget=budget, tasks=tasks, token=token, world=world)
     bound = _bind(host, port)
-    url = _url(host, bound, token)
-    print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
+    url, name = _url(host, bound, token), socket.gethostname() if host in ("0.0.0.0", "::") else host
     if token is not None:
-        there = url if host not in ("0.0.0.0", "::") else _url(socket.gethostname(), bound, token)
-        print(f"from other machines: {there} (only with this token; what is sent is not encrypted)", flush=True)
+        print(f"from other machines: {_url(name, bound, token)} (only with this token; what is sent is not encrypted)", flush=True)
+    print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
     if open_browser:
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     _server(app).run(sockets=[bound])
