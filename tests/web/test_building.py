@@ -62,6 +62,23 @@ def test_a_block_let_go_a_little_inside_another_is_lifted_onto_it(visitor: Visit
         visitor.page.mouse.up()
 
 
+@pytest.mark.parametrize("snap", [True, False], ids=["snap", "no snap"])
+def test_no_block_of_a_plan_is_refused_to_a_hand_that_is_off_by_twelve_centimetres(browser: Any, site: str, snap: bool) -> None:
+    rng = np.random.default_rng(1)
+    with visit(browser, site, reduced_motion="reduce") as visitor:
+        for address in ("task=silhouette&level=4&seed=5", "task=connecting&level=2&seed=1", "task=covering&level=0&seed=6"):
+            visitor.open(address)
+            visitor.page.set_checked("#snap", snap)
+            while not visitor.state()["ended"]:
+                slot, x, y, sticky = visitor.page.evaluate(
+                    "() => trilith.api.act(trilith.episode.now.text, 'planner', 1, false).then(({ placement }) => placement)"
+                )
+                steps = visitor.state()["steps"]
+                visitor.page.set_checked("#sticky", sticky)
+                visitor.drag(slot, x + rng.uniform(-0.12, 0.12), y + rng.uniform(-0.12, 0.12))
+                assert visitor.state()["steps"] == steps + 1, visitor.text("#status")
+
+
 def test_a_finger_takes_a_block_that_it_misses_by_little(browser: Any, site: str) -> None:
     with visit(browser, site, **PHONE) as visitor:
         visitor.open(TOWER)

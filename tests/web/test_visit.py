@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,6 +241,31 @@ def test_a_first_visit_shows_a_network_at_work_and_then_offers_the_guide(quick: 
     quick.page.click("#welcome-end")
     quick.open()
     assert not quick.page.is_visible("#welcome")
+
+
+def test_an_end_that_is_no_mistake_is_not_red_and_steps_that_were_not_made_are_counted(quick: Visitor) -> None:
+    quick.open(f"{FOUR}&build=x&show=ideas")
+    assert quick.state()["ended"] == "stopped"
+    assert quick.page.get_attribute("#status", "data-tone") == ""
+    assert int(quick.text("#left")) == 4 - quick.state()["steps"] > 0
+    assert quick.text("#ideas-note") == "The episode has ended: there is nothing left to place."
+
+
+def test_a_saved_episode_keeps_its_seed_and_a_wrong_file_is_refused_in_plain_words(browser: Any, site: str, tmp_path: Path) -> None:
+    context = browser.new_context()  # not `visit`: the console tells of the answer 400
+    visitor = Visitor(context.new_page(), site)
+    visitor.open(f"{TOWER}&build=6,4.59,0.39")
+    with visitor.page.expect_download() as download:
+        visitor.page.click("#save")
+    download.value.save_as(tmp_path / "saved.json")
+    visitor.page.set_input_files("#file", tmp_path / "saved.json")
+    visitor.page.wait_for_selector("#opened-row:not([hidden])")
+    assert visitor.page.evaluate("() => [trilith.episode.seed, trilith.episode.origin]") == [2, None]
+    (tmp_path / "cat.png").write_bytes(bytes(range(200)))
+    visitor.page.set_input_files("#file", tmp_path / "cat.png")
+    visitor.page.wait_for_selector("#status[data-tone=bad]")
+    assert visitor.text("#status") == "cat.png cannot be shown: it is not JSON, the format of saved episodes and results"
+    context.close()
 
 
 def test_agents_have_plain_names(visitor: Visitor) -> None:

@@ -43,5 +43,5 @@ export const api = {
   predict: async (state, placement, zero_on_hit, signal) => (await post("predict", { state, placement, zero_on_hit }, signal)).json(),
   replay: async (recording) => (await (await post("replay", { recording })).json()).moments.map(read),
   open: async (text) => (await (await post("open", { text })).json()).recordings,
-  film: async (recording) => (await post("film", { recording })).blob(),
+  film: async (recording, by) => (await post("film", { recording, by })).blob(),
 };

@@ -59,6 +59,12 @@ export class Files {
     return ["trilith", state.task, state.level, seed, `${this.app.episode.cursor}-steps`].filter((x) => x != null).join("-") + suffix;
   }
 
+  /** Who built what is shown, in words. */
+  by() {
+    const { moments, cursor } = this.app.episode, all = new Set(moments.slice(1, cursor + 1).map(({ by }) => by));
+    return [...all].filter(Boolean).map((by) => ({ you: "by hand", [RECORDED]: "as recorded" }[by] ?? this.app.agentName(by))).join(", ").slice(0, 80);
+  }
+
   saveJson() {
     this.give(new Blob([this.app.episode.recording(this.app.about.physics), "\n"], { type: "application/json" }), this.name(".json"));
     this.app.say("Saved: Open… shows it again, as does trilith web with the name of the file.");
@@ -70,7 +76,7 @@ export class Files {
     button.setAttribute("aria-busy", "true");
     this.app.say("Making the film …");
     await this.app.attempt(async () => {
-      this.give(await this.app.api.film(this.app.episode.recording(this.app.about.physics)), name);
+      this.give(await this.app.api.film(this.app.episode.recording(this.app.about.physics), this.by()), name);
       this.app.say("Saved the film.");
     });
     button.removeAttribute("aria-busy");
