@@ -78,9 +78,7 @@ class AccessControl:
 
         request, status, problem, headers = Request(scope), 403, self.problem(scope), {}
         if problem is None and self.token is not None:
-            if scope["path"] == "/" and self._is_token(
-                request.query_params.get("token", "")
-            ):  # it moves from the address to a cookie
+            if scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):  # it moves from the address to a cookie
                 status, problem = 303, ""
                 headers = {"location": "/", "set-cookie": f"{COOKIE}={self.token}; HttpOnly; SameSite=Lax; Path=/"}
             elif not self._knows_token(request):

@@ -1,5 +1,6 @@
 // The page: holds the episode that is shown, and brings the parts together.
 
+import { Address } from "./address.js";
 import { api } from "./api.js";
 import { Builder } from "./build.js";
 import { Comparison } from "./compare.js";
@@ -8,7 +9,6 @@ import { Figures, reveal } from "./figures.js";
 import { Files } from "./files.js";
 import { Guide } from "./guide.js";
 import { wireKeys } from "./keys.js";
-import * as link from "./link.js";
 import { Predictions } from "./predict.js";
 import { hear, landed } from "./speak.js";
 import { Panel, Stage } from "./stage.js";
@@ -19,9 +19,7 @@ import { Welcome } from "./welcome.js";
 import { KEYS, levelName } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const FIRST = { task: "silhouette", level: 3, seed: 1 };
 const FAVOURITES = { agent: ["objects", "planner"], rival: ["scripted"] };
-const SHOWN = ["ideas", "values", "contacts"]; // switches that the address remembers
 const SLOW = 1500; // milliseconds from which on the page says that it waits
 
 class App {
@@ -44,6 +42,7 @@ class App {
     this.predictions = new Predictions(this);
     this.guide = new Guide(this);
     this.welcome = new Welcome(this);
+    this.address = new Address(this);
     this.stage.content = (panel, moving) => this.overlay(panel, moving);
     this.wire();
     wireKeys(this);
@@ -97,7 +96,6 @@ class App {
       else this.update();
     });
     $("ideas").addEventListener("change", () => this.think.toggle($("ideas").checked));
-    for (const id of [...SHOWN, "speed"]) $(id).addEventListener("change", () => this.writeAddress());
     $("seed").addEventListener("keydown", (event) => { // the next digit takes a block
       if (event.key === "Enter") $("canvas").focus({ preventScroll: true });
     });
@@ -109,14 +107,10 @@ class App {
       });
     }
     $("sticky").addEventListener("change", () => this.guide.update(this.episode.now));
-    $("link").addEventListener("click", () => this.copyLink());
     $("help").addEventListener("click", () => $("keys").showModal());
     $("theme").addEventListener("click", () => this.toggleTheme());
     $("retry").addEventListener("click", () => this.again?.());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.stage.recolour());
-    addEventListener("hashchange", () => {
-      if (this.panel && location.hash.slice(1) !== this.address()) this.goToAddress();
-    });
   }
 
   fillLevels(name) {
@@ -154,73 +148,6 @@ class App {
   /** What an agent is called in a sentence. */
   agentName(name = this.agent) { return (this.about.agents[name] ?? name).replace(/ \(.*\)/, ""); }
 
-  /** After Back or Forward a moment of the episode that is shown, if it has it; after a change of the address by hand, all it says. */
-  goToAddress() {
-    const { episode } = this, scene = link.sceneOf(location.hash.slice(1));
-    const index = history.state ? episode.moments.findIndex((_, i) => link.encode(episode, i) === scene) : -1;
-    if (index < 0 || !episode.origin) return this.attempt(() => this.fromAddress());
-    if (this.compare.active) this.compare.close();
-    return this.jump(index);
-  }
-
-  /** Shows the scene of the address, or the first one where it says nothing; what is wrong with it is told. */
-  async fromAddress() {
-    let wanted = { task: null, level: null, seed: null, placements: [], by: [], view: {} }, problem = null;
-    try {
-      wanted = link.decode(location.hash);
-    } catch (error) {
-      problem = error.message;
-    }
-    const task = this.tasks.has(wanted.task) ? wanted.task : FIRST.task;
-    if (wanted.task !== null && wanted.task !== task) problem = `The link names a task that is not here: ${wanted.task.slice(0, 40)}`;
-    const known = this.tasks.get(task).levels.includes(wanted.level);
-    if (problem === null && wanted.level !== null && !known) problem = `The link names a level that ${task} does not have: ${String(wanted.level).slice(0, 40)}`;
-    const origin = { task, level: known ? wanted.level : wanted.task === task ? 0 : FIRST.level, seed: wanted.seed ?? FIRST.seed };
-    const again = () => this.attempt(() => this.fromAddress()), { placements, by } = wanted, guide = Boolean(wanted.view.guide);
-    problem ??= this.applyView(wanted.view);
-    try {
-      await this.load(origin, problem === null ? { placements, by, guide, again } : { again });
-    } catch (error) {
-      if (problem !== null || !wanted.placements.length || error.again !== false) throw error;
-      problem = `The link cannot be followed: ${error.message}`;
-      await this.load(origin);
-    }
-    if (problem === null && wanted.view.rival) this.restartCompare();
-    if (problem !== null) this.say(`${problem}${problem.endsWith(".") ? "" : "."} This is another scene.`, "bad");
-  }
-
-  /** How the page is to look at what it shows. Returns what is wrong with that, or null. */
-  applyView({ agent, rival, speed, show }) {
-    const has = (id, value) => [...$(id).options].some((option) => option.value === value);
-    for (const [id, value] of Object.entries({ agent, rival, speed })) {
-      if (value && !has(id, value)) return `The link names ${id === "speed" ? "a speed" : "an agent"} that is not here: ${value.slice(0, 40)}`;
-    }
-    if (agent) $("agent").value = agent;
-    if (rival) $("rival").value = rival;
-    if (speed) $("speed").value = speed;
-    for (const id of SHOWN) $(id).checked = Boolean(show?.split(",").includes(id));
-    this.think.on = $("ideas").checked;
-    return null;
-  }
-
-  /** What comes after the # for what is seen; empty for an episode from a file. */
-  address() {
-    const scene = link.encode(this.episode), { active } = this.compare;
-    const show = SHOWN.filter((id) => $(id).checked).join(","), speed = this.speed === 1 ? null : $("speed").value;
-    return scene && scene + link.encodeView({ agent: this.agent, rival: active && $("rival").value, speed, show, guide: this.guide.active && "yes" });
-  }
-
-  /** Keeps the address in line with what is seen. Back leads to the steps before, not to other views of the same one. */
-  writeAddress() {
-    const hash = this.address(), scene = link.sceneOf(hash), { run } = this.watch, here = location.hash.slice(1) === hash;
-    if (!here || !history.state) {
-      const same = here || this.written === undefined || this.written === scene || run?.told; // what an agent builds in one go is one step of Back
-      history[same ? "replaceState" : "pushState"]("ours", "", hash ? `#${hash}` : location.pathname);
-      if (run && !here && this.written !== scene) run.told = true;
-    }
-    this.written = scene;
-  }
-
   /** A scene by its task, level and seed, with placements made in it. If it does not come, what is shown stays chosen. */
   async load(origin, { placements = [], by = [], guide = false, again = () => this.attempt(() => this.load(origin, { guide })) } = {}) {
     this.quiet();
@@ -228,6 +155,8 @@ class App {
     const stop = this.loading = new AbortController();
     try {
       const moments = await this.waitFor(this.api.start(origin.task, origin.level, origin.seed, placements, stop.signal), again);
+      if (this.loading !== stop) return;
+      this.quiet();
       if (this.agent === RECORDED) this.offerRecorded(false);
       by.slice(0, moments.length - 1).forEach((name, i) => { moments[i + 1].by = name || undefined; });
       this.replaceEpisode(new Episode(moments, origin), guide);
@@ -389,7 +318,7 @@ class App {
   update() {
     if (!this.panel) return;
     this.figures.update();
-    this.writeAddress();
+    this.address.write();
     if (this.build.hover != null) this.build.look(null);
     if (!this.watch.playing && !this.panel.fall) this.think.refresh();
     this.think.enable();
@@ -399,18 +328,6 @@ class App {
       this.values.refresh();
     }
     this.stage.invalidate();
-  }
-
-  async copyLink() {
-    if (!this.episode.origin) return this.say("This episode came from a file, so no address holds it: save it instead.", "bad");
-    try {
-      await navigator.clipboard.writeText(location.href);
-    } catch {
-      return this.say("The address of this page is the link: copy it from above.");
-    }
-    const { cursor } = this.episode, steps = cursor ? `its ${cursor === 1 ? "step" : `${cursor} steps`}, ` : "";
-    const agents = this.compare.active ? "the two agents that are compared" : "the chosen agent";
-    return this.say(`Copied the address of this scene, ${steps}${agents} and what is switched on.`);
   }
 
   toggleTheme() {
@@ -455,8 +372,7 @@ async function main() {
   const app = new App(await api.about());
   window.trilith = app; // for the console, and for whoever drives the page
   if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.welcome.start());
-  else await app.attempt(() => app.fromAddress());
-  if (!app.panel) await app.attempt(() => app.load(FIRST));
+  else await app.attempt(() => app.address.follow());
   if (app.about.opened && !location.hash.includes("build=")) await app.attempt(async () => app.files.offer(await api.opened()));
   document.body.dataset.ready = "true";
 }
