@@ -45,27 +45,28 @@ def ideas(visitor: Visitor, agent: str) -> None:
     visitor.page.wait_for_selector("#ideas-list li")
 
 
-def test_a_double_click_on_an_idea_places_one_block(quick: Visitor) -> None:
-    quick.open(FOUR)
-    ideas(quick, "objects")
-    with quick.page.expect_response("**/api/step"):
-        quick.page.dblclick("#ideas-list li:first-child button", delay=5)
-    quick.page.wait_for_function("() => trilith.episode.state.steps === 1 && trilith.think.usable")
-    assert quick.page.evaluate("() => trilith.episode.moments.length") == 2
-
-
-def test_ideas_wait_until_the_block_is_at_rest(visitor: Visitor) -> None:
+def test_a_second_click_on_an_idea_while_its_block_falls_places_nothing(visitor: Visitor) -> None:
     visitor.open(FOUR)
     ideas(visitor, "legal")
+    visitor.page.evaluate("() => { trilith.think.ideas[0].placement = [0, -6.9, 9, false]; trilith.think.show(); }")  # a long way down
     visitor.page.select_option("#speed", "0.5")
-    visitor.page.evaluate("() => { trilith.place([0, -6.9, 9, false]); }")
-    visitor.page.wait_for_function("() => trilith.panel.fall")
     button = "#ideas-list li:first-child button"
-    assert visitor.page.get_attribute(button, "aria-disabled") == "true"
-    visitor.page.click(button, force=True)
-    visitor.page.keyboard.press("k")
-    visitor.page.wait_for_selector(f"{button}[aria-disabled=false]")
+    visitor.page.click(button)
+    visitor.page.wait_for_function("() => trilith.panel.fall")
+    with visitor.page.expect_event("requestfinished", lambda request: request.url.endswith("/api/ideas")):
+        visitor.page.click(button, force=True)
+        visitor.page.keyboard.press("k")
     assert visitor.state()["steps"] == 1
+    visitor.page.wait_for_selector(f"{button}[aria-disabled=false]")
+
+
+def test_the_second_of_two_quick_clicks_is_no_choice_among_the_next_ideas(quick: Visitor) -> None:
+    quick.open(FOUR)
+    ideas(quick, "objects")
+    for time, steps in ((1000, 1), (1300, 1), (1600, 2)):
+        quick.page.evaluate("(timeStamp) => trilith.think.follow(0, { timeStamp })", time)
+        quick.page.wait_for_function("() => trilith.think.usable && trilith.think.ideas.length")
+        assert quick.state()["steps"] == steps
 
 
 def test_a_later_step_of_a_plan_comes_after_the_steps_before_it(quick: Visitor) -> None:
@@ -73,7 +74,8 @@ def test_a_later_step_of_a_plan_comes_after_the_steps_before_it(quick: Visitor) 
     ideas(quick, "planner")
     planned = quick.page.evaluate("() => trilith.think.ideas.slice(0, 3).map(({ placement }) => placement)")
     quick.page.click("#ideas-list li:nth-child(3) button")
-    quick.page.wait_for_function("() => trilith.episode.state.steps === 3 && !trilith.think.following")
+    quick.page.wait_for_function("() => trilith.episode.state.steps === 3 || trilith.episode.ended")
+    quick.rest()
     assert quick.page.evaluate("() => trilith.episode.placements") == planned
     assert quick.text("#total") == "+3"
 
