@@ -36,8 +36,7 @@ def _act(*arguments: Any) -> bytes:
     return _sleep(60.0)
 
 
-def _film(recording: Any, folder: str) -> bytes:
-    Path(folder).mkdir()
+def _film(recording: Any, by: str, folder: str) -> bytes:
     Path(folder, "half.gif").touch()
     return _sleep(60.0)
 

@@ -150,6 +150,31 @@ def test_hundreds_of_half_open_connections_lock_nobody_out(monkeypatch: pytest.M
                 each.close()
 
 
+POST = b"POST /api/step HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+NEXT = b"GET /api/opened HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        b"\x00\xff garbage\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nno header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        POST + b"Content-Length: x\r\n\r\n",
+        POST + b"Content-Length: 5\r\n\r\nhello",
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_a_malformed_request_gets_the_headers_of_every_answer_and_nothing_behind_it_is_answered(site: str, refused: bytes) -> None:
+    with socket.create_connection((urlsplit(site).hostname, urlsplit(site).port)) as connection:
+        connection.settimeout(20)
+        connection.sendall(refused + NEXT)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))  # until the server closes it
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 4") == 1
+    for header in (b"content-security-policy: default-src 'none'", b"x-content-type-options: nosniff", b"connection: close"):
+        assert header in answer.lower()
+
+
 def test_beyond_loopback_only_those_who_know_the_token_are_let_in() -> None:
     running = Client(server.create_app(host="192.168.0.7", workers=1, token=TOKEN))
     here = ("host", "192.168.0.7:8000")
@@ -183,11 +208,12 @@ def test_the_address_that_is_printed_beyond_loopback_has_the_token() -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{20,})", process.stdout.readline())
+        found = re.search(r"http://(.*):(\d+)/\?token=([\w-]{20,})", process.stdout.readline())
         assert found is not None
-        assert found[2] in process.stdout.readline()
-        for token, status in ((found[2], 303), ("x", 401)):
-            page = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=20)
+        assert found[1] != "127.0.0.1", "whoever serves beyond this machine wants the address for others"
+        assert f"http://127.0.0.1:{found[2]}/?token={found[3]}" in process.stdout.readline()
+        for token, status in ((found[3], 303), ("x", 401)):
+            page = http.client.HTTPConnection("127.0.0.1", int(found[2]), timeout=20)
             page.request("GET", f"/?token={token}")
             assert page.getresponse().status == status
     finally:

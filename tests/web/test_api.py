@@ -9,11 +9,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("starlette", reason="the page's tests were left out: starlette is not installed")
 
@@ -229,8 +231,8 @@ def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
         save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {"cost": cost})
         catalog = create_app(agents=[str(path)]).state.site.catalog
         told = catalog.about["silhouette"][f"{name}.safetensors"]
-        planner = " and from what the planner showed it" if name == "corrected" else ""
-        assert told == f"A neural network that learned this task by Q-learning from its own play{planner}, in 7 minutes."
+        planner = "and from what the planner showed it" if name == "corrected" else "alone"
+        assert told == f"A neural network that learned this task by Q-learning from its own play {planner}, in 7 minutes."
 
 
 def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to_search(tmp_path: Path) -> None:
@@ -279,8 +281,15 @@ def test_trained_agents_are_compiled_before_anybody_waits_for_them() -> None:
 
 def test_a_film_is_a_gif(client: Client) -> None:
     [first] = begin(client, "connecting", 0)
-    answer = client.post("film", {"recording": f'{{"start":{first["state"]},"placements":[[0,0,0.4,false]]}}'})
-    assert (answer.status, answer.headers["content-type"], answer.body[:6]) == (200, "image/gif", b"GIF89a")
+    recording = f'{{"start":{first["state"]},"placements":[[0,0,0.4,false]]}}'
+    films = []
+    for by in ("Script", "by hand"):
+        answer = client.post("film", {"recording": recording, "by": by})
+        assert (answer.status, answer.headers["content-type"], answer.body[:6]) == (200, "image/gif", b"GIF89a")
+        films.append(np.asarray(Image.open(BytesIO(answer.body)).convert("L")))
+    changed = np.flatnonzero((films[0] != films[1]).any(axis=1))
+    assert 0 < len(changed) < 40, "the names of the builders, in one line"
+    assert changed.max() < 40
 
 
 def test_files_with_one_episode_and_with_worst_cases_are_opened(client: Client, tmp_path: Path) -> None:
@@ -297,9 +306,10 @@ def test_files_with_one_episode_and_with_worst_cases_are_opened(client: Client, 
         answer = client.post("open", {"text": json.dumps(data)}).json()["recordings"]
         assert [json.loads(each["text"]) for each in answer] == [one] * count
     assert answer[0]["note"] == "1.00 of 2.50, obstacle hit"
+    assert client.post("open", {"text": json.dumps({**one, "seed": 7})}).json()["recordings"][0]["seed"] == 7
     for text, words in (
         ("{", "not JSON"),
-        ('{"worst": []}', "neither an episode"),
+        ('{"worst": []}', "neither a saved episode"),
         ('{"worst": [{}]}', "episode 1: an episode is an object"),
     ):
         Path(tmp_path / "x.json").write_text(text)

@@ -50,6 +50,69 @@ def test_a_ghost_that_would_fall_onto_an_obstacle_is_amber_and_says_so(visitor: 
     visitor.rest()
 
 
+def test_a_block_let_go_a_little_inside_another_is_lifted_onto_it(visitor: Visitor) -> None:
+    visitor.open(TOWER)
+    visitor.page.click("#snap")
+    visitor.drag(3, -6.0, 0.35)
+    x, y, _ = visitor.state()["scene"]["pose"][-1]
+    for into, objection in ((0.005, None), (0.12, None), (0.3, "It would overlap a block.")):
+        visitor.lift(3, x, y + 0.7 - into)
+        assert visitor.page.evaluate("() => trilith.build.ghost.objection") == objection
+        visitor.page.keyboard.press("Escape")
+        visitor.page.mouse.up()
+
+
+@pytest.mark.parametrize("snap", [True, False], ids=["snap", "no snap"])
+def test_no_block_of_a_plan_is_refused_to_a_hand_that_is_off_by_twelve_centimetres(browser: Any, site: str, snap: bool) -> None:
+    rng = np.random.default_rng(1)
+    with visit(browser, site, reduced_motion="reduce") as visitor:
+        for address in ("task=silhouette&level=4&seed=5", "task=connecting&level=2&seed=1", "task=covering&level=0&seed=6"):
+            visitor.open(address)
+            visitor.page.set_checked("#snap", snap)
+            while not visitor.state()["ended"]:
+                slot, x, y, sticky = visitor.page.evaluate(
+                    "() => trilith.api.act(trilith.episode.now.text, 'planner', 1, false).then(({ placement }) => placement)"
+                )
+                steps = visitor.state()["steps"]
+                visitor.page.set_checked("#sticky", sticky)
+                visitor.drag(slot, x + rng.uniform(-0.12, 0.12), y + rng.uniform(-0.12, 0.12))
+                assert visitor.state()["steps"] == steps + 1, visitor.text("#status")
+
+
+def test_a_finger_takes_a_block_that_it_misses_by_little(browser: Any, site: str) -> None:
+    with visit(browser, site, **PHONE) as visitor:
+        visitor.open(TOWER)
+        slot, (x, y, _) = 0, visitor.state()["scene"]["pose"][0]
+        px, py = visitor.point(x - 0.35, y)
+        session = visitor.page.context.new_cdp_session(visitor.page)
+        for away, taken in ((20, slot), (60, None)):
+            session.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": px, "y": py + away}]})
+            assert visitor.page.evaluate("() => trilith.build.ghost?.slot ?? null") == taken
+            session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+@pytest.mark.parametrize("size", [(390, 844), (844, 390)], ids=["upright", "on its side"])
+def test_on_a_phone_scene_floor_and_play_are_seen_at_once(browser: Any, site: str, size: tuple[int, int]) -> None:
+    with visit(browser, site, viewport={"width": size[0], "height": size[1]}, has_touch=True, is_mobile=True) as visitor:
+        visitor.open(TOWER)
+        assert visitor.point(0.0, -1.5)[1] < size[1], "the floor, and the blocks below it"
+        for name in ("play", "theme"):
+            box = visitor.page.locator(f"#{name}").bounding_box()
+            assert box["y"] + box["height"] <= size[1]
+            assert box["x"] + box["width"] <= size[0]
+
+
+def test_sticky_is_off_in_another_task(visitor: Visitor) -> None:
+    visitor.open("task=connecting&level=0&seed=3")
+    visitor.page.check("#sticky")
+    visitor.page.click("#next")
+    visitor.page.wait_for_function("() => trilith.episode.origin.seed === 4")
+    assert visitor.page.is_checked("#sticky")
+    visitor.page.select_option("#task", "covering")
+    visitor.page.wait_for_function("() => trilith.episode.state.task === 'covering'")
+    assert not visitor.page.is_checked("#sticky"), "where it costs something"
+
+
 def test_snap_never_leads_onto_an_obstacle(visitor: Visitor) -> None:
     scene = start("silhouette", 7, np.random.default_rng(3)).scene
     visitor.open("task=silhouette&level=7&seed=3")
@@ -95,26 +158,19 @@ def test_aimed_with_a_hand_s_noise_of_three_pixels_a_placement_scores(browser: A
     assert scored >= 11
 
 
-def test_a_guide_leads_through_the_first_build_and_then_on_to_the_next_level(visitor: Visitor) -> None:
-    visitor.open()
-    assert visitor.page.is_visible("#guide")
-    for k in range(2):
-        slot, target = visitor.page.evaluate("() => trilith.guide.hint")
-        pose = visitor.state()["scene"]["pose"][target]
-        assert ("Drag the outlined", "+1: the target is filled")[k] in visitor.text("#guide-words")
-        visitor.drag(slot, pose[0] + 0.1, pose[1])
-    assert "both targets are filled" in visitor.text("#guide-words")
-    visitor.page.click("#next-level")
-    visitor.page.wait_for_function("() => trilith.episode.state.level === 2")
-    assert not visitor.page.is_visible("#guide")
-    assert not visitor.page.is_visible("#next-level")
-    visitor.page.click("#guide-start")
-    visitor.page.wait_for_selector("#guide:not([hidden])")
-    visitor.drag(0, -7.0, 5.0)
-    assert "Undo" in visitor.text("#guide-words")
-    visitor.page.click("#guide-end")
-    visitor.open()
-    assert not visitor.page.is_visible("#guide"), "whoever has closed it is not guided again"
+def test_after_the_last_level_there_is_another_scene(browser: Any, site: str) -> None:
+    with visit(browser, site, reduced_motion="reduce") as visitor:
+        for label, then in (("Next level", "trilith.episode.state.level === 2"), ("Next scene", "trilith.episode.origin.seed === 3")):
+            visitor.open(TOWER)
+            if label == "Next scene":
+                visitor.page.evaluate("() => { trilith.tasks.get('silhouette').levels.length = 2; }")
+            visitor.page.select_option("#agent", "scripted")
+            visitor.page.click("#play")
+            visitor.wait_for_end()
+            assert visitor.text("#next-level") == label
+            visitor.page.click("#next-level")
+            visitor.page.wait_for_function(f"() => {then}")
+            assert not visitor.page.is_visible("#next-level")
 
 
 def test_every_agent_says_whether_and_how_it_learned(visitor: Visitor) -> None:
@@ -135,7 +191,7 @@ def test_the_planner_s_ideas_are_its_plan(visitor: Visitor) -> None:
     visitor.page.select_option("#agent", "planner")
     visitor.page.click("#ideas")
     visitor.page.wait_for_selector("#ideas-list li")
-    assert visitor.text("#ideas-note") == "The plan of planner from here, which earns +4."
+    assert visitor.text("#ideas-note") == "Planner: its plan from here, which earns +4."
     planned = visitor.page.evaluate("() => trilith.think.ideas.map(({ placement }) => placement)")
     visitor.page.select_option("#speed", "16")
     visitor.page.click("#ideas")
@@ -146,6 +202,7 @@ def test_the_planner_s_ideas_are_its_plan(visitor: Visitor) -> None:
 
 def test_an_agent_s_values_are_a_map_of_places_for_the_chosen_block(visitor: Visitor) -> None:
     visitor.open(TOWER)
+    visitor.page.select_option("#agent", "planner")
     visitor.page.click("#values")
     visitor.page.wait_for_selector("#values-note:not([hidden])")
     visitor.page.wait_for_function("() => document.getElementById('values-note').textContent.includes('keeps no values')")
@@ -158,4 +215,9 @@ def test_an_agent_s_values_are_a_map_of_places_for_the_chosen_block(visitor: Vis
     assert small != large
     assert all(abs(x) <= 7.5 and 0 <= y <= 15 for x, y, _ in small + large)
     assert len({(x, y) for x, y, _ in small}) == len(small) > 20
-    assert "Blue" in visitor.text("#values-note")
+    assert (visitor.text("#values-scale").split(), visitor.page.evaluate("() => trilith.values.most")) == (["0", "+2"], 2), "for all states"
+    visitor.page.keyboard.press("Escape")
+    x, y, value = next(place for place in large if place[1] > 1)
+    visitor.page.mouse.move(*visitor.point(x, y))
+    tip = visitor.text("#tip").split("\n")
+    assert (float(tip[0].replace("−", "-")), tip[1]) == (pytest.approx(value, abs=0.006), f"at {x:.2f}, {y:.2f}".replace("-0.00", "0.00"))

@@ -39,7 +39,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "values": {"state": _text, "agent": "legal", "seed": 0, "slot": 1},
     "predict": {"state": _text, "placement": [1, -6.5, 3.0, False]},
     "replay": {"recording": _recording},
-    "film": {"recording": _recording},
+    "film": {"recording": _recording, "by": "Script"},
     "open": {"text": _recording},
 }
 """A good request to each endpoint, which the tests then break."""

@@ -268,11 +268,11 @@ def test_an_object_under_the_pointer_tells_its_features(visitor: Visitor) -> Non
     visitor.drag(*tower(visitor)[0])
     x, y, _ = visitor.state()["scene"]["pose"][-1]
     visitor.page.mouse.move(*visitor.point(x, y))
-    assert visitor.text("#tip").startswith("block 10")
+    assert visitor.text("#tip").startswith("block 1\n")
     assert "touches floor" in visitor.text("#tip")
     visitor.page.keyboard.press("Escape")
     visitor.page.keyboard.press("o")
-    assert visitor.text("#tip").startswith("available block 0")
+    assert visitor.text("#tip").startswith("available block 1"), "as it is labelled"
 
 
 def test_two_agents_are_compared_on_the_same_scene(visitor: Visitor) -> None:
@@ -287,7 +287,7 @@ def test_two_agents_are_compared_on_the_same_scene(visitor: Visitor) -> None:
     )
     assert starts[0] == starts[1]
     assert totals[0] > totals[1]
-    assert visitor.text("#status").startswith("scripted earned +3, random")
+    assert visitor.text("#status").startswith("Script: +3. Random: ")
     visitor.page.click("#compare")
     assert visitor.page.is_visible("#figures")
     assert visitor.state()["steps"] == 0

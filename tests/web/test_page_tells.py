@@ -223,7 +223,7 @@ def test_a_screen_reader_hears_the_scene_and_what_became_of_a_block(visitor: Vis
     visitor.page.wait_for_function("() => document.getElementById('heard').textContent.startsWith('The small block came to rest at -6.50')")
     assert visitor.page.get_attribute("#heard", "aria-live") == "polite"
     visitor.page.keyboard.press("o")
-    assert "available block 0" in (visitor.page.text_content("#heard") or "")
+    assert "available block 1" in (visitor.page.text_content("#heard") or "")
 
 
 def _luminance(colour: str) -> float:

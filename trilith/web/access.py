@@ -11,18 +11,12 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import json
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 COOKIE = "trilith-token"
@@ -48,6 +42,9 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+"""Headers of every answer."""
+CLOSE = (b"connection", b"close")
+"""A further header of every error: what comes behind a request that was refused on the same connection is not read."""
 
 
 def is_loopback(host: str) -> bool:
@@ -61,7 +58,7 @@ def is_loopback(host: str) -> bool:
 class AccessControl:
     """Refuses requests that do not come from the page itself, and adds the headers above to every answer."""
 
-    def __init__(self, app: App, host: str, token: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, host: str, token: str | None = None) -> None:
         self.app, self.token = app, token
         self.names = {*LOOPBACK, host.lower()}
         self.any_address = not is_loopback(host)
@@ -76,43 +73,29 @@ class AccessControl:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                message["headers"] = [*message.get("headers", ()), *HEADERS, *([CLOSE] if message["status"] >= 400 else [])]
             await send(message)
 
-        status, problem, more = 403, self.problem(scope), []
+        request, status, problem, headers = Request(scope), 403, self.problem(scope), {}
         if problem is None and self.token is not None:
-            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-            if scope["path"] == "/" and self._is_token(given):  # sets the cookie, and redirects to the address without the token
+            if scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):  # it moves from the address to a cookie
                 status, problem = 303, ""
-                more = [(b"location", b"/"), (b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Lax; Path=/".encode())]
-            elif not self._knows_token(scope):
+                headers = {"location": "/", "set-cookie": f"{COOKIE}={self.token}; HttpOnly; SameSite=Lax; Path=/"}
+            elif not self._knows_token(request):
                 status, problem = 401, "this page asks for its token: open the address that trilith web printed when it started"
-        if problem is None:
-            await self.app(scope, receive, answer)
-            return
-        plain = not scope["path"].startswith("/api/")
-        kind = b"text/plain; charset=utf-8" if plain else b"application/json"
-        body = f"{problem}\n" if plain else json.dumps({"error": problem})
-        await answer({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *more]})
-        await answer({"type": "http.response.body", "body": body.encode()})
+        app = self.app
+        if problem is not None:
+            api = scope["path"].startswith("/api/")
+            app = JSONResponse({"error": problem}, status) if api else PlainTextResponse(f"{problem}\n", status, headers)
+        await app(scope, receive, answer)
 
     def _is_token(self, given: str) -> bool:
         """Whether `given` is the token. The comparison takes constant time, so it does not reveal how much of the text is right."""
         return hmac.compare_digest(given.encode(), (self.token or "").encode())
 
-    def _knows_token(self, scope: Scope) -> bool:
-        for name, value in scope["headers"]:
-            text = value.decode("latin-1")
-            if name == b"authorization" and text.startswith("Bearer ") and self._is_token(text[len("Bearer ") :]):
-                return True
-            if name == b"cookie":
-                try:
-                    morsel = SimpleCookie(text).get(COOKIE)
-                except CookieError:
-                    continue
-                if morsel is not None and self._is_token(morsel.value):
-                    return True
-        return False
+    def _knows_token(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return self._is_token(request.cookies.get(COOKIE, "")) or (scheme == "Bearer" and self._is_token(given))
 
     def problem(self, scope: Scope) -> str | None:
         """The reason to refuse a request; None if it is accepted."""

@@ -26,12 +26,15 @@ class Spec(NamedTuple):
 
 
 UNTRAINED = {
-    "random": "Takes any action by chance, most of which are not possible. It has learned nothing.",
-    "legal": "Puts blocks by chance wherever they fit. It has learned nothing.",
-    "scripted": "Follows rules of thumb that a person wrote. It has learned nothing.",
-    "planner": "Tries placements in the simulator and follows the best plan it finds. It has learned nothing.",
+    "random": ("Random", "Takes any action by chance, most of which are not possible. It has learned nothing."),
+    "legal": ("Random, where it fits", "Puts blocks by chance wherever they fit. It has learned nothing."),
+    "scripted": ("Script", "Follows rules of thumb that a person wrote. It has learned nothing."),
+    "planner": (
+        "Planner (no learning)",
+        "Tries placements in the simulator and follows the best plan it finds. It has learned nothing.",
+    ),
 }
-"""One or two sentences about each agent that needs no training."""
+"""The title of each agent that needs no training, and one or two sentences about it."""
 METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
 """Algorithms in words. Other algorithms are shown by their name."""
 
@@ -56,6 +59,8 @@ class Catalog:
         if budget:
             self.specs |= {f"{label} + search": Spec(name, budget, world) for label, name in found.items() if _is_searchable(name)}
         tasks = list(tasks)
+        self.titles = {label: _title(label, spec) for label, spec in self.specs.items()}
+        """By label: what the page calls an agent."""
         self.about = {
             task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec.name, task)} for task in tasks
         }
@@ -104,17 +109,32 @@ def _card(name: str, task: str) -> Card | None:
     return None if path is None else read_card(path)
 
 
+def _was_taught(card: Card) -> bool:
+    """Whether an agent also learned from the planner's placements."""
+    learning = card.get("learning", {})
+    return bool(learning.get("first_demonstrations") or learning.get("corrections_per_update"))
+
+
+def _title(label: str, spec: Spec) -> str:
+    """What the page calls an agent. Agents of the package have plain titles, read off their cards; others have their label."""
+    if spec.name in UNTRAINED:
+        return UNTRAINED[spec.name][0]
+    paths = shipped(spec.name)
+    if not paths:
+        return label
+    card = read_card(next(iter(paths.values())))
+    title = "Neural network from pixels" if any(column.startswith("image") for column in card["observation"]) else "Neural network"
+    return f"{title} + search" if spec.budget else title if _was_taught(card) else f"{title} (learned from its own play)"
+
+
 def _sentence(spec: Spec, task: str) -> str:
     name, budget, world = spec
     if name in UNTRAINED:
-        return UNTRAINED[name]
+        return UNTRAINED[name][1]
     card = _card(name, task) if _is_trained(name) else None
     if card is None:
         return "A class of your own."
-    learning, cost = card.get("learning", {}), card.get("cost")
-    teachers = "its own play"
-    if learning.get("first_demonstrations") or learning.get("corrections_per_update"):
-        teachers += " and from what the planner showed it"
+    cost, teachers = card.get("cost"), "its own play and from what the planner showed it" if _was_taught(card) else "its own play alone"
     method = METHODS.get(card["algorithm"], card["algorithm"])
     took = f", in {cost['minutes']:.0f} minutes" if cost else ""
     text = f"A neural network that learned this task by {method} from {teachers}{took}."

@@ -1,13 +1,16 @@
-"""Closes idle connections, because they would lock all other clients out."""
+"""Closes idle connections, because they would lock all other clients out, and those of clients that do not speak HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from trilith.web.access import CLOSE, HEADERS
 
 HEADER_SECONDS = 10.0
 """Time to send the head of a request, from the connection or from its first byte on."""
@@ -37,6 +40,14 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._cancel()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is not HTTP, with the headers of every answer, and closes the connection."""
+        head = h11.Response(status_code=400, reason=b"Bad Request", headers=[(b"content-type", b"text/plain"), CLOSE, *HEADERS])
+        with suppress(h11.LocalProtocolError):  # an answer to an earlier request has begun
+            for event in (head, h11.Data(data=msg.encode()), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     @property
     def _idle(self) -> bool:

@@ -110,10 +110,7 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
 
 def open_file(body: bytes) -> bytes:
     """The episodes of a file, each as its text and a note. `body` is the request with the file, which may be large."""
-    text = schema.fields(schema.parse(body), ("text",))["text"]
-    if not isinstance(text, str):
-        raise ValueError("text must be the text of a file")
-    return _encode({"recordings": schema.open_text(text)})
+    return _encode({"recordings": schema.open_text(schema.read(schema.parse(body), "text")["text"])})
 
 
 def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
@@ -138,10 +135,10 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
             "ideas": [
                 {
                     "chosen": thoughts.chosen and number == 0,
-                    "placement": _listed(idea.placement),
+                    "placement": schema.listed(idea.placement),
                     "value": round(float(idea.value), 4) if np.isfinite(idea.value) else None,
                     "visits": idea.visits,
-                    "line": [_listed(each) for each in idea.line],
+                    "line": [schema.listed(each) for each in idea.line],
                 }
                 for number, idea in enumerate(thoughts.ideas)
             ],
@@ -190,21 +187,16 @@ def predict(world: str, state: State, placed: Placement | None, zero_on_hit: boo
     )
 
 
-def film(recording: Recording, folder: str) -> bytes:
-    """A GIF of an episode. It is smaller than a film of the command line, to be made within the time limit.
-
-    The server removes `folder`, because this process may be stopped at any time.
-    """
-    from trilith.render.pictures import episode_frames
+def film(recording: Recording, by: str, folder: str) -> bytes:
+    """A GIF of an episode, with its task and builder above. It is smaller than a film of the command line, to be made in time."""
+    from trilith.render.pictures import contact_sheet, episode_frames
     from trilith.render.pictures import film as write_film
 
-    path = Path(folder, "episode.gif")
-    write_film(episode_frames(recording.start, recording.replay(record=True), FILM_PIXELS), path)
+    path, start = Path(folder, "episode.gif"), recording.start
+    title = f"{start.rules.title}, level {start.level}{f': {by}' if by else ''}"
+    frames = episode_frames(start, recording.replay(record=True), FILM_PIXELS)
+    write_film((contact_sheet([frame], [title], 1) for frame in frames), path)
     return path.read_bytes()
-
-
-def _listed(placed: Placement | None) -> list[Any] | None:
-    return None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)]
 
 
 JOBS: dict[str, Callable[..., bytes]] = {

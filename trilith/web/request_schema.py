@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,21 +68,15 @@ def _finite(text: str) -> float:
     return value
 
 
-def fields(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """The request's fields. Raises ValueError if one is missing or is not known."""
-    require(isinstance(data, dict), f"the request must be an object with the fields {', '.join(required)}")
-    for name in required:
-        require(name in data, f"the request has no field {name!r}")
-    for name in data:
-        require(name in required or name in optional, f"the request has an unknown field {name[:40]!r}")
-    return data
-
-
 def read(data: Any, names: str) -> dict[str, Any]:
     """The values of a request's fields, in the order of `names`. Names that end in ? are optional. Raises ValueError."""
-    given = {name.rstrip("?"): name.endswith("?") for name in names.split()}
-    fields(data, [name for name, optional in given.items() if not optional], [name for name, optional in given.items() if optional])
-    return {name: READERS[name](data[name]) if name in data else DEFAULTS[name] for name in given}
+    optional = {name.rstrip("?"): name.endswith("?") for name in names.split()}
+    require(isinstance(data, dict), f"the request must be an object with the fields {names}")
+    for name in data:
+        require(name in optional, f"the request has an unknown field {name[:40]!r}")
+    for name in optional:
+        require(name in data or optional[name], f"the request has no field {name!r}")
+    return {name: READERS[name](data[name]) if name in data else DEFAULTS[name] for name in optional}
 
 
 def integer(value: Any, name: str, low: int, high: int) -> int:
@@ -181,29 +175,40 @@ def recording_from(data: Any) -> Recording:
     return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), zero_on_hit, physics_from_json(data))
 
 
-def open_text(text: str) -> list[dict[str, str]]:
-    """The episodes of a file, each as its text and a note about it: one recorded episode, or the list "worst" of a result file.
+def open_text(text: str) -> list[dict[str, Any]]:
+    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Each has its text, a note and its scene's seed.
 
     Raises ValueError naming what is wrong.
     """
-    data = parse(text)
+    try:
+        data = parse(text)
+    except ValueError:
+        raise ValueError("it is not JSON, the format of saved episodes and results") from None
     found = data
     if isinstance(data, dict):
         found = [data] if "start" in data else data.get("worst", data.get("episodes"))
     require(
         isinstance(found, list) and found,
-        "the file holds neither an episode ('start' and 'placements') nor a result's list of 'worst' cases",
+        "it holds neither a saved episode ('start' and 'placements') nor the 'worst' cases of a result",
     )
-    require(len(found) <= MAX_RECORDINGS, f"the file holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
+    require(len(found) <= MAX_RECORDINGS, f"it holds {len(found)} episodes: at most {MAX_RECORDINGS} can be opened")
     result = []
     for number, each in enumerate(found, start=1):
         with prefix_errors(f"episode {number}: "):
             episode = recording_from(each)
-            result.append({"text": dumps(episode.to_json()), "note": ", ".join(filter(None, (_note(each), episode.note())))})
+            note = ", ".join(filter(None, (_note(each), episode.note())))
+            seed = integer(each.get("seed", 0), "seed", 0, MAX_SEED)
+            result.append({"text": dumps(episode.to_json()), "note": note, "seed": seed})
     return result
 
 
-DEFAULTS: dict[str, Any] = {"placements": [], "seed": 0, "zero_on_hit": False, "count": 5}
+def text(value: Any, name: str, most: int) -> str:
+    """A text of limited length. Raises ValueError that names the limit."""
+    require(isinstance(value, str) and len(value) <= most, f"{name} must be a text of at most {most} letters")
+    return value
+
+
+DEFAULTS: dict[str, Any] = {"placements": [], "seed": 0, "zero_on_hit": False, "count": 5, "by": ""}
 READERS: dict[str, Callable[[Any], Any]] = {
     "state": running_state,
     "placement": placement,
@@ -213,6 +218,8 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "count": lambda value: integer(value, "count", 1, MAX_IDEAS),
     "slot": lambda value: integer(value, "slot", 0, SLOTS - 1),
     "zero_on_hit": lambda value: boolean(value, "zero_on_hit"),
+    "by": lambda value: text(value, "by", 80),
+    "text": lambda value: text(value, "text", MAX_FILE),
     **dict.fromkeys(("task", "level", "agent"), lambda value: value),  # read together with another field
 }
 """How each field of a request is read and validated, and the defaults of optional fields."""
@@ -258,10 +265,15 @@ def stepped(before: State, step: Step, placed: Placement | None, frames: bool = 
     """The result of a placement, for the page. A placement that hits an obstacle earns nothing, so the scene before it is counted."""
     return {
         **moment(step.state, before.scene if step.state.ended == "obstacle_hit" else None),
-        "placement": None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)],
+        "placement": listed(placed),
         "reward": round(float(step.reward), 6),
         "frames": pack_frames(step.settled) if frames and step.settled is not None else None,
     }
+
+
+def listed(placed: Placement | None) -> list[Any] | None:
+    """A placement as [slot, x, y, sticky], or null to stop."""
+    return None if placed is None else [int(placed.slot), float(placed.x), float(placed.y), bool(placed.sticky)]
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import os
 import secrets
-import shutil
 import socket
 import threading
 import time
@@ -35,6 +34,7 @@ from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
+from trilith.utils.files import prefix_errors
 from trilith.web.access import HEADERS, AccessControl, is_loopback
 from trilith.web.catalog import Catalog, short_name
 from trilith.web.connections import Connection
@@ -84,7 +84,7 @@ class Site:
     def __init__(
         self,
         agents: Sequence[str],
-        opened: tuple[str, list[dict[str, str]]] | None,
+        opened: tuple[str, list[dict[str, Any]]] | None,
         workers: int,
         budget: int,
         tasks: Sequence[str] = (),
@@ -99,16 +99,13 @@ class Site:
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.catalog.trained(), self.world))
         self.opened = opened
-        self.folder: Path | None = None
-        """The folder for films. Each film has its own folder inside."""
-        self._films: set[Path] = set()
-        """Folders of films that a visitor waits for."""
+        self.folder: str | None = None
+        """The folder for films, removed with the server. Each film has its own folder inside."""
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Worker processes live as long as the server."""
-        with TemporaryDirectory(prefix="trilith-web-", ignore_cleanup_errors=True) as folder:
-            self.folder = Path(folder)
+        with TemporaryDirectory(prefix="trilith-web-", ignore_cleanup_errors=True) as self.folder:
             starting = asyncio.ensure_future(self._start())
             try:
                 yield
@@ -130,7 +127,7 @@ class Site:
         """Constants, tasks and agents, which the page reads before it asks for a scene."""
         return {
             "tasks": [{**_describe(task), "agents": self.catalog.about[task.name]} for task in self.tasks.values()],
-            "agents": list(self.catalog.specs),
+            "agents": self.catalog.titles,
             "roles": {role.name.lower(): int(role) for role in Role},
             "slots": SLOTS,
             "place_x": PLACE_X,
@@ -162,17 +159,9 @@ class Site:
 
     async def film(self, data: Any) -> bytes:
         """A GIF of a recorded episode."""
-        recording = schema.read(data, "recording")["recording"]
-        assert self.folder is not None
-        for left in set(self.folder.iterdir()) - self._films:  # left over from a film that was stopped
-            shutil.rmtree(left, ignore_errors=True)
-        mine = self.folder / secrets.token_hex(8)
-        self._films.add(mine)
-        try:
-            return await self.thinking.run("film", recording, str(mine))
-        finally:
-            self._films.discard(mine)
-            shutil.rmtree(mine, ignore_errors=True)
+        given = schema.read(data, "recording by?")
+        with TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as mine:  # removed here: the worker may be stopped at any time
+            return await self.thinking.run("film", *given.values(), mine)
 
     async def open(self, body: bytes) -> bytes:
         """The episodes in a file that the visitor chose, each as its text and a note.
@@ -200,7 +189,7 @@ def create_app(
     """
     for name in tasks:
         get_task(name)  # before the file is read, because the file may belong to this task
-    site = Site(agents, None if path is None else (Path(path).name, schema.open_text(_read(path))), workers, budget, tasks, world)
+    site = Site(agents, None if path is None else (Path(path).name, _open(path)), workers, budget, tasks, world)
     handlers: dict[str, Handler] = {name: partial(site.answer, name) for name in REQUESTS}
     handlers |= {"predict": site.predict, "film": site.film}
     opened = {"recordings": site.opened[1] if site.opened else []}
@@ -214,49 +203,31 @@ def create_app(
         routes=routes,
         lifespan=site.lifespan,
         middleware=[Middleware(AccessControl, host=host, token=token)],
-        exception_handlers={HTTPException: _http_error, 500: _unexpected},
+        exception_handlers={**dict.fromkeys([HTTPException, *REFUSALS], _refusal), 500: _unexpected},
     )
     app.state.site = site
     return app
 
 
 def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], Any], media_type: str) -> Route:
-    """The route of a handler. Every error gets a status and one line. `read` turns a body into the handler's argument."""
+    """The route of a handler. `read` turns a body into the handler's argument."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return _error(415, "the content type must be application/json")
-        try:
-            body = await asyncio.wait_for(_body(request, limit), BODY_SECONDS)
-        except TimeoutError:
-            return _error(408, f"the request did not arrive within {BODY_SECONDS:g} s")
-        except ClientDisconnect:
-            return _error(400, "the request was not sent to its end")
-        if body is None:
-            return _error(413, f"the request has more than {limit} bytes")
-        try:
-            return Response(await _unless_gone(request, handler(read(body))), media_type=media_type)
-        except ValueError as error:
-            return _error(400, str(error))
-        except Busy:
-            return _error(503, "too many requests at the moment: try again in a second", {"retry-after": "1"})
-        except TooSlow:
-            return _error(504, "this took longer than the server allows, and was stopped")
-        except Crashed as error:
-            return _error(500, f"this failed on the server: {error}")
-        except ClientDisconnect:
-            return _error(400, "the visitor went away")
+        body = await asyncio.wait_for(_body(request, limit), BODY_SECONDS)
+        return Response(await _unless_gone(request, handler(read(body))), media_type=media_type)
 
     return Route(f"/api/{name}", endpoint, methods=["POST"])
 
 
-async def _body(request: Request, limit: int) -> bytes | None:
-    """The body of a request; None if it is longer than `limit` bytes. No more than `limit` bytes are kept."""
+async def _body(request: Request, limit: int) -> bytes:
+    """The body of a request. Raises HTTPException if it is longer than `limit` bytes, of which no more are kept."""
     parts, length = [], 0
     async for part in request.stream():
         length += len(part)
         if length > limit:
-            return None
+            raise HTTPException(413, f"the request has more than {limit} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -280,14 +251,27 @@ async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
         watch.cancel()
 
 
-def _error(status: int, line: str, headers: dict[str, str] | None = None) -> Response:
-    text = " ".join(line.split())
+def _error(status: int, line: str) -> Response:
+    text, headers = " ".join(line.split()), {"retry-after": "1"} if status == 503 else None
     return Response(schema.dumps({"error": text if len(text) <= 300 else text[:299] + "…"}), status, headers, media_type=JSON)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _error(error.status_code, error.detail)
+REFUSALS: dict[type[Exception], tuple[int, str]] = {
+    ValueError: (400, "{}"),
+    ClientDisconnect: (400, "the visitor went away"),
+    TimeoutError: (408, f"the request did not arrive within {BODY_SECONDS:g} s"),
+    Busy: (503, "too many requests at the moment: try again in a second"),
+    TooSlow: (504, "this took longer than the server allows, and was stopped"),
+    Crashed: (500, "this failed on the server: {}"),
+}
+"""Errors of handlers: the status, and one line."""
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return _error(error.status_code, error.detail)
+    status, line = next(REFUSALS[kind] for kind in type(error).__mro__ if kind in REFUSALS)
+    return _error(status, line.format(error))
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
@@ -335,14 +319,17 @@ def _learned_tasks(world: str) -> list[str] | None:
     return read_model(Path(world))[2]["tasks"] if is_model(world) else None
 
 
-def _read(path: str | Path) -> str:
+def _open(path: str | Path) -> list[dict[str, Any]]:
+    """The episodes of a file. Raises ValueError that names the file."""
     try:
         require(Path(path).stat().st_size <= schema.MAX_FILE, f"{path} has more than {schema.MAX_FILE} bytes")
-        return Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
+    with prefix_errors(f"{path} cannot be shown: "):
+        return schema.open_text(text)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -365,7 +352,7 @@ def _url(host: str, bound: socket.socket, token: str | None = None) -> str:
 
 
 def _server(app: Starlette) -> uvicorn.Server:
-    options: dict[str, Any] = {"http": Connection, "access_log": False, "limit_concurrency": 256, "timeout_graceful_shutdown": 2}
+    options: dict[str, Any] = {"http": Connection, "access_log": False, "timeout_graceful_shutdown": 2}
     return uvicorn.Server(uvicorn.Config(app, log_level="warning", **options))
 
 
@@ -383,11 +370,10 @@ def run(
     token = None if is_loopback(host) else secrets.token_urlsafe(16)
     app = create_app(host, path, agents, budget=budget, tasks=tasks, token=token, world=world)
     bound = _bind(host, port)
-    url = _url(host, bound, token)
-    print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
+    url, name = _url(host, bound, token), socket.gethostname() if host in ("0.0.0.0", "::") else host
     if token is not None:
-        there = url if host not in ("0.0.0.0", "::") else _url(socket.gethostname(), bound, token)
-        print(f"from other machines: {there} (only with this token; what is sent is not encrypted)", flush=True)
+        print(f"from other machines: {_url(name, bound, token)} (only with this token; what is sent is not encrypted)", flush=True)
+    print(f"the page is at {url} (Ctrl-C ends it)", flush=True)
     if open_browser:
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     _server(app).run(sockets=[bound])

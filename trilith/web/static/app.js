@@ -1,25 +1,26 @@
 // The page: holds the episode that is shown, and brings the parts together.
 
+import { Address } from "./address.js";
 import { api } from "./api.js";
 import { Builder } from "./build.js";
 import { Comparison } from "./compare.js";
 import { Episode } from "./episode.js";
-import { Figures } from "./figures.js";
+import { Figures, reveal } from "./figures.js";
 import { Files } from "./files.js";
 import { Guide } from "./guide.js";
 import { wireKeys } from "./keys.js";
-import * as link from "./link.js";
 import { Predictions } from "./predict.js";
 import { hear, landed } from "./speak.js";
 import { Panel, Stage } from "./stage.js";
 import { Thinker } from "./think.js";
-import { describe } from "./tip.js";
 import { ValueMap } from "./values.js";
 import { RECORDED, Watcher } from "./watch.js";
+import { Welcome } from "./welcome.js";
 import { KEYS, levelName } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const FIRST = { task: "silhouette", level: 3, seed: 1 };
+const FAVOURITES = { agent: ["objects", "planner"], rival: ["scripted"] };
+const SLOW = 1500; // milliseconds from which on the page says that it waits
 
 class App {
   constructor(about) {
@@ -28,8 +29,9 @@ class App {
     this.tasks = new Map(about.tasks.map((task) => [task.name, task]));
     this.stage = new Stage($("canvas"), about);
     this.panel = null;
-    this.busy = false;
-    this.loads = 0;
+    this.pending = null; // a placement that the server has not answered, with the ghost that stands for it
+    this.loading = null; // stops the scene that is asked for
+    this.again = null; // what Try again does
     this.watch = new Watcher(this);
     this.think = new Thinker(this);
     this.compare = new Comparison(this);
@@ -39,6 +41,8 @@ class App {
     this.values = new ValueMap(this);
     this.predictions = new Predictions(this);
     this.guide = new Guide(this);
+    this.welcome = new Welcome(this);
+    this.address = new Address(this);
     this.stage.content = (panel, moving) => this.overlay(panel, moving);
     this.wire();
     wireKeys(this);
@@ -49,33 +53,32 @@ class App {
   get speed() { return Number($("speed").value); }
   get sticky() { return $("sticky").checked; }
   get snap() { return $("snap").checked; }
+  get busy() { return this.pending !== null && !this.pending.failed; }
   get canBuild() { return this.panel !== null && !this.busy && !this.compare.active && !this.episode.ended; }
 
   /** What is drawn on top of a panel's scene. */
   overlay(panel, moving) {
     const show = { contacts: $("contacts").checked, glue: $("glue").checked, done: $("done").checked };
     if (this.compare.active) return { show };
-    const { ghost, hover } = this.build;
+    const { hover } = this.build, ghost = this.build.ghost ?? this.pending?.ghost;
     const ideas = ghost || moving ? null : this.think.shown;
     const values = moving ? null : this.values.shown;
     const predicted = this.predictions.shown;
-    return { show, ghost, ideas, plan: this.think.plan, values, predicted, lit: this.think.lit, hint: this.guide.hint, hover: moving ? null : hover, sticky: this.sticky, keys: KEYS };
+    return { show, ghost, ideas, plan: this.think.plan, values, most: this.values.most, predicted, lit: this.think.lit, hint: this.guide.hint, hover: moving ? null : hover, sticky: this.sticky, keys: KEYS };
   }
 
   wire() {
     $("task").replaceChildren(...this.about.tasks.map((task) => new Option(task.title, task.name)));
-    for (const id of ["agent", "rival"]) $(id).replaceChildren(...this.about.agents.map((name) => new Option(name, name)));
-    const has = (name) => this.about.agents.includes(name);
-    $("agent").value = has("planner") ? "planner" : this.about.agents[0];
-    $("rival").value = has("scripted") ? "scripted" : this.about.agents.at(-1);
+    for (const id of ["agent", "rival"]) $(id).replaceChildren(...Object.entries(this.about.agents).map(([name, title]) => new Option(title, name)));
+    for (const id of ["agent", "rival"]) $(id).value = FAVOURITES[id].find((name) => name in this.about.agents) ?? Object.keys(this.about.agents)[0];
 
-    const go = () => this.attempt(() => this.load({ task: $("task").value, level: this.level(), seed: this.seed() }));
+    const go = () => this.show(this.seed());
     $("task").addEventListener("change", () => { this.fillLevels($("task").value); go(); });
     $("level").addEventListener("change", go);
     $("seed").addEventListener("change", go);
     $("next-level").addEventListener("click", () => this.attempt(() => this.load(this.nextLevel())));
-    $("next").addEventListener("click", () => this.nextScene());
-    $("random").addEventListener("click", () => this.randomScene());
+    $("next").addEventListener("click", () => this.show((this.seed() + 1) % 4294967296));
+    $("random").addEventListener("click", () => this.show(Math.floor(Math.random() * 100000)));
     $("restart").addEventListener("click", () => this.jump(0));
     $("undo").addEventListener("click", () => this.jump(this.episode.cursor - 1));
     $("redo").addEventListener("click", () => this.jump(this.episode.cursor + 1));
@@ -93,6 +96,9 @@ class App {
       else this.update();
     });
     $("ideas").addEventListener("change", () => this.think.toggle($("ideas").checked));
+    $("seed").addEventListener("keydown", (event) => { // the next digit takes a block
+      if (event.key === "Enter") $("canvas").focus({ preventScroll: true });
+    });
     for (const id of ["contacts", "glue", "done", "sticky", "snap"]) {
       $(id).addEventListener("change", () => {
         const { ghost } = this.build;
@@ -100,13 +106,11 @@ class App {
         this.stage.invalidate();
       });
     }
-    $("link").addEventListener("click", () => this.copyLink());
+    $("sticky").addEventListener("change", () => this.guide.update(this.episode.now));
     $("help").addEventListener("click", () => $("keys").showModal());
     $("theme").addEventListener("click", () => this.toggleTheme());
+    $("retry").addEventListener("click", () => this.again?.());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.stage.recolour());
-    addEventListener("hashchange", () => {
-      if (this.panel && location.hash.slice(1) !== link.encode(this.episode)) this.goToAddress();
-    });
   }
 
   fillLevels(name) {
@@ -123,63 +127,53 @@ class App {
     return Number.isFinite(value) ? Math.min(Math.max(value, 0), 4294967295) : 0;
   }
 
-  /** The same scene one level further; null after the last, and for an episode from a file. */
+  /** The same scene one level further, after the last level another scene; null for an episode from a file. */
   nextLevel() {
     const { origin } = this.episode;
     if (!origin) return null;
     const { levels } = this.tasks.get(origin.task), next = levels[levels.indexOf(origin.level) + 1];
-    return next === undefined ? null : { ...origin, level: next };
+    return next === undefined ? { ...origin, seed: (origin.seed + 1) % 4294967296 } : { ...origin, level: next };
   }
 
   /** The agents that can build in a task; one that cannot is not left chosen. */
   offerAgents(task) {
     const { agents } = this.tasks.get(task);
-    for (const [id, favourite] of [["agent", "planner"], ["rival", "scripted"]]) {
+    for (const id of ["agent", "rival"]) {
       for (const option of $(id).options) option.disabled = option.value !== RECORDED && !(option.value in agents);
-      if ($(id).selectedOptions[0]?.disabled ?? true) $(id).value = favourite in agents ? favourite : Object.keys(agents)[0];
+      const [first] = [...FAVOURITES[id], ...Object.keys(agents)].filter((name) => name in agents);
+      if ($(id).selectedOptions[0]?.disabled ?? true) $(id).value = first;
     }
   }
 
-  /** After Back, Forward or a change of the address: a moment of the episode that is shown, or else another scene. */
-  goToAddress() {
-    const { episode } = this, hash = location.hash.slice(1);
-    const index = episode.moments.findIndex((_, i) => link.encode(episode, i) === hash);
-    if (index < 0 || !episode.origin) return this.attempt(() => this.fromAddress());
-    if (this.compare.active) this.compare.close();
-    return this.jump(index);
-  }
+  /** What an agent is called in a sentence. */
+  agentName(name = this.agent) { return (this.about.agents[name] ?? name).replace(/ \(.*\)/, ""); }
 
-  /** Shows the scene of the address, or the first one where it says nothing; what is wrong with it is told. */
-  async fromAddress() {
-    let wanted = { task: null, level: null, seed: null, placements: [] }, problem = null;
-    try {
-      wanted = link.decode(location.hash);
-    } catch (error) {
-      problem = error.message;
-    }
-    const task = this.tasks.has(wanted.task) ? wanted.task : FIRST.task;
-    if (wanted.task !== null && wanted.task !== task) problem = `The link names a task that is not here: ${wanted.task.slice(0, 40)}`;
-    const known = this.tasks.get(task).levels.includes(wanted.level);
-    if (problem === null && wanted.level !== null && !known) problem = `The link names a level that ${task} does not have: ${String(wanted.level).slice(0, 40)}`;
-    const origin = { task, level: known ? wanted.level : wanted.task === task ? 0 : FIRST.level, seed: wanted.seed ?? FIRST.seed };
-    try {
-      await this.load(origin, problem === null ? wanted.placements : []);
-    } catch (error) {
-      if (problem !== null || !wanted.placements.length) throw error;
-      problem = `The link cannot be followed: ${error.message}`;
-      await this.load(origin);
-    }
-    if (problem !== null) this.say(`${problem}${problem.endsWith(".") ? "" : "."} This is another scene.`, "bad");
-  }
-
-  /** A scene by its task, level and seed, with placements made in it. */
-  async load(origin, placements = []) {
+  /** A scene by its task, level and seed, with placements made in it. If it does not come, what is shown stays chosen. */
+  async load(origin, { placements = [], by = [], guide = false, again = () => this.attempt(() => this.load(origin, { guide })) } = {}) {
     this.quiet();
-    const load = this.loads += 1;
-    const moments = await this.api.start(origin.task, origin.level, origin.seed, placements);
-    if (load !== this.loads) return; // another one was asked for meanwhile
-    if (this.agent === RECORDED) this.offerRecorded(false);
-    this.replaceEpisode(new Episode(moments, origin));
+    this.loading?.abort(); // only the scene that was asked for last is shown
+    const stop = this.loading = new AbortController();
+    try {
+      const moments = await this.waitFor(this.api.start(origin.task, origin.level, origin.seed, placements, stop.signal), again);
+      if (this.loading !== stop) return;
+      this.quiet();
+      if (this.agent === RECORDED) this.offerRecorded(false);
+      by.slice(0, moments.length - 1).forEach((name, i) => { moments[i + 1].by = name || undefined; });
+      this.replaceEpisode(new Episode(moments, origin), guide);
+    } catch (error) {
+      if (this.panel && this.loading === stop) this.showOrigin();
+      throw error;
+    }
+  }
+
+  /** Waits for an answer. One that takes long is spoken of, and can be asked for again. */
+  async waitFor(answer, again) {
+    const slow = setTimeout(() => this.say("The server has not answered yet. Waiting …", "", again), SLOW);
+    try {
+      return await answer;
+    } finally {
+      clearTimeout(slow);
+    }
   }
 
   showRecorded(episode) {
@@ -197,19 +191,26 @@ class App {
     if (on) $("agent").value = RECORDED;
   }
 
-  replaceEpisode(episode) {
+  replaceEpisode(episode, guide = false) {
+    this.guide.active = guide;
     this.panel?.settle();
+    if (this.panel?.episode.state.task !== episode.state.task) $("sticky").checked = false; // it costs something else there
     this.panel = new Panel(episode);
     this.stage.panels = [this.panel];
-    const { task, level } = episode.state;
+    this.showOrigin();
+    this.offerAgents(episode.state.task);
+    this.values.offer();
+    this.figures.describe(this.tasks.get(episode.state.task));
+    this.update();
+  }
+
+  /** Task, level and seed of what is shown. */
+  showOrigin() {
+    const { task, level } = this.episode.state;
     $("task").value = task;
     this.fillLevels(task);
     $("level").value = String(level);
-    $("seed").value = episode.origin?.seed ?? "";
-    this.offerAgents(task);
-    this.values.offer();
-    this.figures.describe(this.tasks.get(task));
-    this.update();
+    $("seed").value = this.episode.origin?.seed ?? "";
   }
 
   /** Nothing goes on any more: before another scene is shown. */
@@ -217,15 +218,16 @@ class App {
     this.watch.run = null;
     this.watch.taken = false;
     this.watch.abort();
+    this.giveUp();
     this.build.cancel();
     this.build.look(null);
     if (this.compare.active) this.compare.close();
   }
 
-  nextScene() { return this.attempt(() => this.load({ task: $("task").value, level: this.level(), seed: (this.seed() + 1) % 4294967296 })); }
-  randomScene() {
-    const seed = Math.floor(Math.random() * 100000);
-    return this.attempt(() => this.load({ task: $("task").value, level: this.level(), seed }));
+  /** The scene of the chosen task and level with a seed. */
+  show(seed) {
+    const origin = { task: $("task").value, level: this.level(), seed };
+    return this.attempt(() => this.load(origin));
   }
 
   /** On a phone the scene may be out of sight: whoever lets an agent build wants to see it. */
@@ -254,24 +256,37 @@ class App {
     this.showBoard();
   }
 
-  /** A placement by hand. */
+  /** A placement by hand. Until the server answers, the block is shown where it was let go. */
   async place(placement) {
     if (!this.canBuild) return;
     this.watch.takeOver();
-    const { episode } = this;
-    this.busy = true;
+    const { episode } = this, [slot, x, y, sticky] = placement, stop = new AbortController();
+    const mine = this.pending = { ghost: { slot, x, y, sticky, landing: y }, stop, failed: false };
+    const again = () => { this.giveUp(); return this.place(placement); };
     performance.mark("trilith:release");
-    await this.attempt(async () => {
-      try {
-        const moment = await this.api.step(episode.now.text, placement, episode.zero_on_hit);
-        if (this.episode !== episode) return;
-        moment.by = "you";
-        episode.push(moment);
-      } finally {
-        this.busy = false;
-      }
-      await this.arrive(episode.now);
-    });
+    this.think.enable();
+    this.stage.invalidate();
+    try {
+      const moment = await this.waitFor(this.api.step(episode.now.text, placement, episode.zero_on_hit, stop.signal), again);
+      if (this.pending !== mine) return;
+      this.pending = null;
+      moment.by = "you";
+      episode.push(moment);
+      await this.arrive(moment);
+    } catch (error) {
+      if (this.pending !== mine) return;
+      if (error.again) mine.failed = true;
+      else this.giveUp();
+      this.fail(error, again);
+    }
+  }
+
+  /** Takes back a placement that has no answer. The server keeps nothing, so nothing has happened. */
+  giveUp() {
+    if (!this.pending) return;
+    this.pending.stop.abort();
+    this.pending = null;
+    this.update();
   }
 
   /** Shows the fall that led to a new moment, then what it earned. */
@@ -286,7 +301,12 @@ class App {
 
   /** Goes to a moment of the episode: undo and redo, as far as one likes. */
   jump(index) {
-    if (this.busy || this.compare.active || index < 0 || index >= this.episode.moments.length) return;
+    if (this.compare.active) return;
+    if (this.pending) this.giveUp(); // whoever goes back takes this block back first
+    else if (index >= 0 && index < this.episode.moments.length) this.goTo(index);
+  }
+
+  goTo(index) {
     if (this.watch.playing && this.agent !== RECORDED) this.watch.takeOver();
     this.panel.settle();
     this.episode.jump(index);
@@ -298,32 +318,16 @@ class App {
   update() {
     if (!this.panel) return;
     this.figures.update();
-    const hash = link.encode(this.episode);
-    if (location.hash.slice(1) !== hash) {
-      // So that Back leads to what was seen before, not off the page; all that an agent builds in one go is one step of that.
-      const { run } = this.watch, again = this.arrived === undefined || run?.told;
-      history[again ? "replaceState" : "pushState"](null, "", hash ? `#${hash}` : location.pathname);
-      if (run) run.told = true;
-    }
-    this.arrived = true;
+    this.address.write();
     if (this.build.hover != null) this.build.look(null);
     if (!this.watch.playing && !this.panel.fall) this.think.refresh();
+    this.think.enable();
     this.predictions.refresh();
     if (!this.panel.fall) {
       this.values.offer();
       this.values.refresh();
     }
     this.stage.invalidate();
-  }
-
-  async copyLink() {
-    if (!this.episode.origin) return this.say("This episode came from a file, so no address holds it: save it instead.", "bad");
-    try {
-      await navigator.clipboard.writeText(location.href);
-      return this.say("Copied: the link shows just this, wherever this server runs.");
-    } catch {
-      return this.say("The address of this page is the link.");
-    }
   }
 
   toggleTheme() {
@@ -336,15 +340,16 @@ class App {
     this.stage.recolour();
   }
 
-  showTip(row, event) { describe(this, row, event); }
-
-  say(line, tone = "") {
+  /** Says something below the scene; `again` is what the button beside it does, if there is something to try again. */
+  say(line, tone = "", again = null) {
     $("status").textContent = line;
     $("status").dataset.tone = tone;
+    this.again = again;
+    reveal("retry", again !== null);
   }
 
-  fail(error) {
-    if (error.name !== "AbortError") this.say(error.message, "bad");
+  fail(error, again) {
+    if (error.name !== "AbortError") this.say(error.message, "bad", error.again ? again : null);
   }
 
   /** Does something that may fail, and says so if it does. */
@@ -352,7 +357,7 @@ class App {
     try {
       return await work();
     } catch (error) {
-      this.fail(error);
+      this.fail(error, () => this.attempt(work));
       this.stage.invalidate();
       return undefined;
     }
@@ -366,9 +371,8 @@ async function main() {
   } catch { /* as above */ }
   const app = new App(await api.about());
   window.trilith = app; // for the console, and for whoever drives the page
-  if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.guide.start());
-  else await app.attempt(() => app.fromAddress());
-  if (!app.panel) await app.attempt(() => app.load(FIRST));
+  if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.welcome.start());
+  else await app.attempt(() => app.address.follow());
   if (app.about.opened && !location.hash.includes("build=")) await app.attempt(async () => app.files.offer(await api.opened()));
   document.body.dataset.ready = "true";
 }

@@ -1,9 +1,13 @@
 // Building by hand: a block of the supply is dragged, or taken by its number and moved with the arrows, and let go.
 
-import { clamp, inside, landing, objection, snapped } from "./geometry.js";
+import { clamp, inside, landing, lifted, objection, snapped } from "./geometry.js";
+import { describe, tell } from "./tip.js";
+import { fixed } from "./words.js";
 
 const NUDGE = 0.35, FINE = 0.05; // metres an arrow moves a block
 const RESTING = 0.001; // metres above the floor at which a block that is dragged into it is held
+const TAP = 6; // pixels that a pointer may move and still has dragged nothing
+const REACH = 22; // pixels from a block at which a finger still takes it
 const FINGER = 46; // pixels that a block is lifted above a finger, which would hide it
 const round = (value) => Math.round(value * 1000) / 1000; // a link with millimetres is short enough
 
@@ -39,10 +43,15 @@ export class Builder {
     return order.find((row) => inside(x, y, scene.pose[row], scene.size[row])) ?? null;
   }
 
+  /** The available block under the pointer; for a finger, which is not that exact, the nearest within its reach. */
   slotAt(event) {
     if (!this.app.canBuild) return null;
-    const row = this.rowAt(event);
-    return row !== null && this.app.episode.state.scene.role[row] === this.app.about.roles.available ? row : null;
+    const { pose, size, role } = this.app.episode.state.scene, [x, y] = this.world(event);
+    const reach = event.pointerType === "mouse" ? 0 : REACH / this.view.scale; // a touch, unlike a pointer, says no type
+    const away = (slot) => Math.hypot(...[x, y].map((at, axis) => Math.max(Math.abs(at - pose[slot][axis]) - size[slot][axis] / 2, 0)));
+    const near = Array.from({ length: this.app.about.slots }, (_, slot) => slot)
+      .filter((slot) => role[slot] === this.app.about.roles.available && away(slot) <= reach);
+    return near.sort((a, b) => away(a) - away(b))[0] ?? null;
   }
 
   press(event) {
@@ -57,6 +66,7 @@ export class Builder {
     const [x, y] = this.world(event), [bx, by] = this.app.episode.state.scene.pose[slot];
     const lift = event.pointerType === "touch" ? FINGER / this.view.scale : 0;
     this.grip = [bx - x, by - y + lift];
+    this.pressed = [event.clientX, event.clientY];
     this.pointer = event.pointerId;
     this.app.stage.canvas.setPointerCapture(event.pointerId);
     this.app.stage.canvas.classList.add("pointed");
@@ -67,10 +77,12 @@ export class Builder {
   move(event) {
     if (this.ghost && event.pointerId === this.pointer) {
       const [x, y] = this.world(event);
+      if (Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) > TAP) this.pressed = [Infinity, 0]; // it is a drag
       this.moveTo(x + this.grip[0], y + this.grip[1]);
     } else if (!this.ghost && event.pointerType === "mouse") {
-      const row = this.app.compare.active ? null : this.rowAt(event);
+      const row = this.app.compare.active ? null : this.rowAt(event), value = row === null ? this.app.values.at(...this.world(event)) : null;
       this.look(row, event);
+      if (value !== null) tell(value, event);
       this.app.stage.canvas.classList.toggle("grab", this.slotAt(event) !== null);
     }
   }
@@ -78,10 +90,12 @@ export class Builder {
   release(event) {
     if (!this.ghost || event.pointerId !== this.pointer) return;
     this.pointer = null;
-    this.drop();
+    if (this.pressed[0] === Infinity) this.drop();
+    else this.cancel(); // a tap lets nothing fall, though a finger lifts the block into the scene
   }
 
   take(slot, x, y) {
+    this.app.giveUp();
     this.ghost = { slot, sticky: this.app.sticky };
     this.app.values.choose(slot);
     this.moveTo(x, y);
@@ -97,7 +111,8 @@ export class Builder {
     ghost.home = y < -1;
     const floor = state.scene.size[ghost.slot][1] / 2 + RESTING;
     let place = [round(clamp(x, about.place_x)), round(Math.max(clamp(y, about.place_y), floor))];
-    if (app.snap && !ghost.home) place = snapped(about, state, ghost.slot, ...place);
+    if (app.snap && !ghost.home) place = app.guide.near(ghost.slot, ...place) ?? snapped(about, state, ghost.slot, ...place);
+    if (!ghost.home) place[1] = lifted(about, state, ghost.slot, ...place);
     [ghost.x, ghost.y] = ghost.home ? [x, y] : place;
     ghost.objection = ghost.home ? null : objection(about, state, ghost.slot, ghost.x, ghost.y);
     const below = ghost.home ? { top: y, obstacle: false } : landing(about, state, ghost.slot, ghost.x, ghost.y);
@@ -144,7 +159,11 @@ export class Builder {
       app.say("Arrows move the block, Enter lets it fall, Escape puts it back.");
       return true;
     }
-    if (!this.ghost) return false;
+    if (!this.ghost) {
+      if (event.key !== "Escape" || !app.pending) return false;
+      app.giveUp();
+      return true;
+    }
     const far = event.shiftKey ? FINE : NUDGE;
     const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [0, 0];
     if (dx || dy) {
@@ -152,7 +171,7 @@ export class Builder {
       this.moveTo(clamp(this.ghost.rawX + dx * far, about.place_x), clamp(this.ghost.rawY + dy * far, about.place_y));
       if (this.ghost.objection) app.say(this.ghost.objection, "bad");
       else if (this.ghost.warning) app.say(this.ghost.warning, "bad");
-      else app.say(`At ${this.ghost.x.toFixed(2)}, ${this.ghost.y.toFixed(2)}.`);
+      else app.say(`At ${fixed(this.ghost.x)}, ${fixed(this.ghost.y)}.`);
     } else if (event.key === "Enter") this.drop();
     else if (event.key === "Escape") this.cancel();
     else return false;
@@ -163,7 +182,7 @@ export class Builder {
   look(row, event = null) {
     const changed = row !== this.hover;
     this.hover = row;
-    this.app.showTip(row, event);
+    describe(this.app, row, event);
     if (changed) this.app.stage.invalidate();
   }
 }

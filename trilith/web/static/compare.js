@@ -43,19 +43,20 @@ export class Comparison {
     this.app.update();
   }
 
-  async play() {
+  /** Both build to the end, or place one block each. */
+  async play(once = false) {
     if (this.playing) return;
     if (this.ended) this.panels.forEach((panel) => { panel.episode = panel.episode.fresh(); });
     const run = this.run = {};
     this.stop = new AbortController();
     this.app.update();
-    const results = await Promise.allSettled(this.panels.map((panel) => this.build(panel, run)));
+    const results = await Promise.allSettled(this.panels.map((panel) => this.build(panel, run, once)));
     if (this.run !== run) return;
     const failed = results.find((result) => result.status === "rejected");
     this.run = null;
     this.app.update();
-    if (failed) this.app.fail(failed.reason);
-    else this.app.say(this.verdict());
+    if (failed) this.app.fail(failed.reason, () => this.play(once));
+    else if (!once) this.app.say(this.verdict());
   }
 
   pause() {
@@ -64,21 +65,9 @@ export class Comparison {
     this.app.update();
   }
 
-  async step() {
-    if (this.playing) return this.pause();
-    const run = this.run = {};
-    this.stop = new AbortController();
-    this.app.update();
-    const results = await Promise.allSettled(this.panels.map((panel) => this.build(panel, run, true)));
-    const failed = results.find((result) => result.status === "rejected");
-    if (this.run !== run) return undefined;
-    this.run = null;
-    this.app.update();
-    if (failed) this.app.fail(failed.reason);
-    return undefined;
-  }
+  step() { return this.playing ? this.pause() : this.play(true); }
 
-  async build(panel, run, once = false) {
+  async build(panel, run, once) {
     const { app } = this, { episode } = panel;
     while (this.run === run && !episode.ended) {
       const moment = await app.api.act(episode.now.text, panel.agent, episode.seed, episode.zero_on_hit, this.stop.signal);
@@ -94,13 +83,13 @@ export class Comparison {
   title({ agent, episode }) {
     const { state, now } = episode, won = state.ended === "complete";
     const end = state.ended ? ` · ${reason(state.ended).short}` : "";
-    return { name: agent, line: `reward ${signed(state.total)} · step ${state.steps} of ${now.view.max_steps}${end}`, won };
+    return { name: this.app.agentName(agent), line: `reward ${signed(state.total)} · step ${state.steps} of ${now.view.max_steps}${end}`, won };
   }
 
   verdict() {
     const [a, b] = this.panels, [x, y] = this.panels.map((panel) => panel.episode.state.total);
     if (Math.abs(x - y) < 0.005) return `Both earned ${signed(x)}.`;
     const [more, less] = x > y ? [a, b] : [b, a];
-    return `${more.agent} earned ${signed(more.episode.state.total)}, ${less.agent} ${signed(less.episode.state.total)}.`;
+    return [more, less].map(({ agent, episode }) => `${this.app.agentName(agent)}: ${signed(episode.state.total)}`).join(". ") + ".";
   }
 }

@@ -3,23 +3,22 @@
 
 export class Episode {
   /** `origin` is {task, level, seed}, or null for an episode from a file, which no address can describe. */
-  constructor(moments, origin, zero_on_hit = false) {
+  constructor(moments, origin, zero_on_hit = false, seed = origin?.seed) {
     this.moments = moments;
     this.cursor = moments.length - 1;
     this.origin = origin;
     this.zero_on_hit = zero_on_hit;
+    this.seed = seed ?? 0; // of the agents' choices too
   }
 
   get now() { return this.moments[this.cursor]; }
   get state() { return this.now.state; }
   get ended() { return this.state.ended; }
-  get seed() { return this.origin?.seed ?? 0; }
   get canUndo() { return this.cursor > 0; }
   get canRedo() { return this.cursor < this.moments.length - 1; }
-  get placements() { return this.upTo(this.cursor); }
-
-  /** The placements that led to a moment. */
-  upTo(cursor) { return this.moments.slice(1, cursor + 1).map((moment) => moment.placement); }
+  /** Whether somebody placed a block by hand, or a link does not say who did. */
+  get byHand() { return this.moments.slice(1).some(({ by }) => by === "you" || by === undefined); }
+  get placements() { return this.moments.slice(1, this.cursor + 1).map(({ placement }) => placement); }
 
   push(moment) {
     this.moments.length = this.cursor + 1;
@@ -33,12 +32,12 @@ export class Episode {
 
   /** The same scene from its beginning. */
   fresh() {
-    return new Episode([this.moments[0]], this.origin, this.zero_on_hit);
+    return new Episode([this.moments[0]], this.origin, this.zero_on_hit, this.seed);
   }
 
   /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
   recording(physics) {
-    const { placements, zero_on_hit } = this;
-    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics}}`;
+    const { placements, zero_on_hit, seed } = this;
+    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics},"seed":${seed}}`;
   }
 }

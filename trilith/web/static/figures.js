@@ -3,7 +3,7 @@
 import { signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
 import { sceneWords } from "./speak.js";
-import { KEYS, reason } from "./words.js";
+import { KEYS, fixed, reason } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const HINT = `Drag a block from below the floor into the scene${KEYS ? ", or press 1 to 7" : ""}.`;
@@ -19,7 +19,7 @@ function enable(id, on) {
 }
 
 /** Shows a button or not, with the same care. */
-function reveal(id, on) {
+export function reveal(id, on) {
   if (!on && document.activeElement === $(id)) $("canvas").focus({ preventScroll: true });
   $(id).hidden = !on;
 }
@@ -43,12 +43,12 @@ export class Figures {
     // While a block falls, what it will earn is not told yet.
     const shown = panel.fall && episode.cursor ? episode.moments[episode.cursor - 1] : episode.now;
     const { state, view } = shown, { unit } = this.app.tasks.get(state.task);
-    const figure = (value) => (unit ? value.toFixed(2) : String(Number(value.toFixed(2))));
+    const figure = (value) => (unit ? fixed(value) : String(Number(fixed(value))));
     $("score").textContent = figure(view.score);
     $("best").textContent = `of ${figure(view.best)}${unit ? ` ${unit}` : ""}`;
-    $("cost").textContent = view.cost ? signed(-view.cost) : "0";
-    $("total").textContent = state.total ? signed(state.total) : "0";
-    $("left").textContent = state.ended ? "0" : String(view.max_steps - state.steps);
+    $("cost").textContent = signed(-view.cost);
+    $("total").textContent = signed(state.total);
+    $("left").textContent = String(view.max_steps - state.steps);
     $("figures").hidden = compare.active;
     Object.assign(document.body.dataset, { steps: state.steps, ended: state.ended ?? "", falling: String(Boolean(panel.fall)) });
     this.status(shown);
@@ -62,10 +62,13 @@ export class Figures {
     enable("undo", !compare.active && episode.canUndo);
     enable("redo", !compare.active && episode.canRedo);
     enable("restart", !compare.active && episode.canUndo);
-    reveal("next-level", !compare.active && state.ended === "complete" && app.nextLevel() !== null);
+    const next = app.nextLevel();
+    $("next-level").textContent = next && next.level === state.level ? "Next scene" : "Next level";
+    reveal("next-level", !compare.active && state.ended === "complete" && next !== null);
     $("scene-words").textContent = sceneWords(app.about, app.tasks.get(state.task), shown);
     $("agent-about").textContent = app.tasks.get(state.task).agents[app.agent] ?? "";
     app.guide.update(shown);
+    app.welcome.update(episode);
     $("compare").textContent = compare.active ? "Close" : "Compare";
     $("compare").classList.toggle("primary", compare.active);
     $("board").classList.toggle("two", compare.active);
@@ -75,9 +78,10 @@ export class Figures {
 
   status(shown) {
     const { app } = this, { state } = shown, { ended } = state;
+    if (app.pending) return; // what is said of it stays
     if (app.compare.active) app.say("The same scene, built by both agents.");
-    else if (ended) app.say(`${reason(ended).long} Total reward ${state.total ? signed(state.total) : "0"}.`, reason(ended).good ? "good" : "bad");
-    else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agent} is building.`);
+    else if (ended) app.say(`${reason(ended).long} Total reward ${signed(state.total)}.`, reason(ended).tone);
+    else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agentName()} is building.`);
     else if (app.watch.taken && shown.by !== "you") app.say("Your turn: drag a block, then hand back.");
     else if (shown.reward) app.say(`${signed(shown.reward)} for this block.`, shown.reward > 0 ? "good" : "bad");
     else app.say(state.steps ? "Nothing earned by this block." : HINT);
@@ -92,7 +96,7 @@ export class Figures {
       $("timelines").replaceChildren(...app.compare.panels.map((panel) => {
         const list = document.createElement("ol");
         list.className = "timeline";
-        list.setAttribute("aria-label", `Steps of ${panel.agent}`);
+        list.setAttribute("aria-label", `Steps of ${app.agentName(panel.agent)}`);
         list.append(...panel.episode.moments.slice(1).map((moment) => {
           const item = document.createElement("li");
           item.textContent = label(moment);
@@ -109,7 +113,7 @@ export class Figures {
       button.type = "button";
       const known = i < episode.cursor || moment === shown || !app.panel.fall;
       button.textContent = i === 0 ? "start" : known ? label(moment) : "…";
-      button.title = i === 0 ? "The empty scene" : `Step ${i}${moment.by ? ` by ${moment.by}` : ""}`;
+      button.title = i === 0 ? "The empty scene" : `Step ${i}${moment.by ? ` by ${app.agentName(moment.by)}` : ""}${known ? `: ${signed(moment.reward, 4)}` : ""}`;
       button.dataset.tone = i === 0 || !known ? "" : tone(moment);
       button.classList.toggle("agent", Boolean(moment.by && moment.by !== "you"));
       button.classList.toggle("ahead", i > episode.cursor);

@@ -1,7 +1,10 @@
 // Episodes from files and into files. A file is read by the browser and its text sent to be checked; the server opens no path.
 
 import { Episode } from "./episode.js";
+import { RECORDED } from "./watch.js";
 import { levelName } from "./words.js";
+
+const LARGEST = 8 * 1024 * 1024; // bytes
 
 export class Files {
   constructor(app) {
@@ -13,12 +16,22 @@ export class Files {
     document.getElementById("open").addEventListener("click", () => file.click());
     file.addEventListener("change", async () => {
       const [chosen] = file.files;
-      if (chosen) await app.attempt(async () => this.offer(await app.api.open(await chosen.text())));
+      if (chosen) await app.attempt(() => this.read(chosen));
       file.value = ""; // so that the same file can be opened again
     });
     this.select.addEventListener("change", () => app.attempt(() => this.show(Number(this.select.value))));
     document.getElementById("save").addEventListener("click", () => this.saveJson());
     document.getElementById("film").addEventListener("click", () => this.saveFilm());
+  }
+
+  async read(chosen) {
+    if (chosen.size > LARGEST) throw new Error(`${chosen.name} is too large: an episode or a result has at most 8 MB.`);
+    try {
+      await this.offer(await this.app.api.open(await chosen.text()));
+    } catch (error) {
+      if (error.again === false) error.message = `${chosen.name} cannot be shown: ${error.message}`;
+      throw error;
+    }
   }
 
   /** Lists the episodes of a file and shows the first. */
@@ -33,17 +46,23 @@ export class Files {
   }
 
   async show(index) {
-    const { text } = this.recordings[index], moments = await this.app.api.replay(text);
-    moments.forEach((moment) => { moment.by = "recorded"; });
-    const episode = new Episode(moments, null, JSON.parse(text).zero_on_hit);
+    const { text, seed } = this.recordings[index], moments = await this.app.api.replay(text);
+    moments.forEach((moment) => { moment.by = RECORDED; });
+    const episode = new Episode(moments, null, JSON.parse(text).zero_on_hit, seed);
     episode.jump(0);
     this.select.value = String(index);
     this.app.showRecorded(episode);
   }
 
   name(suffix) {
-    const { state, origin } = this.app.episode;
-    return ["trilith", state.task, state.level, origin?.seed, `${this.app.episode.cursor}-steps`].filter((x) => x != null).join("-") + suffix;
+    const { state, seed } = this.app.episode;
+    return ["trilith", state.task, state.level, seed, `${this.app.episode.cursor}-steps`].filter((x) => x != null).join("-") + suffix;
+  }
+
+  /** Who built what is shown, in words. */
+  by() {
+    const { moments, cursor } = this.app.episode, all = new Set(moments.slice(1, cursor + 1).map(({ by }) => by));
+    return [...all].filter(Boolean).map((by) => ({ you: "by hand", [RECORDED]: "as recorded" }[by] ?? this.app.agentName(by))).join(", ").slice(0, 80);
   }
 
   saveJson() {
@@ -57,7 +76,7 @@ export class Files {
     button.setAttribute("aria-busy", "true");
     this.app.say("Making the film …");
     await this.app.attempt(async () => {
-      this.give(await this.app.api.film(this.app.episode.recording(this.app.about.physics)), name);
+      this.give(await this.app.api.film(this.app.episode.recording(this.app.about.physics), this.by()), name);
       this.app.say("Saved the film.");
     });
     button.removeAttribute("aria-busy");

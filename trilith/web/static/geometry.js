@@ -32,6 +32,20 @@ export function objection(about, state, slot, x, y) {
   return found;
 }
 
+const LIFT = 0.15; // metres: a hand that lets a block go this little too low meant it to lie on top
+
+/** The height at which a block let go at (x, y) lies on blocks that it would overlap by little; otherwise y. */
+export function lifted(about, state, slot, x, y) {
+  const { scene } = state, [w, h] = scene.size[slot];
+  const tops = scene.role.map((role, row) => {
+    const [, oy, angle] = scene.pose[row], [ow, oh] = scene.size[row];
+    const under = role === about.roles.block && overlaps(x, y, w, h, scene.pose[row], scene.size[row]);
+    return under ? oy + (ow * Math.abs(Math.sin(angle)) + oh * Math.abs(Math.cos(angle))) / 2 : -Infinity;
+  });
+  const up = Math.max(...tops) + h / 2 + 0.001;
+  return up > y && up - y <= LIFT && objection(about, state, slot, x, up) === null ? up : y;
+}
+
 /** The distances along x from an object's centre at which agents with discrete relative actions place a block. */
 export function offsets(about, reference, block) {
   const n = about.offsets, reach = (reference + block) / 2 * (1 + Math.max(1 / (n - 3), about.clearance));

@@ -1,15 +1,23 @@
-// A guided first build: which block, onto which target, and what came of it. It ends when the little tower stands.
+// The guide through a first build, in every task that has a script: which block, where to, and what came of it.
 
+import { clamp } from "./geometry.js";
+import { signed } from "./paint.js";
 import { KEYS, kind, reason } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const LESSON = { task: "silhouette", level: 1, seed: 2 }; // a target on top of another, and nothing in the way
+const SCRIPT = "scripted"; // the agent whose next step is shown
+const LESSONS = { // scenes in which two or three blocks are enough
+  silhouette: { level: 1, seed: 2 }, covering: { level: 0, seed: 6 }, covering_hard: { level: 0, seed: 6 }, connecting: { level: 0, seed: 2 },
+};
+const NEAR = 0.6; // metres from the shown place within which a block is led there
 
 export class Guide {
   constructor(app) {
     this.app = app;
     this.active = false;
-    $("guide-start").addEventListener("click", () => app.attempt(() => this.start()));
+    this.advice = null; // {text, placement}: the next step in a state, null for nothing more to do
+    this.asked = null; // the state whose next step is asked for
+    $("guide-start").addEventListener("click", () => app.attempt(() => this.start(app.episode.state.task)));
     $("guide-end").addEventListener("click", () => this.end());
   }
 
@@ -22,53 +30,87 @@ export class Guide {
     }
   }
 
-  async start() {
-    await this.app.load(LESSON);
-    this.active = true;
-    this.app.update();
+  remember() {
+    try {
+      localStorage.setItem("guided", "yes");
+    } catch { /* a browser that keeps nothing guides again */ }
+  }
+
+  offers(task) { return SCRIPT in this.app.tasks.get(task).agents; }
+
+  start(task) {
+    const { level, seed } = LESSONS[task] ?? { level: this.app.tasks.get(task).levels[0], seed: 0 };
+    return this.app.load({ task, level, seed }, { guide: true });
   }
 
   end() {
     this.active = false;
-    try {
-      localStorage.setItem("guided", "yes");
-    } catch { /* a browser that keeps nothing guides again */ }
+    this.remember();
     $("canvas").focus({ preventScroll: true });
     this.app.update();
   }
 
-  /** The lowest target that is not filled, and a block of its size, as rows; null if there is nothing to point at. */
-  next() {
-    const { app } = this, { state, now } = app.episode, { scene } = state, { roles } = app.about;
-    const targets = scene.role.map((_, row) => row).filter((row) => scene.role[row] === roles.target);
-    const [target] = targets.filter((_, i) => !now.view.done[i]).sort((a, b) => scene.pose[a][1] - scene.pose[b][1]);
-    const slot = target === undefined ? -1 : scene.size.findIndex(([w], row) => scene.role[row] === roles.available && w === scene.size[target][0]);
-    return slot < 0 ? null : [slot, target];
+  /** The next step in the state that is shown, as [slot, x, y, sticky]; null if there is none, or none yet. */
+  get next() {
+    const { episode, panel } = this.app;
+    return this.active && !panel.fall && this.advice?.text === episode.now.text ? this.advice.placement : null;
   }
 
-  /** Rows to point at while nothing falls. */
+  /** What to outline: the block, unless it is in the hand, and where it is to go. */
   get hint() {
-    if (!this.active || this.app.episode.ended || this.app.panel.fall) return null;
-    return this.app.build.ghost ? this.next()?.slice(1) : this.next();
+    if (!this.next) return null;
+    const [slot, x, y] = this.next, { pose, size } = this.app.episode.state.scene;
+    const place = { pose: [x, y, 0], size: size[slot] };
+    return this.app.build.ghost ? [place] : [{ pose: pose[slot], size: size[slot] }, place];
+  }
+
+  /** The shown place, for a block of the right size that is near it; null for others. */
+  near(slot, x, y) {
+    const { size } = this.app.episode.state.scene, [wanted, nx, ny] = this.next ?? [];
+    return wanted !== undefined && size[wanted][0] === size[slot][0] && Math.hypot(nx - x, ny - y) < NEAR ? [nx, ny] : null;
   }
 
   update(shown) {
-    const { origin } = this.app.episode;
-    if (this.active && (this.app.compare.active || !origin || Object.keys(LESSON).some((key) => origin[key] !== LESSON[key]))) this.active = false;
+    const { app } = this;
+    if (app.compare.active) this.active = false;
     $("guide").hidden = !this.active;
-    if (!this.active || this.app.panel.fall) return;
-    $("guide-words").textContent = this.words(shown);
+    $("guide-start").disabled = !this.offers(shown.state.task);
+    if (!this.active || app.panel.fall) return;
+    if (!shown.state.ended && this.advice?.text !== shown.text) this.ask(shown);
+    const words = this.words(shown);
+    if (words) $("guide-words").textContent = words;
   }
 
-  words({ state, reward }) {
-    if (state.ended === "complete") return "It stands: both targets are filled, and each earned +1. Next level, below, has one more.";
+  async ask({ text }) {
+    const { app } = this;
+    if (this.asked === text) return;
+    this.asked = text;
+    try {
+      const { placement } = await app.api.act(text, SCRIPT, app.episode.seed, false);
+      const [slot, x, y, sticky] = placement ?? [], { place_x, place_y } = app.about;
+      this.advice = { text, placement: placement && [slot, clamp(x, place_x), clamp(y, place_y), sticky] };
+    } catch (error) {
+      app.fail(error, () => this.ask({ text }));
+    }
+    this.asked = null;
+    if (app.episode.now.text === text) app.update();
+  }
+
+  /** What to do now; empty while that is asked for. */
+  words({ state, reward, text }) {
+    if (state.ended === "complete" || (state.ended && state.total > 0)) return this.done(state);
     if (state.ended) return `${reason(state.ended).long} Press Undo and try once more.`;
-    const next = this.next();
-    if (!next) return "Press Undo and try once more.";
-    const what = `the outlined ${kind(state.scene.size[next[0]][0])} block`;
-    const keys = KEYS ? ` With keys: ${next[0] + 1}, the arrows, Enter.` : "";
-    if (state.steps === 0) return `Drag ${what} from below the floor onto the outlined target and let go.${keys}`;
-    if (reward > 0) return `+1: the target is filled. Now ${what} onto the one above it.`;
-    return `That one missed. Press Undo and drag ${what} onto the outlined target.`;
+    if (this.advice?.text !== text) return "";
+    if (!this.advice.placement) return state.total > 0 ? this.done(state) : "There is nothing to gain from here. Press Undo and try once more.";
+    const [slot, , , sticky] = this.advice.placement, what = `the outlined ${kind(state.scene.size[slot][0])} block`;
+    const glue = sticky === this.app.sticky ? "" : `Switch Sticky ${sticky ? "on" : "off"}. `;
+    const keys = KEYS ? ` With keys: ${sticky === this.app.sticky ? "" : "S, "}${slot + 1}, the arrows, Enter.` : "";
+    if (state.steps === 0) return `${glue}Drag ${what} from below the floor to the outlined place and let go.${keys}`;
+    return `${reward > 0 ? `${signed(reward)} for this block.` : "Nothing earned yet."} ${glue}Now ${what} to the outlined place.`;
+  }
+
+  done({ total }) {
+    this.remember();
+    return `It stands, and earned ${signed(total)}. Try a higher level, or watch what an agent makes of this scene.`;
   }
 }

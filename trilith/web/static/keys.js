@@ -20,7 +20,7 @@ export function wireKeys(app) {
   };
   document.addEventListener("keydown", (event) => {
     if (!app.panel || event.altKey || $("keys").open) return;
-    const { target, key } = event, typing = target.matches("input[type=number], select, textarea");
+    const { target, key } = event, typing = target.matches("input[type=number], textarea");
     if (event.ctrlKey || event.metaKey) {
       const wanted = key.toLowerCase() === "z" ? (event.shiftKey ? redo : undo) : key.toLowerCase() === "y" ? redo : null;
       if (!wanted || typing) return;
@@ -29,6 +29,7 @@ export function wireKeys(app) {
       return;
     }
     if (typing || (key === "Enter" && target.matches("button, summary"))) return;
+    if (target.matches("select") && (key.length > 1 || key === " ")) return; // a list has the arrows, not the letters
     if (app.build.key(event)) event.preventDefault();
     else if (actions[key]) {
       event.preventDefault();

@@ -1,39 +1,54 @@
-// The address holds task, level, seed and placements, so that a link shows what is seen. It is all behind the #, which no
-// browser sends to a server. Numbers are written in full: the same placements give the same bytes.
+// The address holds what is seen: the scene (task, level, seed), the steps made in it and who made them, and the view of it.
+// It is all behind the #, which no browser sends to a server. Numbers are written in full: the same placements give the same bytes.
 
-const KNOWN = ["task", "level", "seed", "build"];
+const SCENE = ["task", "level", "seed", "build", "by"];
+const VIEW = ["agent", "rival", "speed", "show", "guide"];
 
-/** What comes after the # for an episode; empty if it came from a file. */
+/** The part of an address that says which scene, and which steps in it; empty for an episode from a file. */
 export function encode(episode, cursor = episode.cursor) {
   if (!episode.origin) return "";
-  const { task, level, seed } = episode.origin;
+  const { task, level, seed } = episode.origin, steps = episode.moments.slice(1, cursor + 1);
   const parts = [`task=${task}`, `level=${level}`, `seed=${seed}`];
-  if (cursor) {
-    parts.push(`build=${episode.upTo(cursor).map((p) => (p ? `${p[0]},${p[1]},${p[2]}${p[3] ? ",s" : ""}` : "x")).join(";")}`);
+  if (steps.length) {
+    parts.push(`build=${steps.map(({ placement: p }) => (p ? `${p[0]},${p[1]},${p[2]}${p[3] ? ",s" : ""}` : "x")).join(";")}`);
+    if (steps.some(({ by }) => by)) parts.push(`by=${steps.map(({ by }) => encodeURIComponent(by ?? "")).join(";")}`);
   }
   return parts.join("&");
 }
 
+/** The part that says how it is looked at, with an & before each field; fields that are empty are left out. */
+export function encodeView(view) {
+  return VIEW.filter((name) => view[name]).map((name) => `&${name}=${encodeURIComponent(view[name])}`).join("");
+}
+
+/** The part of an address that `encode` gives. */
+export const sceneOf = (hash) => hash.split("&").filter((part) => SCENE.includes(part.split("=", 1)[0])).join("&");
+
+const number = (text) => (text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : null);
+
+function placement(text) {
+  if (text === "x") return null;
+  const [slot, x, y, sticky] = text.split(","), one = [Number(slot), Number(x), Number(y), sticky === "s"];
+  if (x === undefined || y === undefined || !one.slice(0, 3).every(Number.isFinite)) {
+    throw new Error(`The link has a placement that cannot be read: ${text.slice(0, 40)}`);
+  }
+  return one;
+}
+
 /**
- * {task, level, seed, placements} of an address, with null for what it does not say. Throws an error that says which part cannot
- * be read.
+ * {task, level, seed, placements, by, view} of an address, with null for what it does not say. Throws an error that says which
+ * part cannot be read.
  */
 export function decode(hash) {
   const values = new Map();
   for (const part of hash.replace(/^#/, "").split("&").filter(Boolean)) {
     const [name, value] = part.split("=", 2);
-    if (!KNOWN.includes(name) || !value) throw new Error(`The link has a part that cannot be read: ${part.slice(0, 40)}`);
-    values.set(name, value);
-  }
-  const number = (text) => (text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : null);
-  const placements = [];
-  for (const text of (values.get("build") ?? "").split(";").filter(Boolean)) {
-    const [slot, x, y, sticky] = text.split(",");
-    const one = text === "x" ? null : [Number(slot), Number(x), Number(y), sticky === "s"];
-    if (one && (x === undefined || y === undefined || !one.slice(0, 3).every(Number.isFinite))) {
-      throw new Error(`The link has a placement that cannot be read: ${text.slice(0, 40)}`);
+    try {
+      if (![...SCENE, ...VIEW].includes(name) || !value) throw new URIError();
+      values.set(name, name === "by" ? value.split(";").map(decodeURIComponent) : decodeURIComponent(value));
+    } catch {
+      throw new Error(`The link has a part that cannot be read: ${part.slice(0, 40)}`);
     }
-    placements.push(one);
   }
   const level = values.get("level"), seed = values.get("seed");
   if (seed !== undefined && !(number(seed) <= 4294967295 && number(seed) !== null)) {
@@ -43,6 +58,8 @@ export function decode(hash) {
     task: values.get("task") ?? null,
     level: number(level) ?? level ?? null,
     seed: number(seed),
-    placements,
+    placements: (values.get("build") ?? "").split(";").filter(Boolean).map(placement),
+    by: values.get("by") ?? [],
+    view: Object.fromEntries(VIEW.map((name) => [name, values.get(name) ?? null])),
   };
 }

@@ -211,15 +211,13 @@ export function paint(ctx, view, theme, about, content) {
       ring(ctx, view, ...between(poses, size, a, b), Math.max(0.4 * view.scale, 12), theme.bad);
     }
   }
-  for (const row of content.hint ?? []) {
-    if (row < role.length) box(ctx, view, poses[row], size[row].map((side) => side + 0.24), null, theme.accent, { thick: 0.09 });
-  }
+  for (const { pose, size } of content.hint ?? []) box(ctx, view, pose, size.map((side) => side + 0.24), null, theme.accent, { thick: 0.09 });
   const thick = Math.max(0.075, 2 / view.scale); // at least two pixels
   for (const { pose, size } of content.predicted ?? []) { // on a band of the background's colour, so that it is seen on blocks too
     box(ctx, view, pose, size, null, theme.surface, { thick });
     box(ctx, view, pose, size, null, theme.predicted, { thick, dash: [2.2 * thick, 1.2 * thick] });
   }
-  if (content.values) paintValues(ctx, view, theme, content.values);
+  if (content.values) paintValues(ctx, view, theme, content.values, content.most);
   if (content.hover != null && content.hover < role.length) {
     box(ctx, view, poses[content.hover], size[content.hover], null, theme.ink, { thick: 0.06 });
   }
@@ -245,15 +243,15 @@ function ring(ctx, view, x, y, radius, colour) {
   ctx.stroke();
 }
 
-/** From blue for the lowest value to yellow for the highest. */
+/** From blue for 0 to yellow for 1. */
 export const heat = (t) => `hsl(${250 - 200 * t} 85% ${38 + 22 * t}%)`;
 
 /** What an agent expects of a block, as a dot in each place; the best one has a ring. */
-function paintValues(ctx, view, theme, places) {
-  const values = places.map(([, , value]) => value), low = Math.min(...values), high = Math.max(...values);
+function paintValues(ctx, view, theme, places, most) {
+  const values = places.map(([, , value]) => value);
   const order = places.map((_, i) => i).sort((a, b) => values[a] - values[b]); // the best on top
   const radius = Math.max(0.09 * view.scale, 2.5);
-  for (const i of order) dot(ctx, view, places[i][0], places[i][1], radius, heat(high > low ? (values[i] - low) / (high - low) : 1));
+  for (const i of order) dot(ctx, view, places[i][0], places[i][1], radius, heat(Math.min(Math.max(values[i] / most, 0), 1)));
   const best = places[order.at(-1)];
   if (best) {
     ring(ctx, view, best[0], best[1], 2 * radius, theme.ink);

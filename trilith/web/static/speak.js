@@ -1,8 +1,8 @@
 // The scene in words, for whoever hears the page instead of seeing it.
 
-import { kind } from "./words.js";
+import { fixed, kind } from "./words.js";
 
-const at = ([x, y]) => `${x.toFixed(2)}, ${y.toFixed(2)}`;
+const at = ([x, y]) => `${fixed(x)}, ${fixed(y)}`;
 
 /** Says something through the page's log, which screen readers read out. */
 export function hear(line) {

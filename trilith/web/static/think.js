@@ -3,9 +3,10 @@
 import { signed } from "./paint.js";
 import { NAMES } from "./tip.js";
 import { RECORDED } from "./watch.js";
-import { kind } from "./words.js";
+import { fixed, kind } from "./words.js";
 
 const COUNT = 5;
+const TWICE = 500; // milliseconds within which a second click belongs to the first
 const LARGER = 3; // a pixel of a window is shown so many times as large, the same for all objects
 
 /** The window that an agent sees of an object, and the value below it. Under the pointer it shows which object that is. */
@@ -34,6 +35,8 @@ export class Thinker {
     this.plan = false; // whether the ideas are one plan, to be followed in its order
     this.lit = null;
     this.stop = null;
+    this.following = false; // whether the steps of a plan are being placed
+    this.placed = -TWICE; // when an idea was placed last
     this.list = document.getElementById("ideas-list");
     this.note = document.getElementById("ideas-note");
     this.views = document.getElementById("seen");
@@ -66,30 +69,60 @@ export class Thinker {
   /** Asks for ideas about what is shown, if there are none yet. */
   async refresh() {
     const { app } = this, key = this.key();
-    if (!this.on || app.compare.active || this.about === key) return;
+    if (!this.on || app.compare.active || this.following || this.about === key) return undefined;
     this.stop?.abort();
     this.about = key;
     this.ideas = [];
     this.seen = [];
     this.say("");
     this.show();
-    if (app.episode.ended || app.agent === RECORDED) return;
+    if (app.episode.ended) return this.say("The episode has ended: there is nothing left to place.");
+    if (app.agent === RECORDED) return this.say("A recording has no ideas: choose an agent.");
     const stop = this.stop = new AbortController();
-    this.say(`${app.agent} is thinking …`);
+    const name = app.agentName();
+    this.say(`${name} is thinking …`);
     try {
       const { source, ideas, seen } = await app.api.ideas(app.episode.now.text, app.agent, app.episode.seed, COUNT, stop.signal);
-      if (this.about !== key) return;
+      if (this.about !== key) return undefined;
       this.ideas = ideas;
       this.seen = seen;
       this.plan = source === "plan";
       const earns = ideas.reduce((sum, { value }) => sum + value, 0);
-      if (source === "agent") this.say(`Values of ${app.agent}: what it expects from here to the end.`);
-      else if (this.plan) this.say(ideas.length ? `The plan of ${app.agent} from here, which earns ${signed(earns)}.` : `${app.agent} would stop here: it sees nothing more to gain.`);
-      else this.say(`${app.agent} keeps no values: these are rewards of one placement ahead, by physics.`);
+      if (!ideas.length) this.say(`${name} has no idea here: it sees ${this.plan ? "nothing more to gain" : "no place where a block could go"}.`);
+      else if (source === "agent") this.say(`${name}: what it expects to earn from here to the end.`);
+      else if (this.plan) this.say(`${name}: its plan from here, which earns ${signed(earns)}.`);
+      else this.say(`${name} keeps no values: these are rewards of one placement ahead, by physics.`);
     } catch (error) {
       if (error.name !== "AbortError") this.say(error.message);
     }
-    this.show();
+    return this.show();
+  }
+
+  /** Whether an idea can be placed: it is about what is shown, which is at rest, and nobody builds. */
+  get usable() {
+    const { app } = this;
+    return app.canBuild && !app.panel.fall && !app.watch.playing && !this.following && this.shown !== null;
+  }
+
+  enable() {
+    for (const button of this.list.querySelectorAll("button")) button.setAttribute("aria-disabled", String(!this.usable));
+  }
+
+  /** Places an idea; of a plan, which holds only in its order, all steps up to it. */
+  async follow(index, { timeStamp }) {
+    const { app } = this, steps = this.plan ? this.ideas.slice(0, index + 1) : [this.ideas[index]];
+    if (!this.usable || timeStamp - this.placed < TWICE) return;
+    this.placed = timeStamp;
+    this.following = true;
+    app.showBoard();
+    for (const { placement } of steps) {
+      const { episode } = app, before = episode.now;
+      await app.place(placement);
+      if (app.episode !== episode || episode.moments[episode.cursor - 1] !== before) break; // it failed, or somebody went elsewhere
+    }
+    this.following = false;
+    this.enable();
+    if (app.panel.fall === null) this.refresh();
   }
 
   say(line) {
@@ -105,9 +138,9 @@ export class Thinker {
       const item = document.createElement("li"), button = document.createElement("button");
       const [slot, x, y, sticky] = idea.placement;
       button.type = "button";
-      button.title = "Place it";
+      button.title = this.plan && i ? `Place steps 1 to ${i + 1}` : "Place it";
       const what = document.createElement("span"), value = document.createElement("b");
-      what.textContent = `${this.plan ? `${i + 1}. ` : ""}${kind(size[slot][0])}${sticky ? ", sticky" : ""} at ${x.toFixed(2)}, ${y.toFixed(2)}`;
+      what.textContent = `${this.plan ? `${i + 1}. ` : ""}${kind(size[slot][0])}${sticky ? ", sticky" : ""} at ${fixed(x)}, ${fixed(y)}`;
       value.textContent = `${idea.chosen ? "its choice " : ""}${idea.value == null ? "" : signed(idea.value)}`;
       if (idea.visits != null) value.textContent += ` · ${idea.visits} visits`;
       button.append(what, value);
@@ -116,10 +149,11 @@ export class Thinker {
       button.addEventListener("pointerleave", () => light(false));
       button.addEventListener("focus", () => light(true));
       button.addEventListener("blur", () => light(false));
-      button.addEventListener("click", () => { this.app.showBoard(); this.app.place(idea.placement); });
+      button.addEventListener("click", (event) => this.follow(i, event));
       item.append(button);
       return item;
     }));
+    this.enable();
     this.views.replaceChildren(...this.seen.map((each) => view(this.app, each)));
     document.getElementById("seen-note").hidden = !this.seen.length;
     if (held) (this.list.querySelector("button") ?? document.getElementById("canvas")).focus({ preventScroll: true });

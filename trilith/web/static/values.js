@@ -1,9 +1,10 @@
 // The value map: what the chosen agent expects of a block, in every place it considers.
 
-import { signed } from "./paint.js";
+import { heat, signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
-import { kind } from "./words.js";
+import { fixed, kind } from "./words.js";
 
+const NEAR = 0.3; // metres from a place within which the pointer is at it
 const $ = (id) => document.getElementById(id);
 
 export class ValueMap {
@@ -12,6 +13,7 @@ export class ValueMap {
     this.places = null;
     this.about = null; // agent, block and state that the places are about
     this.stop = null;
+    $("values-bar").style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat)})`;
     $("values").addEventListener("change", () => this.refresh());
     $("values-slot").addEventListener("change", () => this.refresh());
   }
@@ -64,22 +66,33 @@ export class ValueMap {
   }
 
   async ask(key) {
-    const { app } = this, stop = this.stop = new AbortController();
-    this.say(`${app.agent} is thinking …`);
+    const { app } = this, stop = this.stop = new AbortController(), name = app.agentName();
+    this.say(`${name} is thinking …`);
     try {
       const places = await app.api.values(app.episode.now.text, app.agent, app.episode.seed, Number($("values-slot").value), stop.signal);
       if (this.about !== key) return;
       this.places = places?.length ? places : null;
-      const values = (places ?? []).map(([, , value]) => value);
-      if (!places) this.say(`${app.agent} keeps no values: choose an agent that has learned.`);
+      if (!places) this.say(`${name} keeps no values: choose an agent that has learned.`);
       else if (!places.length) this.say("It considers no place for this block.");
-      else this.say(`Blue ${signed(Math.min(...values))} to yellow ${signed(Math.max(...values))}: what ${app.agent} expects to earn in all with this block there.`);
+      else this.say(`What ${name} expects to earn from here to the end with this block there.`);
     } catch (error) {
       if (error.name !== "AbortError") this.say(error.message);
     }
   }
 
+  /** The value of the place nearest to a point, in words; null if none is near. */
+  at(x, y) {
+    const away = ([px, py]) => Math.hypot(px - x, py - y), near = (this.shown ?? []).filter((place) => away(place) < NEAR);
+    const [best] = near.sort((a, b) => away(a) - away(b));
+    return best ? `${signed(best[2])}\nat ${fixed(best[0])}, ${fixed(best[1])}` : null;
+  }
+
+  /** The scale is the same for all states of a scene: from nothing to all that can be earned. */
+  get most() { return this.app.episode.moments[0].view.best; }
+
   say(line) {
+    $("values-scale").hidden = !this.shown;
+    $("values-best").textContent = signed(this.most);
     $("values-note").textContent = line;
     $("values-note").hidden = !line;
   }

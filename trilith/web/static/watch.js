@@ -16,19 +16,22 @@ export class Watcher {
 
   async play() {
     const { app } = this;
-    if (this.playing) return;
-    if (app.agent === RECORDED ? !app.episode.canRedo : app.episode.ended) {
+    if (this.playing) return undefined;
+    if (this.finished()) {
       if (app.agent === RECORDED) app.jump(0);
+      else if (app.episode.byHand) return app.say("Your tower stays. Restart or undo first, then the agent builds.");
       else app.replaceEpisode(app.episode.fresh());
     }
     await this.during({}, async (run) => {
       while (this.run === run && !this.finished()) await this.advance(run);
     });
+    return undefined;
   }
 
   /** Does something as a run, and afterwards pauses; an error is told last, so that nothing is written over it. */
   async during(run, work) {
     const { app } = this;
+    app.giveUp();
     this.run = run;
     this.taken = false;
     app.update();
@@ -40,7 +43,7 @@ export class Watcher {
     }
     if (this.run !== run) return;
     this.pause();
-    if (failed) app.fail(failed);
+    if (failed) app.fail(failed, () => (run.once ? this.step() : this.play()));
   }
 
   finished() {

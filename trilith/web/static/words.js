@@ -1,18 +1,21 @@
 // What things are called, and why an episode ended, in words.
 
 export const REASONS = {
-  complete: { short: "complete", long: "Complete: everything there was to do is done.", good: true },
-  max_steps: { short: "no steps left", long: "The end: no steps or blocks are left." },
-  obstacle_hit: { short: "obstacle hit", long: "The end: a block touched an obstacle." },
-  spawn_collision: { short: "spawn collision", long: "The end: the new block overlapped something." },
-  bad_choice: { short: "bad choice", long: "The end: that block was used up." },
-  invalid_edge: { short: "invalid edge", long: "The end: the agent chose an edge that is no placement." },
-  stopped: { short: "stopped", long: "The end: the builder stopped. It saw nothing more to gain." },
-  bad_simulation: { short: "bad simulation", long: "The end: the simulation failed." },
+  complete: { short: "complete", long: "Complete: everything there was to do is done.", tone: "good" },
+  max_steps: { short: "no steps left", long: "The end: no steps or blocks are left.", tone: "" },
+  obstacle_hit: { short: "obstacle hit", long: "The end: a block touched an obstacle.", tone: "bad" },
+  spawn_collision: { short: "spawn collision", long: "The end: the new block overlapped something.", tone: "bad" },
+  bad_choice: { short: "bad choice", long: "The end: that block was used up.", tone: "bad" },
+  invalid_edge: { short: "invalid edge", long: "The end: the agent chose an edge that is no placement.", tone: "bad" },
+  stopped: { short: "stopped", long: "The end: the builder stopped. It saw nothing more to gain.", tone: "" },
+  bad_simulation: { short: "bad simulation", long: "The end: the simulation failed.", tone: "bad" },
 };
 
 /** Of a reason that this page does not know, its name. */
-export const reason = (name) => REASONS[name] ?? { short: name.replaceAll("_", " "), long: `The end: ${name.replaceAll("_", " ")}.` };
+export const reason = (name) => REASONS[name] ?? { short: name.replaceAll("_", " "), long: `The end: ${name.replaceAll("_", " ")}.`, tone: "" };
+
+/** A number with so many digits, and never −0. */
+export const fixed = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
 
 /** Whether to speak of keys: who has no mouse seldom has any. */
 export const KEYS = matchMedia("(hover: hover) and (pointer: fine)").matches;
