@@ -136,7 +136,7 @@ def _sentence(spec: Spec, task: str) -> str:
         return "A class of your own."
     cost, teachers = card.get("cost"), "its own play and from what the planner showed it" if _was_taught(card) else "its own play alone"
     method = METHODS.get(card["algorithm"], card["algorithm"])
-    took = f", in {cost['minutes']:.0f} minutes" if cost else ""
+    took = f", in {cost.get('core_minutes', cost['minutes']):.0f} minutes of one core" if cost else ""
     text = f"A neural network that learned this task by {method} from {teachers}{took}."
     where = f"the {world}" if world == SearchConfig.world else f"the world that {short_name(world)} predicts"
     return f"{text} Before each decision it tries {budget} placements in {where}." if budget else text
