@@ -44,9 +44,10 @@ def _draw_panels(figure: Figure, points: Points, path: Path) -> None:
     from matplotlib.figure import Figure as Canvas
 
     panels = [*dict.fromkeys((each["task"], each["level"]) for each in points)]
-    canvas = Canvas(figsize=(4.2 * len(panels) + 1, 4.4), layout="constrained")
-    axes = canvas.subplots(1, len(panels), squeeze=False)[0]
     rows = [*dict.fromkeys(each["row"] for each in points)]
+    columns = min(2 * len(panels), 6)
+    canvas = Canvas(figsize=(4.2 * len(panels) + 1, 4.4 + 0.2 * len(rows) / columns), layout="constrained")
+    axes = canvas.subplots(1, len(panels), squeeze=False)[0]
     colours = {row: COLOURS[k % len(COLOURS)] for k, row in enumerate(rows)}
     draw = {"bars": _draw_bars, "budgets": _draw_budgets, "curves": _draw_curves}[figure.kind]
     for axis, (task, level) in zip(axes, panels, strict=True):
@@ -55,7 +56,7 @@ def _draw_panels(figure: Figure, points: Points, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("share not solved" if figure.metric == "unsolved" else "mean reward: median, lowest and highest seed")
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 4), frameon=False, fontsize="small")
+    canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
     with atomic_write(path) as aside:
         canvas.savefig(aside, dpi=110)
 
@@ -117,10 +118,10 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
             if isinstance(level, str) and level != "hardest" and level not in get_task(task).generalisation:
                 continue
             for label, entry in _shown(figure, found, task, level):
-                for index in range(count):
-                    end = _end(entry, index % entry.scenes)
+                for index in range(min(count, entry.scenes)):
+                    end = _end(entry, index)
                     pictures.append(without_sky(picture(end.scene, 240)))
-                    captions.append(f"{label}\nR {entry.rewards[index % entry.scenes]:.2f} · {(end.ended or '').replace('_', ' ')}")
+                    captions.append(f"{label}\nR {entry.rewards[index]:.2f} · {(end.ended or '').replace('_', ' ')}")
     save_png(contact_sheet(pictures, captions, min(count, 5)), path)
 
 
