@@ -46,7 +46,7 @@ licences: $(VENV)/.test
 # Known vulnerabilities of what is locked; asks a database over the network.
 audit: $(VENV)/.created
 	$(PIP) install --quiet pip-audit
-	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/test.txt
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip -r requirements/test.txt
 
 # The package as it is installed from elsewhere, in dist/.
 wheel: $(VENV)/.created

@@ -111,11 +111,11 @@ def _rewards(task: Task) -> str:
 def commands_page() -> str:
     """The page of the command line, from the help texts of the parser."""
     os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}  # the same page on every screen
-    parts = ["# Commands", "*Reference.* What `trilith COMMAND --help` says. `trilith --help` lists the commands."]
+    parts = ["# Commands", "*Reference.* What `trilith COMMAND --help-all` says. `trilith --help` lists the commands."]
     for name in COMMANDS:
         text = io.StringIO()
         with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-            main([name, "--help"])
+            main([name, "--help-all"])
         parts.append(f"## trilith {name}\n\n```text\n{text.getvalue().strip()}\n```")
     return "\n\n".join(parts)
 

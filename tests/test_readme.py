@@ -2,12 +2,15 @@
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from trilith.cli.main import main
+from trilith.training.config import FREE, TrainConfig
 
+RECIPE = ("--recipe", TrainConfig.recipe)  # the default
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README + (ROOT / "docs/howto/python.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -28,7 +31,7 @@ def test_there_are_examples_and_commands():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_take_the_options_shown(command, capsys):
     with pytest.raises(SystemExit) as stop:
-        main([*shlex.split(command)[1:], "--help"])
+        main([*shlex.split(command)[1:], "--help-all"])
     assert stop.value.code == 0
     words = [word for word in shlex.split(command) if word.startswith("--")]
     text = capsys.readouterr().out
@@ -40,6 +43,28 @@ def test_files_that_the_readme_names_exist():
         assert (ROOT / path).exists(), path
     for name in re.findall(r"^      (\w+(?:\.py|/))", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE):
         assert (ROOT / "trilith" / name).exists(), name
+
+
+WRITING = r"^(?: {4})?trilith (train|train-model|record-episodes|plot|draw|film) ([^#\n]*)"
+"""Commands of code blocks that write files which they can be told the name of."""
+
+
+def test_commands_of_the_docs_name_their_output_and_do_not_share_one():
+    """Those of the notebook are of earlier versions."""
+    written: dict[str, dict[str, str]] = {}
+    pages = [page for page in (ROOT / "README.md", *ROOT.glob("docs/*/*.md")) if page.name != "notebook.md"]
+    commands = [found for page in pages for found in re.findall(WRITING, page.read_text(encoding="utf-8"), re.MULTILINE)]
+    assert len(commands) > 25
+    for name, given in commands:
+        words = shlex.split(given)
+        if "--resume" in words:
+            continue
+        assert "--out" in words, f"trilith {name} {given}"
+        options = {word: following for word, following in pairwise([*words, ""]) if word.startswith("--")}
+        if name in ("train", "train-model", "record-episodes"):
+            out = options.pop("--out")
+            run = {key: value for key, value in options.items() if key[2:].replace("-", "_") not in FREE and (key, value) != RECIPE}
+            assert written.setdefault(out, run) == run, f"two commands write {out}"
 
 
 def test_the_readme_is_short():

@@ -197,7 +197,7 @@ def section(name: str, task: str, card: Card, agent: Any) -> str:
         [
             f"## {TASKS[task].title}",
             "",
-            f"    {card.get('command', 'trilith train … (an earlier version, see the notebook)')}",
+            f"    {card['command']} --out runs/{task}-{card['recipe']}",
             "",
             f"Commit {card.get('commit', 'unknown')}, physics {card['physics']}. {cost(card)}",
             "",

@@ -62,8 +62,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "envs":
+        return import_module("trilith.envs")
     if name not in _ROOMS:
         raise AttributeError(f"module 'trilith' has no attribute {name!r}")
+    if name == "train":
+        from trilith.agents.weights import learning, missing
+
+        if not learning():
+            raise ModuleNotFoundError(missing("training"))
     return getattr(import_module(f"trilith.{_ROOMS[name]}"), name)
 
 

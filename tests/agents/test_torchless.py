@@ -26,11 +26,11 @@ HIDE = """
 from importlib.machinery import PathFinder
 
 def find_spec(name, path=None, target=None, found=PathFinder.find_spec):
-    return None if name.split(".")[0] in ("torch", "tensorboard") else found(name, path, target)
+    return None if name.split(".")[0] in ("torch", "tensorboard", "dm_env") else found(name, path, target)
 
 PathFinder.find_spec = find_spec
 """
-"""Runs as a process starts: packages as they are where the extra `learn` is not installed."""
+"""Runs as a process starts: packages as they are where the extras `learn` and `dm` are not installed."""
 
 
 @pytest.fixture
@@ -108,3 +108,18 @@ def test_what_needs_torch_asks_for_it_in_one_line(no_torch: Path) -> None:
     said = shell.refused(shell.trilith("train", "--task", "covering", "--out", "run", cwd=no_torch))
     assert said.startswith("training needs more packages (torch, tensorboard missing)")
     assert not (no_torch / "run").exists()
+
+
+def test_what_python_imports_without_its_extra_asks_for_it_in_one_line(no_torch: Path) -> None:
+    lines = """
+import trilith
+for what in ("trilith.train", "__import__('trilith.envs.dm')"):
+    try:
+        eval(what)
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", lines], cwd=no_torch, env=shell.ENVIRONMENT, capture_output=True, text=True, check=True)
+    learn, dm = done.stdout.splitlines()
+    assert learn.startswith('training needs more packages (torch, tensorboard missing): pip install "trilith[learn]"')
+    assert dm == 'trilith.envs.dm needs dm_env: pip install "trilith[dm]"'

@@ -79,6 +79,36 @@ def test_every_command_explains_itself_with_an_example(command, capsys):
     assert shown.err == ""
 
 
+def test_train_shows_a_dozen_options_and_all_of_them_if_asked(capsys):
+    shown = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as stop:
+            run("train", "--recipe", "gn-dqn", option)
+        assert stop.value.code == 0
+        plain = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+        shown[option] = re.findall(r"^[^\w-]{0,2}(--\w[\w.-]+)", plain, re.MULTILINE)
+    few, every = shown.values()
+    assert len(few) == 12
+    assert {"--resume", "--task", "--recipe", "--out", "--minutes", "--seed"} < {*few} < {*every}
+    assert {"--agent.learning-rate", "--agent.net.recurrent", "--curriculum.steps"} < {*every}
+    with pytest.raises(SystemExit):
+        run("draw", "--help-all")
+    assert "--search.algorithm" in capsys.readouterr().out
+
+
+def test_an_option_by_its_initials_is_told_in_full(capsys):
+    assert refused_here(capsys, "train", "--agent.lr", "0.1") == "there is no option --agent.lr: do you mean --agent.learning-rate?"
+    assert refused_here(capsys, "train", "--cm=3") == "there is no option --cm: do you mean --core-minutes?"
+
+
+def test_a_line_that_quotes_what_is_too_long_is_cut(tmp_path, capsys):
+    write_json(tmp_path / "config.json", {**to_json(recipe_config()), "recipe": "y" * 20_000})
+    assert len(refused_here(capsys, "train", "--resume", tmp_path)) < 620
+    said = refused_here(capsys, "z" * 20_000)
+    assert len(said) < 620
+    assert said.endswith("check-scenes"), "what would be right is still there"
+
+
 def test_the_examples_are_commands_that_can_be_given(capsys, monkeypatch):
     given = []
     monkeypatch.setattr(cli, "run_config", lambda out: TrainConfig(out=out))  # there is no such run
@@ -146,7 +176,7 @@ except SystemExit as stop:
     loaded = [name for name in {HEAVY!r} if name in sys.modules]
     print(stop.code, loaded, file=sys.stderr)
 """
-    for arguments in ([], ["scene"], ["evaluate"], ["web"]):
+    for arguments in ([], ["draw"], ["evaluate"], ["web"]):
         line = [sys.executable, "-c", script, *arguments, "--help"]
         result = subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
         assert result.stderr == "0 []\n", f"help of {arguments} loads nothing heavy"
@@ -178,11 +208,11 @@ def test_tasks_are_listed_with_levels_rewards_and_sizes(capsys, monkeypatch):
 
 
 def test_a_scene_is_drawn_as_its_seed_has_it(tmp_path, capsys):
-    run("scene", "covering", "--level", 2, "--seed", 7, "--out", tmp_path / "new" / "a.png", "--pixels", 160)
+    run("draw", "covering", "--level", 2, "--seed", 7, "--out", tmp_path / "new" / "a.png", "--pixels", 160)
     assert capsys.readouterr().out == f"{tmp_path / 'new' / 'a.png'}\n"
     expected = picture(start("covering", 2, np.random.default_rng(7)).scene, 160)
     assert np.array_equal(iio.imread(tmp_path / "new" / "a.png"), expected)
-    run("scene", "covering", "--level", "hardest", "--seed", 8, "--out", tmp_path / "new" / "b.png", "--pixels", 160)
+    run("draw", "covering", "--level", "hardest", "--seed", 8, "--out", tmp_path / "new" / "b.png", "--pixels", 160)
     assert not np.array_equal(iio.imread(tmp_path / "new" / "b.png"), expected)
     assert names(tmp_path / "new") == ["a.png", "b.png"]
 
@@ -211,9 +241,21 @@ def test_shipped_agents_are_listed_with_what_they_earn(capsys):
 
 
 def test_what_a_search_thinks_is_drawn(tmp_path):
-    run("scene", "covering_hard", "--agent", "objects", "--budget", 20, "--steps", 1, "--out", tmp_path / "thoughts.png")
+    run("draw", "covering_hard", "--agent", "objects", "--budget", 20, "--steps", 1, "--out", tmp_path / "thoughts.png")
     height, width, _ = iio.imread(tmp_path / "thoughts.png").shape
     assert width > height > 400
+
+
+def test_a_picture_of_a_search_counts_all_placements_and_takes_the_options_of_a_search(tmp_path, monkeypatch):
+    """The tree of `rollout` holds 64 actions at most."""
+    drawn = []
+    monkeypatch.setattr("trilith.render.pictures.thoughts_picture", lambda *given: drawn.append(given))
+    for algorithm in ("rollout", "halving"):
+        run("draw", "covering_hard", "--agent", "objects", "--budget", 8, "--search.algorithm", algorithm, "--out", tmp_path / "x.png")
+    (_, few, _, first, _), (_, many, _, second, _) = drawn
+    assert len(few) < len(many)
+    [count] = {re.search(r"(\d+) could be made", title)[1] for title in (first, second)}
+    assert int(count) > 64
 
 
 @pytest.mark.slow
@@ -243,43 +285,44 @@ def few_scenes(monkeypatch, tmp_path):
 
 
 def test_frozen_scenes_are_checked_set_by_set(few_scenes, tmp_path, capsys):
-    run("scenes", "--freeze")
+    run("check-scenes", "--freeze")
     assert capsys.readouterr().out.count("frozen\n") == len(scene_sets.all_sets())
-    run("scenes")
+    run("check-scenes")
     shown = capsys.readouterr().out.splitlines()
     assert shown == [f"{scene_sets.set_name(*each)} ok" for each in scene_sets.all_sets()]
     data = json.loads((tmp_path / "scenes.json").read_text())
     data["sets"]["covering/1/valid"]["all"] = "0" * 32
     write_json(tmp_path / "scenes.json", data)
     with pytest.raises(SystemExit) as stop:
-        run("scenes")
+        run("check-scenes")
     shown = capsys.readouterr()
     assert stop.value.code == 2
     assert "covering/1/valid CHANGED" in shown.out
-    assert shown.err == "trilith: 1 sets changed, the first covering/1/valid: raise scene_sets.VERSION and run trilith scenes --freeze\n"
+    advice = "raise scene_sets.VERSION and run trilith check-scenes --freeze"
+    assert shown.err == f"trilith: 1 sets changed, the first covering/1/valid: {advice}\n"
 
 
 def test_scenes_without_checksums_are_told(few_scenes, tmp_path, capsys):
-    assert refused_here(capsys, "scenes").startswith(f"cannot read {tmp_path / 'scenes.json'}: No such file")
+    assert refused_here(capsys, "check-scenes").startswith(f"cannot read {tmp_path / 'scenes.json'}: No such file")
 
 
 OTHER = ZOO / "objects" / "covering.safetensors"
 """Weights for another task."""
 BAD = {
-    "scene tower": "there is no task 'tower': choose silhouette, connecting, covering, covering_hard",
-    "scene covering --level 9": "covering has no level 9: choose hardest, all, 0 to 2",
-    "scene covering --level -1": "covering has no level '-1'",
-    "scene covering --level nan": "covering has no level 'nan'",
-    "scene covering --level 1e0": "covering has no level '1e0'",
-    "scene covering --seed -3": "seed -3: must be 0 or more",
-    "scene covering --seed nan": "--seed: 'nan' is not a whole number",
-    "scene covering --seed 1.5": "--seed: '1.5' is not a whole number",
-    "scene covering --pixels inf": "--pixels: 'inf' is not a whole number",
-    "scene covering --pixels 0": "0 pixels: must be 16 to 4096",
-    "scene covering --pixels 99999999": "99999999 pixels: must be 16 to 4096",
-    "scene covering --out x.jpg": "picture 'x.jpg': its name must end in .png",
-    "scene covering --sede 3": "Unrecognized options: --sede",
-    "scene": "Missing from trilith scene: TASK",
+    "draw tower": "there is no task 'tower': choose silhouette, connecting, covering, covering_hard",
+    "draw covering --level 9": "covering has no level 9: choose hardest, all, 0 to 2",
+    "draw covering --level -1": "covering has no level '-1'",
+    "draw covering --level nan": "covering has no level 'nan'",
+    "draw covering --level 1e0": "covering has no level '1e0'",
+    "draw covering --seed -3": "seed -3: must be 0 or more",
+    "draw covering --seed nan": "--seed: 'nan' is not a whole number",
+    "draw covering --seed 1.5": "--seed: '1.5' is not a whole number",
+    "draw covering --pixels inf": "--pixels: 'inf' is not a whole number",
+    "draw covering --pixels 0": "0 pixels: must be 16 to 4096",
+    "draw covering --pixels 99999999": "99999999 pixels: must be 16 to 4096",
+    "draw covering --out x.jpg": "picture 'x.jpg': its name must end in .png",
+    "draw covering --sede 3": "Unrecognized options: --sede",
+    "draw": "Missing from trilith draw: TASK",
     "film none.json": "cannot read none.json: No such file or directory",
     "film cut.json": "cut.json is not JSON",
     "film episode.json --out x.avi": "film 'x.avi': its name must end in .gif or .mp4",
@@ -307,15 +350,15 @@ BAD = {
     "evaluate planner --task covering --budget 0,10": "the agent 'planner' does not value actions, so it cannot search",
     "evaluate legal --task covering --budget ten": "budget 'ten': must be a number of simulations, or several as 0,10,50",
     "evaluate legal --task covering --budget 0,5 --out x.json": "--out and --record are for one budget, not for 0,5",
-    "evaluate legal --task covering --budget 5 --search.c nan": "c nan: must be a number from 0 on",
+    "evaluate legal --task covering --budget 5 --search.c nan": "c nan: must be 0 or more",
     "evaluate legal --task covering --budget 5 --search.max-candidates 0": "max_candidates 0: must be 1 or more",
     "evaluate legal --task covering --search.algorithm bound": "there is no search algorithm 'bound': choose rollout, halving, mcts",
     "evaluate legal --task covering --budget 5 --search.algorithm json:JSONDecoder": "json:JSONDecoder is not a search algorithm",
     f"evaluate {OTHER} --task silhouette": "was not trained for silhouette",
-    "scene covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
-    f"scene silhouette --agent {OTHER}": "was not trained for silhouette",
-    "scene covering_hard --agent objects --budget 0": "budget 0: must be 1 or more",
-    "scene covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
+    "draw covering --agent planner": "the agent 'planner' does not value actions, so it cannot search",
+    f"draw silhouette --agent {OTHER}": "was not trained for silhouette",
+    "draw covering_hard --agent objects --budget 0": "budget 0: must be 1 or more",
+    "draw covering_hard --agent legal --steps 50 --budget 5": "the episode ends",
     "demo --budget -1": "budget -1: must be 0 or more",
     "train --task tower": "there is no task 'tower'",
     "train --recipe slow": "there is no recipe 'slow': choose objects, gn-dqn, gn-dqn-mcts, cnn-gn-dqn, cnn-gn-dqn-mcts",
@@ -335,8 +378,8 @@ BAD = {
     "evaluate json:Agent --task covering": "there is no agent 'json:Agent': module 'json' has no attribute 'Agent'",
     "evaluate legal --task covering --seed -1": "seed -1: must be 0 or more",
     "evaluate legal --task covering --out .": "cannot read .: Is a directory",
-    "scene covering --steps -1": "steps -1: must be 0 or more",
-    "scene covering_hard --agent objects --out thoughts": "picture 'thoughts': its name must end in .png",
+    "draw covering --steps -1": "steps -1: must be 0 or more",
+    "draw covering_hard --agent objects --out thoughts": "picture 'thoughts': its name must end in .png",
     "plot folder --out curves": "picture 'curves': its name must end in .png",
     "web --port 99999": "port 99999: must be 0 to 65535",
     "train --seed -1": "seed -1: must be 0 or more",
@@ -357,7 +400,7 @@ BAD = {
     "report .": "cut.json is not JSON",
     "tower": "there is no command 'tower': choose tasks, agents, ",
     "tower --help": "there is no command 'tower': choose tasks, agents, ",
-    "": "Expected one of {tasks, agents, recipes, scene, film, demo, web, evaluate, compare, report, record-episodes, train, train-model",
+    "": "Expected one of {tasks, agents, recipes, draw, film, demo, web, evaluate, compare, report, record-episodes, train, train-model",
 }
 
 
@@ -418,7 +461,7 @@ def test_as_a_program_it_refuses_in_the_same_way(tmp_path):
 def test_where_letters_are_plain_messages_and_tables_are_as_well(tmp_path):
     plain = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
     for line, code, said in (
-        ("scene covering --seed nan", 2, "trilith: Error parsing --seed: 'nan' is not a whole number\n"),
+        ("draw covering --seed nan", 2, "trilith: Error parsing --seed: 'nan' is not a whole number\n"),
         ("tasks", 0, ""),
     ):
         command = [sys.executable, "-m", "trilith.cli", *line.split()]
@@ -427,7 +470,7 @@ def test_where_letters_are_plain_messages_and_tables_are_as_well(tmp_path):
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
-    line = f"{sys.executable} -m trilith.cli scene covering --out {tmp_path / 'x.png'} | true"
+    line = f"{sys.executable} -m trilith.cli draw covering --out {tmp_path / 'x.png'} | true"
     for buffered in ("", "1"):
         environment = {**ENVIRONMENT, "PYTHONUNBUFFERED": buffered}
         result = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60)

@@ -142,7 +142,8 @@ def test_minari_reads_what_was_recorded_without_trilith(tmp_path, monkeypatch):
     monkeypatch.setitem(AGENTS, "stopper", Stopper)
     small = tmp_path / "data"
     recorded(Recorder(("stopper", "legal", "random"), "covering_hard", episodes=20), small)
-    count = write_minari(small, tmp_path / "minari")
+    monkeypatch.chdir(tmp_path)
+    count = write_minari(small, Path("minari"))  # relative, as it is given on the command line
     read = subprocess.run([sys.executable, "-c", READ, tmp_path / "minari"], capture_output=True, text=True, check=True, cwd=tmp_path)
     found = json.loads(read.stdout.splitlines()[-1])
     episodes = [episode for episode in read_episodes(small) if episode.placements[0] is not None]
@@ -157,3 +158,23 @@ def test_minari_reads_what_was_recorded_without_trilith(tmp_path, monkeypatch):
         assert placements[1:] == [list(map(float, placement)) for placement in episode.placements[:steps]]
         for state, seen in zip(episode.states, rows, strict=False):
             assert np.array_equal(objects(state.scene), np.float32(seen[: len(state.scene)]))
+
+
+RECOVER = """
+import sys
+from minari import MinariDataset
+dataset = MinariDataset(sys.argv[1])
+env = dataset.recover_environment()
+assert env.observation_space == dataset.observation_space and env.action_space == dataset.action_space
+print(env.unwrapped.task.name, env.unwrapped.level, env.unwrapped.zero_on_hit)
+"""
+
+
+def test_a_minari_dataset_names_its_environment_and_is_small(tmp_path):
+    pytest.importorskip("minari")
+    recorded(Recorder(("legal",), "silhouette", "hardest", episodes=40, zero_on_hit=True), tmp_path)
+    write_minari(tmp_path, tmp_path / "minari")
+    read = subprocess.run([sys.executable, "-c", RECOVER, tmp_path / "minari"], capture_output=True, text=True, check=True)
+    assert read.stdout.splitlines()[-1] == "silhouette 7 True"
+    size = (tmp_path / "minari" / "main_data.hdf5").stat().st_size
+    assert size < 2 * sum(path.stat().st_size for path in tmp_path.glob("*.safetensors")), "of the arrays; it was up to thirteen times them"

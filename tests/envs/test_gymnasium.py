@@ -371,3 +371,11 @@ def test_the_example_runs() -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 5
     assert all("return" in line and any(reason in line for reason in REASONS) for line in lines)
+
+
+def test_the_environments_can_be_asked_about_after_importing_trilith_alone():
+    lines = "import sys, trilith; assert 'numba' not in sys.modules; print(trilith.envs.gymnasium.ConstructionEnv.__doc__)"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert "## Observation" in done.stdout
+    with pytest.raises(AttributeError, match="has no attribute 'ray'"):
+        trilith.envs.ray  # noqa: B018

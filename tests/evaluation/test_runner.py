@@ -19,7 +19,7 @@ from trilith.agents.registry import AGENTS
 from trilith.cli.main import main
 from trilith.evaluation import runner as module
 from trilith.evaluation.play import play
-from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
+from trilith.evaluation.runner import GROUP, Evaluation, Run, evaluate, summary
 from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed import process_pool
@@ -586,3 +586,9 @@ def test_a_flipped_bit_in_the_journal_is_noticed_and_its_group_runs_again(small,
     run.finish()
     assert out.read_bytes() == small.read_bytes()
     assert names(tmp_path) == ["out.json"], "what a killed writer left is cleared"
+
+
+def test_an_agent_itself_is_refused_in_one_line_that_says_what_is_taken():
+    with pytest.raises(ValueError, match=r"^agent <trilith.*LegalAgent.*: evaluate takes a name, .* or my_module:MyAgent") as error:
+        evaluate(LegalAgent(), "covering")
+    assert "\n" not in str(error.value)

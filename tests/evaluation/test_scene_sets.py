@@ -135,7 +135,7 @@ def few(monkeypatch, tmp_path):
 def test_checksums_of_another_version_are_not_compared(few, monkeypatch):
     list(freeze())
     monkeypatch.setattr(module, "VERSION", 2)
-    with pytest.raises(ValueError, match=r"scenes\.json is of version 1 of the scenes, the code of 2: run trilith scenes --freeze"):
+    with pytest.raises(ValueError, match=r"scenes\.json is of version 1 of the scenes, the code of 2: run trilith check-scenes --freeze"):
         recorded()
     with pytest.raises(ValueError, match="of version 1"):
         list(check())

@@ -12,6 +12,7 @@ from torch import Tensor
 from worlds import mirrored
 
 from trilith.agents.dqn.policy import observe
+from trilith.agents.optimizer import optimizer_step
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch, SceneSchema
@@ -78,6 +79,19 @@ def test_windows_of_a_mirrored_batch_are_those_of_the_mirrored_scenes() -> None:
     scenes, net = [state.scene for state in states("covering_hard", 4)], ObjectCNN()
     found = net(drawn(scenes, mirror=np.array([True, False, True, True])))
     torch.testing.assert_close(found, net(drawn([mirrored(scenes[0]), scenes[1], *(mirrored(scene) for scene in scenes[2:])])))
+
+
+def test_after_a_learner_step_features_without_gradients_are_those_of_the_new_weights() -> None:
+    """The maps of an empty picture are kept for a set of weights. A fused step changes weights without telling autograd."""
+    net, batch = ObjectCNN(), drawn([states("silhouette", 1)[0].scene], "silhouette")
+    optimiser = torch.optim.Adam(net.parameters(), fused=True)
+    with torch.no_grad():
+        before = net(batch)
+    optimizer_step(optimiser, net(batch).sum(), 0.01, 0.0)
+    with torch.no_grad():
+        after = net(batch)
+    assert not torch.equal(after, before)
+    torch.testing.assert_close(after, net(batch).detach(), rtol=0, atol=0)
 
 
 def test_windows_that_are_the_same_are_computed_once() -> None:

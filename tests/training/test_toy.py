@@ -74,3 +74,13 @@ def test_what_is_wrong_in_a_module_of_ones_own_is_told(tmp_path: Path, monkeypat
     assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="there is no algorithm 'not_a_module'"):
         get_algorithm("not_a_module")
+
+
+def test_figures_may_be_numbers_of_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a learner without torch computes them. JSON does not know them."""
+    given = config(tmp_path, steps=12, log_seconds=0.0)
+    learner: Any = sys.modules["toy_algorithm"].ToyLearner
+    step = learner.step
+    monkeypatch.setattr(learner, "step", lambda self, rng: {name: np.float32(value) for name, value in step(self, rng).items()})
+    train(given, screen=False)
+    assert type(checkpoint.load(tmp_path / checkpoint.NAME)[1].figures["loss"]) is float

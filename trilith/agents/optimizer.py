@@ -36,6 +36,7 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
     if clip:
         nn.utils.clip_grad_norm_(group["params"], clip)
     optimiser.step()
+    torch.autograd.graph.increment_version(group["params"])  # a fused step does not; `ObjectCNN` knows new weights by it
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
@@ -64,10 +65,13 @@ def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any
 def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
     """Sets the result of `moments_of`."""
     check_moments(optimiser, moments)
+    parameters = [each for group in optimiser.param_groups for each in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, array in moments.items():
         index, slot = name.split(".")
-        state.setdefault(int(index), {})[slot] = torch.from_numpy(np.array(array))
+        value = torch.from_numpy(np.array(array))
+        # In memory as its parameter is, channels last for convolutions: a fused step pairs both by their place in memory.
+        state.setdefault(int(index), {})[slot] = value if slot == "step" else torch.empty_like(parameters[int(index)]).copy_(value)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 

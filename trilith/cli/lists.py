@@ -105,14 +105,14 @@ class Recipes:
             for recipe in algorithm.recipes:
                 table.add_row(recipe.exact, algorithm.name, recipe.about)
         show(table)
-        print("`trilith train --recipe NAME --help` shows the options of one. Without -vN it is the newest; your own is my_module:name.")
+        print("`trilith train --recipe NAME --help-all` shows the options of one. Without -vN it is the newest; yours is my_module:name.")
 
 
 @dataclass
-class Scenes:
+class CheckScenes:
     """Check that all frozen scenes are unchanged.
 
-    Example: trilith scenes
+    Example: trilith check-scenes
     """
 
     freeze: bool = False
@@ -131,5 +131,5 @@ class Scenes:
             print(f"{name} {'ok' if same else 'CHANGED'}")
             changed += [] if same else [name]
         if changed:
-            advice = "raise scene_sets.VERSION and run trilith scenes --freeze"
+            advice = "raise scene_sets.VERSION and run trilith check-scenes --freeze"
             raise ValueError(f"{len(changed)} sets changed, the first {changed[0]}: {advice}")

@@ -9,33 +9,35 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import field, fields, make_dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Union
 
 import tyro
-from tyro.conf import subcommand
+from tyro.conf import Suppress, arg, subcommand
 
 from trilith import __version__
 from trilith.cli.compare import Compare
 from trilith.cli.demo import Demo
 from trilith.cli.evaluate import Evaluate, Report
-from trilith.cli.lists import Agents, Recipes, Scenes, Tasks
+from trilith.cli.lists import Agents, CheckScenes, Recipes, Tasks
 from trilith.cli.model import TrainModel
-from trilith.cli.pictures import Film, Scene
+from trilith.cli.pictures import Draw, Film
 from trilith.cli.record import RecordEpisodes
 from trilith.cli.reproduce import Reproduce
 from trilith.cli.train import Plot, Train
 from trilith.cli.verify import Verify
 from trilith.cli.web import Web
-from trilith.training.config import TrainConfig, recipe_config, run_config
+from trilith.training.config import TrainConfig, flat, recipe_config, run_config
 from trilith.utils.checks import require
+from trilith.utils.config import to_json
 
 COMMANDS = {
     "tasks": Tasks,
     "agents": Agents,
     "recipes": Recipes,
-    "scene": Scene,
+    "draw": Draw,
     "film": Film,
     "demo": Demo,
     "web": Web,
@@ -46,10 +48,14 @@ COMMANDS = {
     "train": Train,
     "train-model": TrainModel,
     "plot": Plot,
-    "scenes": Scenes,
+    "check-scenes": CheckScenes,
     "reproduce": Reproduce,
     "verify": Verify,
 }
+TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "actors", "cluster", "seed", "seeds", "device"}
+"""Options that `trilith train --help` shows, beside --resume. `--help-all` shows all."""
+LONGEST = 600
+"""Letters of the line that bad input gets. Longer ones, such as those that quote a damaged file, lose their middle."""
 
 
 def _parse(arguments: Sequence[str]) -> Any:
@@ -69,8 +75,34 @@ def _parse(arguments: Sequence[str]) -> Any:
     )
     choices: dict[str, Any] = {name: Annotated[command, subcommand(name)] for name, command in COMMANDS.items()}
     choices["train"] = Annotated[Train[type(config.agent)], subcommand("train", default=Train(config))]  # type: ignore[misc]
+    if named == "train":
+        _check_initials(arguments, config)
+        if {"-h", "--help"} & {*arguments}:
+            choices["train"] = _few_options(config)
+    arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     union: Any = Union[*choices.values()]
     return tyro.cli(union, args=arguments, prog="trilith", description="Agents that learn to build with blocks.")
+
+
+def _few_options(config: TrainConfig[Any]) -> Any:
+    """The command `train` with the `TRAIN_OPTIONS` only, for its help."""
+    hidden = [(each.name, Annotated[Any, Suppress], field(default=None)) for each in fields(config) if each.name not in TRAIN_OPTIONS]
+    few: Any = make_dataclass("FewOptions", hidden, bases=(TrainConfig[Any],), frozen=True)
+    shown = [("config", Annotated[few, arg(name="")])]
+    command: Any = make_dataclass("FewTrain", shown, bases=(Train[Any],), namespace={"__doc__": Train.__doc__})
+    return Annotated[command, subcommand("train", default=command(few(**vars(config))))]
+
+
+def _check_initials(arguments: Sequence[str], config: TrainConfig[Any]) -> None:
+    """Raises ValueError if an option is given by its initials, as --agent.lr: a parser looks for names that are spelled alike."""
+    meant = {}
+    for name in flat(to_json(config)):
+        group, dot, last = name.rpartition(".")
+        initials = "".join(word[0] for word in last.split("_"))
+        if len(initials) > 1:
+            meant[f"--{group}{dot}{initials}"] = f"--{name.replace('_', '-')}"
+    for given in (argument.partition("=")[0] for argument in arguments):
+        require(given not in meant, f"there is no option {given}: do you mean {meant.get(given)}?")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -94,22 +126,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except SystemExit as stop:
         if stop.code and errors.getvalue():
-            print(f"trilith: {_one_line(errors.getvalue())}", file=sys.stderr)
+            _refuse(_one_line(errors.getvalue()))
         raise
     except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python writes once more at exit, and prints an error
         raise SystemExit(1) from None
     except (ValueError, OSError) as error:
-        print(f"trilith: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        _refuse(" ".join(str(error).splitlines()))
         raise SystemExit(2) from None
     except MemoryError as error:
-        print(f"trilith: not enough memory: {error}", file=sys.stderr)
+        _refuse(f"not enough memory: {error}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
         if alone:  # all output is written; Ctrl-C while Python shuts down must not change the exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _refuse(line: str) -> None:
+    """Prints the one line that bad input gets."""
+    half = LONGEST // 2
+    print(f"trilith: {line if len(line) <= LONGEST else f'{line[:half]} … {line[-half:]}'}", file=sys.stderr)
 
 
 def _one_line(box: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.checks import require
 from trilith.utils.config import check_least
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Scene:
+class Draw:
     """Draw a scene as a picture, or what an agent's search thinks of it.
 
-    Example: trilith scene covering --level 2 --seed 7 --out scene.png
+    Example: trilith draw covering --level 2 --seed 7 --out scene.png
 
-    Example: trilith scene covering_hard --agent objects --budget 200 --steps 2 --out thoughts.png
+    Example: trilith draw covering_hard --agent objects --budget 200 --steps 2 --out thoughts.png
     """
 
     task: Positional[Annotated[str, arg(metavar="TASK")]]
@@ -41,6 +42,7 @@ class Scene:
     sees segmented images, show these too: the image of each object, with the highest value of a placement by this object."""
     budget: int = 100
     """Simulations of that search."""
+    search: SearchOptions = field(default_factory=SearchOptions)
     steps: int = 0
     """Placements that the agent makes before the picture."""
     shown: int = 12
@@ -72,14 +74,13 @@ class Scene:
         from trilith.agents.registry import check_builds, load
         from trilith.render.pictures import thoughts_picture, views_picture
         from trilith.search.agent import SearchAgent
-        from trilith.search.config import SearchConfig
         from trilith.search.tree import depth, size
         from trilith.world.episode import step
         from trilith.world.scene import INVALID_EDGE, clipped
 
         require(self.budget >= 1, f"budget {self.budget}: must be 1 or more")
         check_builds(name, self.task)
-        agent, rng = load(name, SearchConfig(self.budget)), np.random.default_rng(self.seed)
+        agent, rng = load(name, SearchConfig(self.budget, **vars(self.search))), np.random.default_rng(self.seed)
         assert isinstance(agent, SearchAgent)
         for _ in range(self.steps):
             [placement] = agent.act([state], [rng])
@@ -99,7 +100,9 @@ class Scene:
         views = agent.agent.views(state) if isinstance(agent.agent, ObjectViews) else []
         captions = ["" if view.value is None else f"{view.value:+.2f}" for view in views]
         seen = views_picture([(caption, *view[1:4]) for caption, view in zip(captions, views, strict=True)]) if views else None
-        facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {len(root.values)} could be made"
+        [prior] = agent.agent.priors([state])  # a tree may hold only the best
+        possible = sum(agent.agent.decode(state, int(action)) is not None for action in prior.ids)
+        facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {possible} could be made"
         title = f"{name}, {self.task}, seed {self.seed}, after {state.steps} placements\n{facts}"
         thoughts_picture(state.scene, ideas, self.out, title, seen)
 

@@ -16,7 +16,7 @@ C = TypeVar("C")
 
 @dataclass
 class Train(Generic[C]):
-    """Train an agent. Ctrl-C saves; stopped or killed, the same command resumes, as does --resume.
+    """Train an agent. Ctrl-C saves; stopped or killed, the same command resumes, as does --resume. --help-all shows all options.
 
     Example: trilith train --task covering_hard --recipe objects --minutes 60 --out runs/x
 

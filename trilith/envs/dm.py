@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-import dm_env
 import numpy as np
-from dm_env import specs
 from numpy.typing import NDArray
 
 from trilith.envs.gymnasium import ConstructionEnv, one_of, padded
@@ -26,6 +24,12 @@ from trilith.world.observations.image import PIXELS
 from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import Role
 from trilith.world.tasks import Level
+
+try:
+    import dm_env
+    from dm_env import specs
+except ModuleNotFoundError:
+    raise ModuleNotFoundError('trilith.envs.dm needs dm_env: pip install "trilith[dm]"') from None
 
 Wrapper = Literal["discrete_relative", "continuous_absolute"]
 

@@ -29,7 +29,7 @@ from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum
 from trilith.evaluation.schema import Count, Played, read_result
 from trilith.evaluation.statistics import half_width
 from trilith.search.config import SearchConfig
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.distributed.pool import Work, do_all
 from trilith.utils.distributed.process_pool import spread
 from trilith.utils.distributed.ray_cluster import Cluster
@@ -290,6 +290,8 @@ def evaluate(
     The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
     With `out`, the result is kept in that file, and an evaluation that was stopped is resumed.
     """
+    takes = "evaluate takes a name, the folder of a run, a file of weights or my_module:MyAgent; trilith.play takes an agent itself"
+    require(isinstance(agent, str), f"agent {shortened(agent)}: {takes}")
     evaluation = Evaluation(agent, task, level, split, scenes, seed, zero_on_hit, SearchConfig(budget))
     with TemporaryDirectory() as folder:
         run = Run(evaluation, Path(out) if out else Path(folder) / "result.json")

@@ -5,7 +5,7 @@ training. Scene i of a set has its own generator, seeded from the set's name and
 Training uses generators seeded by plain numbers, which never coincide with the generators of sets.
 
 `scenes.json` holds, for each set, a checksum of the first 100 scenes and a checksum of all scenes. If a generator changes, the
-checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith scenes --freeze`). The new
+checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith check-scenes --freeze`). The new
 version shows that figures from before and after cannot be compared.
 
 A user's own task has sets too, but no checksums here. A result on its scenes carries its own checksum, see `Evaluation.identity`.
@@ -81,7 +81,7 @@ def recorded() -> dict[str, dict[str, str]]:
     data = read_json(CHECKSUMS)
     require(
         data["version"] == VERSION,
-        f"{CHECKSUMS} is of version {data['version']} of the scenes, the code of {VERSION}: run trilith scenes --freeze",
+        f"{CHECKSUMS} is of version {data['version']} of the scenes, the code of {VERSION}: run trilith check-scenes --freeze",
     )
     return dict(data["sets"])
 

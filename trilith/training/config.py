@@ -30,7 +30,7 @@ class TrainConfig(Generic[C]):
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
     """Recipe with the defaults of the agent's options: a name for its newest version, or an exact version as objects-v1. See
-    `trilith recipes` and `trilith train --recipe NAME --help`."""
+    `trilith recipes` and `trilith train --recipe NAME --help-all`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If the folder holds a run already, this run is resumed; it must be the same run."""
     minutes: float | None = None
@@ -116,13 +116,13 @@ def run_config(out: Path) -> TrainConfig[Any]:
 
 def differences(run: TrainConfig[Any], other: TrainConfig[Any]) -> list[str]:
     """Name and value of each field of a run's config that makes another config one of another run."""
-    here, there = _flat(to_json(run)), _flat(to_json(other))
+    here, there = flat(to_json(run)), flat(to_json(other))
     return [f"{name} {value}" for name, value in here.items() if name not in FREE and value != there.get(name)]
 
 
-def _flat(data: dict[str, Any]) -> dict[str, Any]:
+def flat(data: dict[str, Any]) -> dict[str, Any]:
     """All fields of nested dictionaries, by their full path, because two dictionaries may both have a `width`."""
     found: dict[str, Any] = {}
     for name, value in data.items():
-        found |= {f"{name}.{inner}": each for inner, each in _flat(value).items()} if isinstance(value, dict) else {name: value}
+        found |= {f"{name}.{inner}": each for inner, each in flat(value).items()} if isinstance(value, dict) else {name: value}
     return found

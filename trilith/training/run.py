@@ -185,8 +185,8 @@ class Run:
                 self._send(actors, request)
             if due >= 1:
                 for name, value in learner.step(self.rng).items():
-                    if isfinite(value):  # JSON has only finite numbers
-                        facts.figures[name] = 0.99 * facts.figures.get(name, value) + 0.01 * value
+                    if isfinite(value):  # JSON has only finite numbers, and Python's
+                        facts.figures[name] = 0.99 * facts.figures.get(name, float(value)) + 0.01 * float(value)
                 self.pace.stepped(time.monotonic() - now)
             self._receive(actors, log, 0.0 if due >= 1 else 0.2)
             if now - logged >= config.log_seconds:

@@ -13,7 +13,7 @@ from trilith.world.tasks.task import Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Silhouette(), Connecting(), Covering(), CoveringHard())}
 """The four tasks of the paper by name. Their Gymnasium ids are in `trilith/__init__.py`, checksums of their test scenes in
-`evaluation/scenes.json`, which `trilith scenes --freeze` writes."""
+`evaluation/scenes.json`, which `trilith check-scenes --freeze` writes."""
 _OWN: dict[str, Task] = {}
 """A user's tasks that this process knows, by the name under which they were registered or requested."""
 
