@@ -22,7 +22,9 @@ from trilith.agents.weights import load_policy, read_card, weights_file
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import ONLINE, SearchConfig
 from trilith.search.tree import Prior
+from trilith.utils.files import read_file
 from trilith.utils.modules import imported, names_a_class
+from trilith.utils.tensors import MAX_WEIGHTS
 from trilith.world.episode import State
 from trilith.world.scene import Placement
 
@@ -72,7 +74,7 @@ def fingerprint(name: str, task: str) -> str | None:
     if name in AGENTS or names_a_class(name):
         return None
     path = shipped(name).get(task) or weights_file(Path(name))
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(read_file(path, MAX_WEIGHTS)).hexdigest()[:16]
 
 
 def shipped(name: str) -> dict[str, Path]:

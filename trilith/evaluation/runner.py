@@ -34,14 +34,17 @@ from trilith.utils.distributed.process_pool import spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import RayPool
 from trilith.utils.files import (
+    MAX_LINES,
     atomic_write,
     check_same,
     clear_leftovers,
     make_folder,
     name_path_in_errors,
     parse_json,
+    read_file,
     write_json,
 )
+from trilith.utils.tensors import MAX_WEIGHTS
 from trilith.world.episode import REASONS, hit_obstacle
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Role
@@ -207,7 +210,7 @@ class Run:
 
     def _take_up(self) -> None:
         """Reads the journal, if it belongs to this evaluation."""
-        lines = self.journal.read_bytes().splitlines(keepends=True)
+        lines = read_file(self.journal, MAX_LINES).splitlines(keepends=True)
         if not lines or lines[0] != _line(self._identity):
             return
         groups = self.evaluation.groups()
@@ -320,7 +323,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
     files = {}
     if not shipped(evaluation.agent) and path.exists():  # the machines need not share a disk
         weights = weights_file(path)
-        files = {each.name: each.read_bytes() for each in (weights, weights.with_suffix(".json"))}
+        files = {each.name: read_file(each, MAX_WEIGHTS) for each in (weights, weights.with_suffix(".json"))}
     with closing(Cluster(address)) as cluster:
         yield from do_all(RayPool(cluster, partial(_make_work, evaluation, files), min(workers, len(jobs)), cpus=1), jobs)
 

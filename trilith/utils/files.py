@@ -10,12 +10,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import EACCES
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 import msgspec
 from filelock import FileLock, Timeout
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
+
+MAX_JSON = 2**24
+"""Bytes of a JSON file, unless its kind has another limit."""
+MAX_LINES = 2**30
+"""Bytes of a file that grows by lines: a log or a journal."""
 
 
 @contextmanager
@@ -156,12 +162,31 @@ def write_json(path: str | Path, data: Any, *, durable: bool = True) -> None:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read_json(path: str | Path, kind: Any = Any) -> Any:
-    """Reads a JSON file as a value of the type `kind`. Raises ValueError in one line that names the file and the error."""
+def check_regular(path: str | Path, most: int) -> None:
+    """Raises ValueError in one line unless `path` is a regular file of at most `most` bytes. It opens nothing.
+
+    A FIFO in its place would be waited for, and a device such as /dev/zero would be read until the memory is full.
+    """
     try:
-        text = Path(path).read_bytes()
+        status = os.stat(path)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    require(S_ISREG(status.st_mode), f"cannot read {path}: {'Is a directory' if S_ISDIR(status.st_mode) else 'not a regular file'}")
+    require(status.st_size <= most, f"cannot read {path}: it has {status.st_size} bytes, more than {most}")
+
+
+def read_file(path: str | Path, most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes. Raises ValueError in one line for anything else."""
+    check_regular(path, most)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+
+
+def read_json(path: str | Path, kind: Any = Any, most: int = MAX_JSON) -> Any:
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError in one line that names the file and the error."""
+    text = read_file(path, most)
     with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
 
@@ -193,4 +218,4 @@ def _path(kind: type, value: Any) -> Any:
     """Converts a text to a path, because JSON has no type for paths."""
     if kind is Path and isinstance(value, str):
         return Path(value)
-    raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {value!r}")
+    raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {shortened(value)}")

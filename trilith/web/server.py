@@ -35,6 +35,7 @@ from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
+from trilith.utils.files import read_file
 from trilith.web.access import HEADERS, AccessControl, is_loopback
 from trilith.web.catalog import Catalog, short_name
 from trilith.web.connections import Connection
@@ -337,10 +338,7 @@ def _learned_tasks(world: str) -> list[str] | None:
 
 def _read(path: str | Path) -> str:
     try:
-        require(Path(path).stat().st_size <= schema.MAX_FILE, f"{path} has more than {schema.MAX_FILE} bytes")
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+        return read_file(path, schema.MAX_FILE).decode()
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
 
