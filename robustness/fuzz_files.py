@@ -40,7 +40,7 @@ from trilith.training import checkpoint
 from trilith.training.config import CONFIG, TrainConfig, run_config
 from trilith.training.run import Run, train
 from trilith.utils.console import show, table_of
-from trilith.utils.files import read_json
+from trilith.utils.files import read_json, sealed
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import Recording
 from trilith.world.trajectory import read_episodes
@@ -127,6 +127,15 @@ def as_json(data: Any, rng: np.random.Generator) -> bytes:
     if rng.integers(4) == 0:
         return spoiled(json.dumps(data).encode(), rng)
     return json.dumps(mutated(data, rng)).encode()
+
+
+def resealed(text: bytes) -> bytes:
+    """The same with the checksum of what it now holds, so that more than the checksum is tried."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return json.dumps(sealed(data)).encode() if isinstance(data, dict) else text
 
 
 class Tally:
@@ -216,7 +225,7 @@ def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str =
     path = folder / "weights.safetensors"
     for number in range(count):
         head = number % 4 == 3
-        path.with_suffix(".json").write_bytes(json.dumps(card).encode() if head else as_json(card, rng))
+        path.with_suffix(".json").write_bytes(json.dumps(card).encode() if head else resealed(as_json(card, rng)))
         path.write_bytes(spoiled(weights[:600], rng) + weights[600:] if head else weights)
         with tally.attempt():
             load_policy(path)
@@ -242,7 +251,7 @@ def fuzz_reports(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     data, results = read_json(out), folder / "results"
     results.mkdir(exist_ok=True)
     for number in range(count):
-        (results / "a.json").write_bytes(as_json(data, rng))
+        (results / "a.json").write_bytes(resealed(as_json(data, rng)))
         with tally.attempt(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of letters that a font does not have
             with nullcontext() if number % 40 == 0 else patch.object(report, "_figure", return_value=False):
@@ -267,7 +276,7 @@ def fuzz_results(folder: Path, count: int, rng: np.random.Generator) -> Tally:
             line = as_json(json.loads(text), rng) + b" " + digest + b"\n"
             path.write_bytes(heading + b"".join([*lines[:which], line, *lines[which + 1 :]]) if number % 4 == 1 else spoiled(journal, rng))
         else:
-            out.write_bytes(as_json(data, rng))
+            out.write_bytes(resealed(as_json(data, rng)))
         with tally.attempt():
             run = Measurement(evaluation, out)
             if run.result is not None:

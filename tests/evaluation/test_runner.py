@@ -23,7 +23,7 @@ from trilith.evaluation.runner import GROUP, Evaluation, Run, summary
 from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed import process_pool
-from trilith.utils.files import read_json, write_json
+from trilith.utils.files import read_json, sealed, write_json
 from trilith.world.episode import REASONS, Recording, step
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, Role
@@ -323,7 +323,7 @@ def test_a_result_of_other_physics_is_not_taken_for_this_one(tmp_path):
     path = tmp_path / "x.json"
     result = measured(replace(SMALL, scenes=3), path)
     assert result["physics"] == PHYSICS
-    path.write_text(json.dumps({**result, "physics": PHYSICS - 1}))
+    write_json(path, sealed({**result, "physics": PHYSICS - 1}))
     with pytest.raises(ValueError, match="physics 1, not 2"):
         measured(replace(SMALL, scenes=3), path)
 

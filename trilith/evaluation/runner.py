@@ -42,6 +42,7 @@ from trilith.utils.files import (
     name_path_in_errors,
     parse_json,
     read_file,
+    sealed,
     write_json,
 )
 from trilith.utils.tensors import MAX_WEIGHTS
@@ -261,7 +262,7 @@ class Run:
                 self.evaluation.identity() == self._identity,
                 f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again",
             )
-            self.result = summary(self.evaluation, episodes)
+            self.result = sealed(summary(self.evaluation, episodes))
             write_json(self.out, self.result)
             self.journal.unlink(missing_ok=True)
         return self.result

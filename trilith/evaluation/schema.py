@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from trilith.evaluation.scene_sets import VERSION, Split
 from trilith.utils.checks import require, shortened
-from trilith.utils.files import prefix_errors, read_json, typed
+from trilith.utils.files import CHECKSUM, check_sealed, prefix_errors, read_json, typed
 from trilith.world.episode import Reason, physics_from_json
 from trilith.world.scene import INVALID_EDGE, SLOTS
 from trilith.world.tasks import Level
@@ -102,9 +102,12 @@ class Result(TypedDict):
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """The result in a file; None if the file holds something else. Raises ValueError in one line if a field is wrong."""
+    """The result in a file; None if the file holds something else. Raises ValueError in one line if it is damaged or a field is wrong."""
     data = read_json(path, most=MAX_RESULT)
-    if not isinstance(data, dict) or not data.keys() >= Result.__annotations__.keys():
+    if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
+        return None
+    check_sealed(path, data)  # first, because a result may be damaged in a field's name
+    if not data.keys() >= Result.__annotations__.keys():
         return None
     check_versions(path, data)
     with prefix_errors(f"{path} is not what it should be: "):

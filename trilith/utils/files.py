@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -22,6 +23,8 @@ MAX_JSON = 2**24
 """Bytes of a JSON file, unless its kind has another limit."""
 MAX_LINES = 2**30
 """Bytes of a file that grows by lines: a log or a journal."""
+CHECKSUM = "sha256"
+"""Name of the field that holds a file's checksum."""
 
 
 @contextmanager
@@ -160,6 +163,23 @@ def write_json(path: str | Path, data: Any, *, durable: bool = True) -> None:
     """Writes data as JSON, with numbers in full precision. The file appears whole or not at all."""
     with atomic_write(path, durable=durable) as aside:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns data with the checksum of all its other fields: SHA-256 of them as JSON, in their order. It shows damage; it is no
+    signature."""
+    facts = {name: value for name, value in data.items() if name != CHECKSUM}
+    return facts | {CHECKSUM: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
+
+
+def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
+    """Raises ValueError in one line if data that was read from `path` has no checksum, or has the checksum of other data."""
+    require(CHECKSUM in data, f"{path} has no checksum: it was not written by this version of trilith")
+    try:
+        whole = sealed(data)[CHECKSUM] == data[CHECKSUM]
+    except RecursionError:
+        whole = False
+    require(whole, f"{path} is damaged: its checksum is not that of what it holds")
 
 
 def check_regular(path: str | Path, most: int) -> None:

@@ -15,10 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from trilith.utils.checks import require
-from trilith.utils.files import atomic_write, check_regular
+from trilith.utils.files import CHECKSUM, atomic_write, check_regular
 
-CHECKSUM = "sha256"
-"""Name of the text that holds the checksum."""
 MAX_WEIGHTS = 2**30
 """Bytes of a file of weights, or of recorded episodes."""
 MAX_CHECKPOINT = 2**36
