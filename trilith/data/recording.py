@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.dynamics.registry import world_fingerprint
-from trilith.agents.registry import check_builds, fingerprint, load
+from trilith.agents.registry import check_builds, code_of, fingerprint, load
 from trilith.evaluation.rollout import trajectories
 from trilith.evaluation.scene_sets import SIZES, Split, generator, start_in_set
 from trilith.search.config import SearchConfig
@@ -77,12 +77,13 @@ class Recorder:
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """The content of `dataset.json`: all that the episodes depend on, except the code of the user's own agents and tasks."""
+        """The content of `dataset.json`: all that the episodes depend on."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
             facts["search"]["model"] = model
         weights = [fingerprint(agent, self.task) for agent in self.agents]
-        return {"format": FORMAT, **facts, "weights": weights, "physics": PHYSICS, "shards": self.shards}
+        code = code_of(self.agents, self.task, facts["search"])
+        return {"format": FORMAT, **facts, "weights": weights, **code, "physics": PHYSICS, "shards": self.shards}
 
     def play(self, agents: dict[str, Any], number: int) -> list[Trajectory]:
         """The episodes of a file, in order."""

@@ -61,11 +61,16 @@ def check_png(path: str | Path) -> None:
     require(Path(path).suffix.lower() == ".png", f"picture {str(path)!r}: its name must end in .png")
 
 
-def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises ValueError for the first field in which `found`, which `path` holds, differs from `wanted`. `what` names it: "a result"."""
+def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], instead: str = "remove it") -> None:
+    """Raises ValueError for the first field in which `found`, which `path` holds, differs from `wanted`. `what` names it: "a result".
+    `instead` says what can be done apart from choosing another --out."""
     for name, value in wanted.items():
         there = found.get(name)
-        require(there == value, f"{path} holds {what} of {name} {there!r}, not {value!r}: choose another --out, or remove it")
+        if isinstance(there, dict) and isinstance(value, dict):
+            check_same(path, f"{what} of {name}", there, dict.fromkeys(there) | value, instead)
+        else:
+            said = f"{name} {shortened(there)}, not {shortened(value)}"
+            require(there == value, f"{path} holds {what} of {said}: choose another --out, or {instead}")
 
 
 @contextmanager
