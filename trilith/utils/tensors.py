@@ -33,16 +33,18 @@ class Header(NamedTuple):
 
 def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
-) -> None:
+) -> str:
     """Writes arrays, and texts by name, whole or not at all. The old file is kept as `previous`, if that is given.
 
-    Raises OSError in one line if the file cannot be written.
+    Returns the checksum. Raises OSError in one line if the file cannot be written.
     """
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     texts = dict(facts or {})
+    stated = checksum(whole, texts)
     with atomic_write(path, previous=previous) as aside:
         # We do not use the library's own `save_file`, because if it is killed it leaves a file under an unknown name.
-        aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: checksum(whole, texts)})))
+        aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: stated})))
+    return stated
 
 
 def _in_order(file: bytes) -> bytes:
