@@ -73,7 +73,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
 def fingerprint(name: str, task: str) -> str | None:
     """Digest of the weights of a trained agent; None for an agent without weights."""
     path = _weights(name, task)
-    return path and hashlib.sha256(read_file(path, MAX_WEIGHTS)).hexdigest()[:16]
+    return None if path is None else hashlib.sha256(read_file(path, MAX_WEIGHTS)).hexdigest()[:16]
 
 
 def _weights(name: str, task: str) -> Path | None:
