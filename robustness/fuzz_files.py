@@ -28,19 +28,22 @@ import numpy as np
 import tyro
 
 from trilith.agents.dqn.config import DQNConfig
+from trilith.agents.dynamics.config import ModelConfig, ModelRunConfig
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.weights import load_policy
 from trilith.cli.evaluate import _result_table
+from trilith.cli.model import _table
 from trilith.data.recording import Recorder, record
 from trilith.evaluation import report
 from trilith.evaluation.runner import Evaluation
 from trilith.evaluation.runner import Run as Measurement
-from trilith.networks.config import EncoderConfig, NetConfig
+from trilith.networks.config import DynamicsConfig, EncoderConfig, NetConfig
 from trilith.training import checkpoint
 from trilith.training.config import CONFIG, TrainConfig, run_config
+from trilith.training.dynamics import train_model
 from trilith.training.run import Run, train
 from trilith.utils.console import show, table_of
-from trilith.utils.files import read_json
+from trilith.utils.files import read_json, sealed, write_json
 from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import Recording
 from trilith.world.trajectory import read_episodes
@@ -127,6 +130,15 @@ def as_json(data: Any, rng: np.random.Generator) -> bytes:
     if rng.integers(4) == 0:
         return spoiled(json.dumps(data).encode(), rng)
     return json.dumps(mutated(data, rng)).encode()
+
+
+def resealed(text: bytes) -> bytes:
+    """The same with the checksum of what it now holds, so that more than the checksum is tried."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return json.dumps(sealed(data)).encode() if isinstance(data, dict) else text
 
 
 class Tally:
@@ -216,7 +228,7 @@ def fuzz_cards(folder: Path, count: int, rng: np.random.Generator, recipe: str =
     path = folder / "weights.safetensors"
     for number in range(count):
         head = number % 4 == 3
-        path.with_suffix(".json").write_bytes(json.dumps(card).encode() if head else as_json(card, rng))
+        path.with_suffix(".json").write_bytes(json.dumps(card).encode() if head else resealed(as_json(card, rng)))
         path.write_bytes(spoiled(weights[:600], rng) + weights[600:] if head else weights)
         with tally.attempt():
             load_policy(path)
@@ -242,7 +254,7 @@ def fuzz_reports(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     data, results = read_json(out), folder / "results"
     results.mkdir(exist_ok=True)
     for number in range(count):
-        (results / "a.json").write_bytes(as_json(data, rng))
+        (results / "a.json").write_bytes(resealed(as_json(data, rng)))
         with tally.attempt(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of letters that a font does not have
             with nullcontext() if number % 40 == 0 else patch.object(report, "_figure", return_value=False):
@@ -267,7 +279,7 @@ def fuzz_results(folder: Path, count: int, rng: np.random.Generator) -> Tally:
             line = as_json(json.loads(text), rng) + b" " + digest + b"\n"
             path.write_bytes(heading + b"".join([*lines[:which], line, *lines[which + 1 :]]) if number % 4 == 1 else spoiled(journal, rng))
         else:
-            out.write_bytes(as_json(data, rng))
+            out.write_bytes(resealed(as_json(data, rng)))
         with tally.attempt():
             run = Measurement(evaluation, out)
             if run.result is not None:
@@ -307,17 +319,44 @@ def fuzz_datasets(folder: Path, count: int, rng: np.random.Generator) -> Tally:
     about, [path] = data / "dataset.json", data.glob("*.safetensors")
     facts, (arrays, texts) = read_json(about), load_tensors(path)
     for number in range(count):
-        about.write_bytes(json.dumps(facts).encode() if number % 2 else as_json(facts, rng))
+        about.write_bytes(resealed(as_json(facts, rng)))
+        stated = None
         if number % 4 == 1:  # an array in the place of another, or a part of it
             names = sorted(arrays)
             name, other = (names[int(rng.integers(len(names)))] for _ in range(2))
-            save_tensors(path, arrays | {name: arrays[other][: int(rng.integers(len(arrays[other]) + 1))]}, texts)
+            stated = save_tensors(path, arrays | {name: arrays[other][: int(rng.integers(len(arrays[other]) + 1))]}, texts)
         elif number % 4 == 3:
             lists = {name: as_json(json.loads(texts[name]), rng).decode(errors="replace") for name in ("agents", "levels", "reasons")}
-            save_tensors(path, arrays, texts | lists)
+            stated = save_tensors(path, arrays, texts | lists)
+        if stated:
+            write_json(about, sealed(facts | {"checksums": [stated]}))
         with tally.attempt():
             list(read_episodes(data))
         save_tensors(path, arrays, texts)
+    return tally
+
+
+def fuzz_models(folder: Path, count: int, rng: np.random.Generator) -> Tally:
+    """Facts of the checkpoint of a model, and its validation, with checksums that are right."""
+    tally, data = Tally(), folder / "episodes"
+    for _ in record(Recorder(("legal",), "covering_hard", episodes=20), data, 1):
+        pass
+    model = ModelConfig(DynamicsConfig(width=8, layers=1, heads=1, pair=4), batch=4, steps=2)
+    config = ModelRunConfig((data,), folder / "model", log_steps=1, model=model)
+    found = train_model(config, screen=False)
+    path, other = config.out / checkpoint.NAME, config.out / "validation.json"
+    arrays, texts = load_tensors(path)
+    facts = json.loads(texts["facts"])
+    for number in range(count):
+        if number % 2:
+            save_tensors(path, arrays, {"facts": as_json(facts, rng).decode(errors="replace")})
+        else:
+            other.write_bytes(resealed(as_json(found, rng)))
+        with tally.attempt():
+            told = train_model(config, screen=False)
+            _table("", told["recorded"], told["nudge"])
+        save_tensors(path, arrays, texts)
+        write_json(other, found)
     return tally
 
 
@@ -330,6 +369,7 @@ KINDS: dict[str, tuple[Callable[[Path, int, np.random.Generator], Tally], int]] 
     "configs of runs, RS0": (partial(fuzz_configs, recipe="mlp-rs0"), 130),
     "cards and headers of weights, RS0": (partial(fuzz_cards, recipe="mlp-rs0"), 200),
     "recorded episodes": (fuzz_datasets, 400),
+    "checkpoints and validations of models": (fuzz_models, 350),
     "results given to report": (fuzz_reports, 2060),
     "results and journals of evaluate": (fuzz_results, 2000),
     "recordings": (fuzz_recordings, 500),

@@ -28,7 +28,7 @@ from trilith.evaluation.runner import Evaluation, Run
 from trilith.search.config import SearchConfig
 from trilith.training.actor import Simulated
 from trilith.utils.console import Progress
-from trilith.utils.files import atomic_write, read_json, write_json
+from trilith.utils.files import atomic_write, read_json, sealed, write_json
 from trilith.world.tasks import Level, get_task
 
 LARGEST = 2_000_000
@@ -135,7 +135,7 @@ def main() -> None:
     data = files[median].read_bytes()
     with atomic_write(out) as aside:
         aside.write_bytes(data)
-    write_json(out.with_suffix(".json"), about)
+    write_json(out.with_suffix(".json"), sealed(about))
     print(out)
 
 

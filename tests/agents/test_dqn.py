@@ -29,6 +29,7 @@ from trilith.search.simulator import Simulator
 from trilith.search.tree import Node, best_action, make_nodes
 from trilith.training.actor import CorrectRequest, PlayRequest, collect
 from trilith.utils.config import from_json, to_json
+from trilith.utils.files import sealed, write_json
 from trilith.world.actions import DiscreteRelative, reference_rows
 from trilith.world.episode import start, step
 from trilith.world.scene import INVALID_EDGE, SLOTS, Role, Scene, fresh_scene
@@ -727,7 +728,7 @@ def test_weights_of_older_physics_load_with_one_line_of_warning_once_a_process(t
     assert capsys.readouterr().err == ""
     card = json.loads(path.with_suffix(".json").read_text())
     del card["physics"]
-    path.with_suffix(".json").write_text(json.dumps(card))
+    write_json(path.with_suffix(".json"), sealed(card))
     loaded(path)
     loaded(path)
     assert capsys.readouterr().err.count("version 1 of the physics") == 1
@@ -752,10 +753,24 @@ def test_a_card_that_does_not_fit_is_one_clear_line(tmp_path: Path, name: str, v
     path, config = tmp_path / "best.safetensors", DQNConfig(net=SMALL)
     save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
     card = json.loads(path.with_suffix(".json").read_text())
-    path.with_suffix(".json").write_text(json.dumps(card | {name: value}))
+    write_json(path.with_suffix(".json"), sealed(card | {name: value}))
     with pytest.raises(ValueError, match=told) as error:
         loaded(path)
     assert "\n" not in str(error.value)
+
+
+def test_a_card_whose_facts_were_changed_is_refused(tmp_path: Path) -> None:
+    path, config = tmp_path / "best.safetensors", DQNConfig(net=SMALL)
+    save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {"seed": 3, "commit": "1234abc"})
+    card = json.loads(path.with_suffix(".json").read_text())
+    for change in ({"seed": 4}, {"task": "covering"}, {"commit": "1234abd"}, {"learning": card["learning"] | {"batch": 7}}):
+        write_json(path.with_suffix(".json"), card | change)
+        with pytest.raises(ValueError, match=r"best\.json is damaged: its checksum is not that of what it holds"):
+            loaded(path)
+    del card["sha256"]
+    write_json(path.with_suffix(".json"), card)
+    with pytest.raises(ValueError, match=r"best\.json has no checksum: it was not written by this version of trilith"):
+        loaded(path)
 
 
 @pytest.mark.parametrize("claim", [{"width": 20_000}, {"decoder": 65_536}, {"token": 65_536}, {"layers": 10**9}, {"width": 10**12}])
@@ -767,7 +782,7 @@ def test_what_a_card_claims_takes_no_memory_before_it_is_refused(tmp_path: Path,
     save_weights(path, "dqn", config, "silhouette", DQNPolicy(config, "silhouette").weights(), {})
     card = json.loads(path.with_suffix(".json").read_text())
     card["agent"]["net"] |= {"heads": 1, **claim}
-    path.with_suffix(".json").write_text(json.dumps(card))
+    write_json(path.with_suffix(".json"), sealed(card))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError, match=r"this network has|must be"):
         loaded(path)

@@ -17,6 +17,7 @@ from trilith.networks.inputs.objects import PAIR_COLUMNS
 from trilith.networks.inputs.placements import COLUMNS
 from trilith.networks.q import registry
 from trilith.training.config import recipe_config
+from trilith.utils.files import sealed, write_json
 from trilith.world.actions import CODECS
 
 SHIPPED = [path for folder in sorted(ZOO.glob("*")) for path in shipped(folder.name).values()]
@@ -57,7 +58,7 @@ def copy(tmp_path: Path) -> Path:
 
 def change(path: Path, **fields: Any) -> None:
     card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    path.with_suffix(".json").write_text(json.dumps(card | fields), encoding="utf-8")
+    write_json(path.with_suffix(".json"), sealed(card | fields))
 
 
 def refusal(path: Path) -> str:

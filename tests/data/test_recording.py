@@ -1,6 +1,7 @@
 """Recorded episodes are the same bytes however they were recorded, and give back every state."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,7 +16,8 @@ from trilith.agents.registry import AGENTS
 from trilith.data.minari import write_minari
 from trilith.data.recording import SHARD, Recorder, record, rewards_of
 from trilith.evaluation.scene_sets import start_in_set
-from trilith.utils.tensors import load_tensors
+from trilith.utils.files import read_json, write_json
+from trilith.utils.tensors import load_tensors, save_tensors
 from trilith.world.episode import step
 from trilith.world.observations.objects import objects
 from trilith.world.trajectory import CODEC, read_episodes
@@ -78,6 +80,26 @@ def test_more_episodes_and_damaged_files_are_recorded_again(small, tmp_path):
     path = tmp_path / "00000.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
     assert recorded(SMALL, tmp_path) == contents(small)
+
+
+def test_a_file_that_is_not_the_recorded_one_is_noticed_even_with_a_checksum_of_its_own(small, tmp_path):
+    shutil.copytree(small, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "00001.safetensors"
+    arrays, texts = load_tensors(path)
+    save_tensors(path, arrays | {"reward": arrays["reward"] + 1}, texts)
+    with pytest.raises(ValueError, match=r"00001\.safetensors is damaged: its checksum is not the one in dataset\.json"):
+        list(read_episodes(tmp_path))
+    assert recorded(SMALL, tmp_path) == contents(small)
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"epsilon": 0.2}, {"shards": 1}, {"checksums": []}, {"agents": ["planner"]}])
+def test_what_was_changed_in_the_description_of_a_recording_is_noticed(small, tmp_path, change):
+    shutil.copytree(small, tmp_path, dirs_exist_ok=True)
+    write_json(tmp_path / "dataset.json", read_json(tmp_path / "dataset.json") | change)
+    with pytest.raises(ValueError, match=r"dataset\.json is damaged: its checksum is not that of what it holds"):
+        list(read_episodes(tmp_path))
+    with pytest.raises(ValueError, match=r"dataset\.json is damaged"):
+        recorded(SMALL, tmp_path)
 
 
 def test_episodes_of_a_frozen_set_begin_with_its_scenes(tmp_path):

@@ -10,7 +10,7 @@ from PIL import Image
 from trilith.evaluation.report import PAPER, _colours, load_results, write_report
 from trilith.evaluation.runner import Evaluation, Run
 from trilith.search.config import SearchConfig
-from trilith.utils.files import read_json, write_json
+from trilith.utils.files import read_json, sealed, write_json
 from trilith.world.episode import REASONS
 from trilith.world.tasks import TASKS, get_task
 
@@ -41,7 +41,7 @@ def result(agent: str, task: str, level: int | str, reward: float, seed: int = 0
 
 def report(folder: Path, *results: dict) -> str:
     for number, each in enumerate(results):
-        write_json(folder / "results" / f"{number}.json", each)
+        write_json(folder / "results" / f"{number}.json", sealed(each))
     path = write_report(folder / "results", folder / "report")
     assert path == folder / "report" / "report.md"
     return path.read_text(encoding="utf-8")
@@ -229,13 +229,22 @@ def test_what_is_not_a_result_is_passed_over(tmp_path):
     write_json(folder / "recording.json", {"start": {}, "placements": []})
     write_json(folder / "list.json", [1, 2])
     write_json(folder / "part.json", {"by_level": {}, "reasons": {}, "task": "covering"})
-    write_json(folder / "other.json", result("legal", "covering", "all", 1.0) | {"task": "tower"})
+    write_json(folder / "other.json", sealed(result("legal", "covering", "all", 1.0) | {"task": "tower"}))
     (folder / ".x.123.json").write_text('{"agent": "le')  # on its way when the process was killed
     (folder / "notes.txt").write_text("hello")
     with pytest.raises(ValueError, match=r"results has no result of trilith evaluate"):
         load_results(folder)
-    write_json(folder / "a.json", result("legal", "covering", "all", 1.0))
+    write_json(folder / "a.json", sealed(result("legal", "covering", "all", 1.0)))
     assert [each["agent"] for each in load_results(folder)] == ["legal"]
+
+
+@pytest.mark.parametrize("change", [{"reward": 7.25}, {"solved": 1.0}, {"agent": "planner"}, {"rewards": [9.0]}, {"rewardx": 1.0}])
+def test_a_result_whose_numbers_were_changed_is_not_reported(tmp_path, change):
+    write_json(tmp_path / "a.json", sealed(result("legal", "covering", "all", 1.0)))
+    assert len(load_results(tmp_path)) == 1
+    write_json(tmp_path / "a.json", read_json(tmp_path / "a.json") | change)
+    with pytest.raises(ValueError, match=r"a\.json is damaged: its checksum is not that of what it holds"):
+        load_results(tmp_path)
 
 
 def test_a_folder_that_is_none_or_broken_is_refused(tmp_path):

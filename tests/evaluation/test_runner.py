@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import statistics
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from trilith.evaluation.runner import GROUP, Evaluation, Run, evaluate, summary
 from trilith.evaluation.scene_sets import VERSION, generator, set_name, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.distributed import process_pool
-from trilith.utils.files import read_json, write_json
+from trilith.utils.files import read_json, sealed, write_json
 from trilith.world.episode import REASONS, Recording, step
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, Role
@@ -192,7 +193,7 @@ def test_a_journal_that_is_none_is_not_taken_up(tmp_path, content):
 )
 def test_the_result_of_another_evaluation_is_not_overwritten(small, tmp_path, change, message):
     before = small.read_bytes()
-    with pytest.raises(ValueError, match=f"holds a result of {message}: choose another --out, or remove it"):
+    with pytest.raises(ValueError, match=f"holds a result of {message}: choose another --out, or start over with --fresh"):
         Run(replace(SMALL, **change), small)
     assert small.read_bytes() == before
 
@@ -217,7 +218,7 @@ def test_a_result_that_is_there_is_not_measured_again(small, capsys, monkeypatch
     main(arguments(SMALL, small, workers=1))
     assert small.read_bytes() == before
     shown = capsys.readouterr()
-    assert f"done before: remove {small} to measure again" in shown.err
+    assert "done before: to measure again, start over with --fresh" in shown.err
     assert f"{read_json(small)['reward']:.3f}" in shown.out
 
 
@@ -323,7 +324,7 @@ def test_a_result_of_other_physics_is_not_taken_for_this_one(tmp_path):
     path = tmp_path / "x.json"
     result = measured(replace(SMALL, scenes=3), path)
     assert result["physics"] == PHYSICS
-    path.write_text(json.dumps({**result, "physics": PHYSICS - 1}))
+    write_json(path, sealed({**result, "physics": PHYSICS - 1}))
     with pytest.raises(ValueError, match="physics 1, not 2"):
         measured(replace(SMALL, scenes=3), path)
 
@@ -380,6 +381,103 @@ def test_an_agent_of_ones_own_is_measured_as_any_other(tmp_path):
     assert (result["agent"], result["weights"], result["episodes"]) == ("own_agent:Flat", None, 40)
     assert result["blocks"] > 1
     assert not {"spawn_collision", "bad_choice"} & {reason for reason, count in result["reasons"].items() if count}
+
+
+GREEDY = """from trilith.agents.random_agents import LegalAgent
+class Greedy(LegalAgent):
+    def act(self, states, rngs):
+        return {}
+"""
+STOPS, PLAYS = GREEDY.format("[None for _ in states]"), GREEDY.format("super().act(states, rngs)")
+
+
+@pytest.mark.slow
+def test_a_result_of_ones_own_code_is_not_taken_for_that_of_the_edited_code(tmp_path):
+    (tmp_path / "mine.py").write_text(STOPS)
+    command = ["evaluate", "mine:Greedy", "--task=covering", "--scenes=8", "--workers=1", "--out=x.json"]
+    assert trilith(*command, cwd=tmp_path).returncode == 0
+    first = read_json(tmp_path / "x.json")
+    assert "done before" in trilith(*command, cwd=tmp_path).stderr
+    (tmp_path / "mine.py").write_text(PLAYS)
+    said = refused(trilith(*command, cwd=tmp_path))
+    assert said.startswith(f"x.json holds a result of code of mine.py '{first['code']['mine.py']}', not ")
+    assert said.endswith("': choose another --out, or start over with --fresh")
+    done = trilith(*command, "--fresh", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    second = read_json(tmp_path / "x.json")
+    assert (first["blocks"], second["blocks"] > 1) == (0, True)
+    assert "done before" in trilith(*command, cwd=tmp_path).stderr
+
+
+def own_agent(folder, monkeypatch, text: str) -> Evaluation:
+    """An evaluation of an agent in a module of the working folder, imported anew."""
+    (folder / "mine_here.py").write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "mine_here", raising=False)
+    return replace(SMALL, agent="mine_here:Greedy")
+
+
+def test_episodes_of_two_programs_are_never_in_one_mean(tmp_path, monkeypatch):
+    evaluation, out = own_agent(tmp_path, monkeypatch, STOPS), tmp_path / "out.json"
+    stopped = Run(evaluation, out).run(1)
+    next(stopped)
+    stopped.close()
+    assert len(Run(evaluation, out).done) == 1
+    own_agent(tmp_path, monkeypatch, PLAYS)
+    with pytest.raises(ValueError, match=r"\.out\.journal holds episodes of code of mine_here\.py .*or start over with --fresh"):
+        Run(evaluation, out)
+    run = Run(evaluation, out, fresh=True)
+    assert run.episodes() == []
+    for _ in run.run(1):
+        pass
+    (tmp_path / "mine_here.py").write_text(STOPS)
+    with pytest.raises(ValueError, match=r"mine_here:Greedy, or its task, changed while it was measured: start over with --fresh"):
+        run.finish()
+    assert not out.exists()
+
+
+def test_fresh_measures_again_and_leaves_what_is_no_result(small, tmp_path):
+    out = tmp_path / "out.json"
+    write_json(out, read_json(small) | {"reward": 99.0})
+    with pytest.raises(ValueError, match="is damaged"):
+        Run(SMALL, out)
+    run = Run(SMALL, out, fresh=True)
+    assert out.exists(), "until it runs"
+    started = run.run(1)
+    next(started)
+    started.close()
+    assert not out.exists()
+    assert len(Run(SMALL, out).done) == 1, "without fresh it resumes"
+    run = Run(SMALL, out, fresh=True)
+    assert run.done == {}
+    for _ in run.run(1):
+        pass
+    run.finish()
+    assert out.read_bytes() == small.read_bytes()
+    write_json(out, {"mine": 1})
+    with pytest.raises(ValueError, match="is not a result of trilith evaluate: choose another --out"):
+        Run(SMALL, out, fresh=True)
+
+
+def test_a_run_that_was_trained_further_is_measured_again_with_fresh(tmp_path):
+    from trilith.agents.dqn.config import DQNConfig
+    from trilith.agents.dqn.policy import DQNPolicy
+    from trilith.agents.weights import save_weights
+    from trilith.networks.config import NetConfig
+
+    config = DQNConfig(net=NetConfig(width=8, layers=1, heads=1))
+    weights = DQNPolicy(config, "covering").weights()
+    evaluation, out = Evaluation(str(tmp_path), "covering", scenes=2), tmp_path / "results" / "x.json"
+    save_weights(tmp_path / "last.safetensors", "dqn", config, "covering", weights, {})
+    measured(evaluation, out)
+    save_weights(tmp_path / "last.safetensors", "dqn", config, "covering", {name: each + 1 for name, each in weights.items()}, {})
+    with pytest.raises(ValueError, match=r"holds a result of weights '\w+', not '\w+': choose another --out, or start over with --fresh"):
+        Run(evaluation, out)
+    run = Run(evaluation, out, fresh=True)
+    for _ in run.run(1):
+        pass
+    assert run.finish()["weights"] == Run(evaluation, out).result["weights"]
 
 
 def test_what_a_worker_cannot_load_is_told_by_the_main_process(small, tmp_path):

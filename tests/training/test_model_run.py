@@ -1,6 +1,8 @@
 """A training of a model: stopped or killed it goes on, and gives the same weights as if nothing had happened."""
 
+import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,10 @@ from trilith.agents.dynamics.learner import ModelLearner
 from trilith.cli.main import main
 from trilith.data.recording import Recorder, record
 from trilith.networks.config import DynamicsConfig
+from trilith.training.checkpoint import NAME
 from trilith.training.dynamics import train_model
+from trilith.utils.files import read_json, sealed, write_json
+from trilith.utils.tensors import load_tensors, save_tensors
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +67,74 @@ def test_killed_and_interrupted_it_ends_with_the_same_weights(data, tmp_path, mo
     lines = (tmp_path / "stopped" / "log.jsonl").read_text().splitlines()
     assert sum('"kind": "train"' in line for line in lines) == 4
     assert (tmp_path / "stopped" / "curve.png").exists()
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory) -> ModelRunConfig:
+    config = ModelRunConfig((data,), tmp_path_factory.mktemp("trained"), model=replace(MODEL, steps=2))
+    train_model(config, screen=False)
+    return config
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"steps": -1}, "steps: Expected int >= 0"),
+        ({"steps": 10**30}, "steps, more than 2"),
+        ({"seconds": "long"}, "seconds: Expected float, got str"),
+        ({"rng": {}}, "is not the checkpoint of a model: "),
+        ({"rng": {"bit_generator": "PCG64", "state": {"state": -1, "inc": 1}}}, "is not the checkpoint of a model: "),
+        (None, "is not the checkpoint of a model: not JSON"),
+    ],
+)
+def test_a_checkpoint_of_a_model_that_cannot_be_is_refused_in_one_line(trained, tmp_path, change, told):
+    config = replace(trained, out=tmp_path / "m")
+    shutil.copytree(trained.out, config.out)
+    arrays, texts = load_tensors(config.out / NAME)
+    facts = {} if change is None else {"facts": json.dumps(json.loads(texts["facts"]) | change)}
+    save_tensors(config.out / NAME, arrays, facts)
+    with pytest.raises(ValueError, match=rf"checkpoint\.safetensors .*{told}") as error:
+        train_model(config, screen=False)
+    assert "\n" not in str(error.value)
+
+
+def test_a_validation_that_was_changed_or_cannot_be_is_refused_in_one_line(trained, tmp_path):
+    config = replace(trained, out=tmp_path / "m")
+    shutil.copytree(trained.out, config.out)
+    path = config.out / "validation.json"
+    found = read_json(path)
+    write_json(path, found | {"nudge": {"covering_hard": 0.5}})
+    with pytest.raises(ValueError, match=r"validation\.json is damaged"):
+        train_model(config, screen=False)
+    for change, told in (
+        ({"recorded": {"covering_hard": {"all": {"1": {}}}}}, "missing required field placements"),
+        ({"nudge": 3}, "nudge: Expected object, got int"),
+    ):
+        write_json(path, sealed(found | change))
+        with pytest.raises(ValueError, match=rf"validation\.json is not what it should be: .*{told}"):
+            train_model(config, screen=False)
+
+
+def test_data_that_changed_since_are_not_trained_on_further(trained, data, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    config = replace(trained, data=(folder,), out=tmp_path / "m")
+    train_model(config, screen=False)
+    arrays, texts = load_tensors(folder / "00000.safetensors")
+    stated = save_tensors(folder / "00000.safetensors", arrays | {"reward": arrays["reward"] + 1}, texts)
+    with pytest.raises(ValueError, match=r"00000\.safetensors is damaged: its checksum is not the one in dataset\.json"):
+        train_model(config, screen=False)
+    facts = read_json(folder / "dataset.json")
+    write_json(folder / "dataset.json", sealed(facts | {"checksums": [stated, *facts["checksums"][1:]]}))
+    with pytest.raises(ValueError, match="holds a training of data"):
+        train_model(config, screen=False)
+
+
+def test_too_few_episodes_to_validate_on_are_told(tmp_path):
+    for _ in record(Recorder(("legal",), "covering_hard", episodes=4), tmp_path / "few", 1):
+        pass
+    with pytest.raises(ValueError, match="no placements to validate on: record 10 episodes or more, or name others with --valid"):
+        train_model(ModelRunConfig((tmp_path / "few",), tmp_path / "m", model=MODEL), screen=False)
 
 
 def test_what_cannot_be_trained_is_told_in_one_line(data, tmp_path):

@@ -1,14 +1,35 @@
 """Files appear whole or not at all, and what goes wrong with them is told in one line that names them."""
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from shell import ENVIRONMENT
 
+from trilith.agents.registry import fingerprint
+from trilith.agents.weights import read_card
+from trilith.evaluation.runner import Evaluation, Run
+from trilith.evaluation.schema import read_result
+from trilith.training import checkpoint
+from trilith.training.config import run_config
+from trilith.training.log import JSONL, Log, read_log
 from trilith.utils import files
-from trilith.utils.files import atomic_write, clear_leftovers, folder_lock, make_folder, name_path_in_errors, read_json, write_json
+from trilith.utils.files import (
+    atomic_write,
+    clear_leftovers,
+    folder_lock,
+    make_folder,
+    name_path_in_errors,
+    read_json,
+    write_json,
+)
+from trilith.utils.tensors import load_tensors
+from trilith.web.server import create_app
+from trilith.world.trajectory import read_episodes
 
 
 def names(folder) -> list[str]:
@@ -188,3 +209,76 @@ def test_where_a_file_system_knows_no_locks_the_work_goes_on(tmp_path, monkeypat
     with folder_lock(tmp_path):
         (tmp_path / "done").touch()
     assert (tmp_path / "done").exists()
+
+
+@contextmanager
+def within(seconds: int):
+    """Fails if the block takes longer."""
+
+    def late(*_):
+        raise TimeoutError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+READERS = {
+    "recording.json": read_json,
+    "result.json": read_result,
+    "out.json": lambda path: Run(Evaluation("legal", "covering", scenes=1), path),
+    "card.json": lambda path: read_card(path.with_suffix(".safetensors")),
+    "weights.safetensors": load_tensors,
+    "last.safetensors": lambda path: fingerprint(str(path.parent), "covering"),
+    "config.json": lambda path: run_config(path.parent),
+    checkpoint.NAME: checkpoint.load,
+    JSONL: lambda path: read_log(path.parent),
+    "dataset.json": lambda path: list(read_episodes(path.parent)),
+    "episode.json": lambda path: create_app(path=path),
+}
+"""Readers of all kinds of files, by the name of such a file."""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+@pytest.mark.parametrize("name", READERS)
+def test_a_special_file_is_refused_in_one_line_and_not_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with within(5), pytest.raises(ValueError, match=rf"^cannot read .*{name}: not a regular file$"):
+        READERS[name](tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/null")  # as /dev/zero, but it does no harm where it is read
+    with within(5), pytest.raises(ValueError, match=rf"^cannot read .*{name}: not a regular file$"):
+        READERS[name](tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=rf"^cannot read .*{name}: Is a directory$"):
+        READERS[name](tmp_path / name)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_that_is_too_large_for_its_kind_is_refused_before_it_is_read(tmp_path, name, monkeypatch):
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(2**36 + 1)  # it takes no space on the disk
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("it was read"))
+    with within(5), pytest.raises(ValueError, match=rf"^cannot read .*{name}: it has 68719476737 bytes, more than \d+$"):
+        READERS[name](tmp_path / name)
+
+
+def test_the_largest_file_of_a_kind_is_still_read(tmp_path):
+    (tmp_path / "x.json").write_bytes(b"[]" + b" " * (files.MAX_JSON - 2))
+    assert read_json(tmp_path / "x.json") == []
+    with (tmp_path / "x.json").open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(ValueError, match=f"more than {files.MAX_JSON}"):
+        read_json(tmp_path / "x.json")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_log_does_not_wait_for_the_reader_of_a_fifo(tmp_path):
+    os.mkfifo(tmp_path / JSONL)
+    with within(5), pytest.raises(ValueError, match="not a regular file"):
+        Log(tmp_path, screen=False).write("train", 0, {})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,12 @@ from trilith.agents.weights import load_policy, read_card, weights_file
 from trilith.search.agent import SearchAgent, Valuer
 from trilith.search.config import ONLINE, SearchConfig
 from trilith.search.tree import Prior
-from trilith.utils.modules import imported, names_a_class
+from trilith.utils.files import read_file
+from trilith.utils.modules import imported, names_a_class, own_code
+from trilith.utils.tensors import MAX_WEIGHTS
 from trilith.world.episode import State
 from trilith.world.scene import Placement
+from trilith.world.tasks import get_task
 
 
 def _make(name: str) -> Agent:
@@ -69,10 +72,21 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
 
 def fingerprint(name: str, task: str) -> str | None:
     """Digest of the weights of a trained agent; None for an agent without weights."""
-    if name in AGENTS or names_a_class(name):
-        return None
-    path = shipped(name).get(task) or weights_file(Path(name))
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    path = _weights(name, task)
+    return None if path is None else hashlib.sha256(read_file(path, MAX_WEIGHTS)).hexdigest()[:16]
+
+
+def _weights(name: str, task: str) -> Path | None:
+    return None if name in AGENTS or names_a_class(name) else shipped(name).get(task) or weights_file(Path(name))
+
+
+def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The field `code` of what depends on classes of the user (see `own_code`): the agents, their algorithms and networks, the task and
+    the search. Empty if all of these come with trilith."""
+    cards = [read_card(path) for name in agents if (path := _weights(name, task))]
+    trained = [(card["algorithm"], card["agent"]) for card in cards]
+    code = own_code([agents, f"{type(get_task(task)).__module__}:{type(get_task(task)).__name__}", search, trained])
+    return {"code": code} if code else {}
 
 
 def shipped(name: str) -> dict[str, Path]:

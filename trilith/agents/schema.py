@@ -12,6 +12,7 @@ from typing import Any
 from trilith.networks.inputs.image_moments import MOMENT_COLUMNS
 from trilith.networks.inputs.objects import CLOCK_COLUMNS, MAX_WIDTH, OBJECT_COLUMNS, PAIR_COLUMNS, SCALE, SHARP
 from trilith.networks.inputs.placements import CLIPS, LENGTHS, SCALES
+from trilith.utils.checks import shortened
 from trilith.world.actions import CLEARANCE
 from trilith.world.observations.graph import EDGE_COLUMNS
 from trilith.world.observations.image import COLUMNS as IMAGE_COLUMNS
@@ -66,4 +67,4 @@ def check_same(field: str, stored: Sequence[str], known: Sequence[str]) -> None:
     """Raises ValueError if the code has other columns than a card. The message names the card's field and the first wrong column."""
     for number, (old, new) in enumerate(zip_longest(stored, known), start=1):
         if old != new:
-            raise ValueError(f"{field} column {number} is {old!r}, this version of trilith has {new!r}")
+            raise ValueError(f"{field} column {number} is {shortened(old)}, this version of trilith has {shortened(new)}")

@@ -2,7 +2,8 @@
 
 A card names the algorithm, the task, the exact recipe, the physics and, in words, every observation column and every part of an
 action. Loading compares all of these with the code, and refuses a mismatch with one line that names the field. Older physics is
-not an error, but gives one line of warning. The card also holds the checksum of its weights, to check that the two are a pair.
+not an error, but gives one line of warning. The card holds the checksum of its weights, to check that the two are a pair, and one of its
+own fields.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from numpy.typing import NDArray
 from trilith.agents.base import WORLD, Policy
 from trilith.agents.recipes import check_recipe_version, get_algorithm
 from trilith.agents.schema import action_parts, check_same, observation_columns
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.config import from_json, to_json
-from trilith.utils.files import atomic_write, prefix_errors, read_json, typed
+from trilith.utils.files import atomic_write, check_sealed, prefix_errors, read_json, sealed, typed
 from trilith.utils.tensors import checksum, load_tensors, read_header, save_tensors
 from trilith.world.episode import physics_from_json
 from trilith.world.physics import PHYSICS
@@ -103,6 +104,8 @@ class Card(TypedDict):
     test: NotRequired[list[Tested]]
     seeds: NotRequired[list[Seed]]
     """All seeds that were trained with the recipe, if there are several. The weights come from the median seed."""
+    sha256: str
+    """Checksum of all other fields."""
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
@@ -128,9 +131,9 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
 
 
 def write_pair(path: Path, card: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Writes weights to `path` and their card beside them. Each file appears whole or not at all."""
+    """Writes weights to `path` and their card, with its checksum, beside them. Each file appears whole or not at all."""
     with atomic_write(path.with_suffix(".json")) as aside:  # both files are whole on the disk before either gets its name
-        aside.write_text(json.dumps(card, allow_nan=False) + "\n", encoding="utf-8")
+        aside.write_text(json.dumps(sealed(card), allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(path, weights)
 
 
@@ -158,7 +161,8 @@ def read_card(path: Path) -> Card:
     where = path.with_suffix(".json")
     data = read_json(where)
     require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
-    require(data.get("format") == FORMAT, f"{where} is of format {data.get('format')!r}, this version of trilith knows {FORMAT}")
+    require(data.get("format") == FORMAT, f"{where} is of format {shortened(data.get('format'))}, this version of trilith knows {FORMAT}")
+    check_sealed(where, data)
     with prefix_errors(f"{where} does not describe an agent: "):
         card: Card = typed(data, Card)
         physics_from_json(card)

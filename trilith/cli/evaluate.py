@@ -37,6 +37,8 @@ class SceneOptions:
     """Number of processes. The result does not depend on it."""
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper."""
+    fresh: bool = False
+    """Start over: an earlier result of the same name, finished or not, is replaced."""
     search: SearchOptions = field(default_factory=SearchOptions)
 
 
@@ -116,7 +118,7 @@ class Evaluate(SceneOptions):
         marks = {f"-seed{self.seed}": self.seed, "-zero-on-hit": self.zero_on_hit, "-sample": self.sample}
         marked = f"{self.scenes}{''.join(mark for mark, given in marks.items() if given)}"
         name = f"{_file_name(self.agent)}-{self.task.replace(':', '-')}-{self.level}-{self.split}-{marked}"
-        runs = [Run(each, self.out or Path("results") / f"{name}{_marks(each.search)}.json", self.record) for each in todo]
+        runs = [Run(each, self.out or Path("results") / f"{name}{_marks(each.search)}.json", self.record, self.fresh) for each in todo]
         if not has_checksum(self.task):
             note = "compare only results with the same checksum"
             print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
@@ -127,13 +129,19 @@ class Evaluate(SceneOptions):
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
-            print(f"done before: remove {run.out} to measure again", file=sys.stderr)
+            print("done before: to measure again, start over with --fresh", file=sys.stderr)
         else:
             if rewards:
                 print(f"resuming after {before} of {self.scenes} episodes", file=sys.stderr)
             budget = run.evaluation.search.budget
             parts = ([episode["reward"] for episode in episodes] for episodes in run.run(self.workers, self.cluster))
-            tracked(f"{self.agent}, {self.task}{f', budget {budget}' if budget else ''}", self.scenes, rewards, parts)
+            tracked(
+                f"{self.agent}, {self.task}{f', budget {budget}' if budget else ''}",
+                self.scenes,
+                rewards,
+                parts,
+                without="--fresh" if self.fresh else "",
+            )
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
         return run.finish()

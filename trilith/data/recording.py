@@ -18,19 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.agents.dynamics.registry import world_fingerprint
-from trilith.agents.registry import check_builds, fingerprint, load
+from trilith.agents.registry import check_builds, code_of, fingerprint, load
 from trilith.evaluation.play import trajectories
 from trilith.evaluation.scene_sets import SIZES, Split, generator, start_in_set
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
 from trilith.utils.distributed.pool import Work
 from trilith.utils.distributed.process_pool import spread
-from trilith.utils.files import check_same, clear_leftovers, folder_lock, make_folder, read_json, write_json
-from trilith.utils.tensors import load_tensors, save_tensors
+from trilith.utils.files import check_same, clear_leftovers, folder_lock, make_folder, read_json, sealed, write_json
+from trilith.utils.tensors import save_tensors
 from trilith.world.episode import State, start
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import Level, get_task
-from trilith.world.trajectory import FORMAT, Trajectory, read_dataset, shard_path, to_arrays
+from trilith.world.trajectory import DATASET, FORMAT, Trajectory, read_dataset, read_shard, shard_path, to_arrays
 
 SHARD = 32
 """Episodes in a file. This is fixed, because the size of a network's batch may change the last digits of its outputs."""
@@ -77,12 +77,13 @@ class Recorder:
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """The content of `dataset.json`: all that the episodes depend on, except the code of the user's own agents and tasks."""
+        """The content of `dataset.json`: all that the episodes depend on."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
             facts["search"]["model"] = model
         weights = [fingerprint(agent, self.task) for agent in self.agents]
-        return {"format": FORMAT, **facts, "weights": weights, "physics": PHYSICS, "shards": self.shards}
+        code = code_of(self.agents, self.task, facts["search"])
+        return {"format": FORMAT, **facts, "weights": weights, **code, "physics": PHYSICS, "shards": self.shards}
 
     def play(self, agents: dict[str, Any], number: int) -> list[Trajectory]:
         """The episodes of a file, in order."""
@@ -107,45 +108,46 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """
     make_folder(out)
     with folder_lock(out):
-        _take(recorder, out)
+        facts = _take(recorder, out)
         clear_leftovers(out)
         todo = []
         for number in range(recorder.shards):
-            found = _found(recorder, out, number)
+            found = _found(recorder, out, number, facts["checksums"][number])
             if found is None:
                 todo.append(number)
             else:
                 yield found
         for number, arrays, texts in spread(partial(_make_work, recorder), todo, workers):
-            save_tensors(shard_path(out, number), arrays, texts)
+            facts["checksums"][number] = save_tensors(shard_path(out, number), arrays, texts)
+            write_json(out / DATASET, sealed(facts))
             yield arrays, texts
 
 
-def _take(recorder: Recorder, out: Path) -> None:
-    """Writes `dataset.json`. Raises ValueError if the folder holds other episodes."""
-    path, facts = out / "dataset.json", recorder.identity()
+def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
+    """Writes `dataset.json` and returns its content. Raises ValueError if the folder holds other episodes."""
+    path, facts = out / DATASET, recorder.identity() | {"checksums": [None] * recorder.shards}
     if not path.exists():
         require(
             all(".lock" in (path.suffix, path.name) for path in out.iterdir()),
             f"{out} is not empty, and holds no recorded episodes: choose another --out",
         )
-        write_json(path, facts)
-        return
-    read_dataset(out)  # raises ValueError if it is not a dataset
-    found = read_json(path)
-    check_same(out, "episodes", found, {name: value for name, value in facts.items() if name not in ("episodes", "shards")})
-    require(
-        found["episodes"] <= recorder.episodes,
-        f"{out} holds {found['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many",
-    )
-    if found != facts:
-        write_json(path, facts)
+    else:
+        known = read_dataset(out)  # raises ValueError if it is not a dataset
+        grows = ("episodes", "shards", "checksums")
+        check_same(out, "episodes", read_json(path), {name: value for name, value in facts.items() if name not in grows})
+        require(
+            known["episodes"] <= recorder.episodes,
+            f"{out} holds {known['episodes']} episodes, more than {recorder.episodes}: choose another --out, or ask for as many",
+        )
+        facts["checksums"][: known["shards"]] = known["checksums"]
+    write_json(path, sealed(facts))
+    return facts
 
 
-def _found(recorder: Recorder, out: Path, number: int) -> Shard | None:
+def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> Shard | None:
     """Returns a file that exists already. None if it is missing, damaged or not full, and so has to be recorded."""
     try:
-        arrays, texts = load_tensors(shard_path(out, number))
+        arrays, texts = read_shard(out, number, checksum)
     except ValueError:
         return None
     full = min(SHARD, recorder.episodes - number * SHARD)

@@ -22,11 +22,11 @@ import numpy as np
 
 from trilith.agents.base import Agent
 from trilith.agents.dynamics.registry import world_fingerprint
-from trilith.agents.registry import check_builds, fingerprint, load, shipped
+from trilith.agents.registry import check_builds, code_of, fingerprint, load, shipped
 from trilith.agents.weights import weights_file
 from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import FIRST, SIZES, VERSION, Split, checksum, generator, has_checksum, set_name, start_in_set
-from trilith.evaluation.schema import Count, Played, read_result
+from trilith.evaluation.schema import MAX_RESULT, Count, Played, read_result
 from trilith.evaluation.statistics import half_width
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require, shortened
@@ -35,19 +35,26 @@ from trilith.utils.distributed.process_pool import spread
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.distributed.ray_pool import RayPool
 from trilith.utils.files import (
+    MAX_LINES,
     atomic_write,
     check_same,
     clear_leftovers,
     make_folder,
     name_path_in_errors,
     parse_json,
+    read_file,
+    read_json,
+    sealed,
     write_json,
 )
+from trilith.utils.tensors import MAX_WEIGHTS
 from trilith.world.episode import REASONS, hit_obstacle
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
+FRESH = "start over with --fresh"
+"""What a message offers where an earlier result is of something else."""
 GROUP = 16
 """Episodes side by side. This is fixed, because the size of a network's batch may change the last digits of its outputs."""
 
@@ -80,14 +87,15 @@ class Evaluation:
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """All that the episodes depend on, except the code of the user's own agent or task."""
+        """All that the episodes depend on."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
             search["model"] = model
         if not has_checksum(self.task):
             facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
-        return facts | {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
+        facts |= {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
+        return facts | code_of([self.agent], self.task, search)
 
     def load(self) -> Agent:
         """Returns the agent. Raises ValueError if there is no agent of this name, or if it cannot build in the task."""
@@ -175,18 +183,21 @@ def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float |
 class Run:
     """An evaluation in progress. `run` plays the groups that are not done yet, and `finish` writes the result."""
 
-    def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None) -> None:
+    def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None, fresh: bool = False) -> None:
         """Resumes an earlier run of this evaluation, if any. With `record`, every episode is written to that folder as well.
 
-        Raises ValueError if `out` holds anything but the result of this evaluation, or if its episodes were not recorded.
+        Raises ValueError if `out` holds anything but the result of this evaluation, or if its episodes were not recorded. With `fresh`,
+        the evaluation starts over, and `run` removes any earlier result.
         """
-        self.evaluation, self.out, self.record = evaluation, out, record
+        self.evaluation, self.out, self.record, self.fresh = evaluation, out, record, fresh
         self.journal = out.parent / f".{out.stem}.journal"
         self.done: dict[int, list[Played]] = {}
         self.result: dict[str, Any] | None = None
         evaluation.load()  # a wrong name is an error before any worker starts
         self._identity = evaluation.identity()
-        if out.exists():
+        if fresh:
+            require(not out.exists() or _is_result(out), f"{out} is not a result of trilith evaluate: choose another --out")
+        elif out.exists():
             self.result = self._finished()
         elif self.journal.is_file():
             self._take_up()
@@ -195,10 +206,10 @@ class Run:
         found = read_result(self.out)
         if found is None:
             raise ValueError(f"{self.out} is not a result of trilith evaluate: choose another --out")
-        check_same(self.out, "a result", found, self._identity)
+        check_same(self.out, "a result", found, self._identity, FRESH)
         require(
             len(found["worst"]) >= min(self.evaluation.worst, self.evaluation.scenes),
-            f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or remove it",
+            f"{self.out} keeps the {len(found['worst'])} worst episodes, no more: choose another --out, or {FRESH}",
         )
         require(
             self.record is None or all(self._recorded(index).exists() for index in range(self.evaluation.scenes)),
@@ -207,17 +218,17 @@ class Run:
         return found
 
     def _take_up(self) -> None:
-        """Reads the journal, if it belongs to this evaluation."""
-        lines = self.journal.read_bytes().splitlines(keepends=True)
-        if not lines or lines[0] != _line(self._identity):
+        """Reads the journal, if it belongs to this evaluation. Raises ValueError if the agent or task was another one."""
+        heading, groups = {}, self.evaluation.groups()
+        lines = read_file(self.journal, MAX_LINES).splitlines(keepends=True)
+        with suppress(ValueError, LookupError):
+            heading = _entry(lines[0], dict[str, Any])
+        if _line(_asked(heading)) != _line(_asked(self._identity)):
             return
-        groups = self.evaluation.groups()
+        check_same(self.journal, "episodes", heading, self._identity, FRESH)
         for line in lines[1:]:
             with suppress(ValueError, LookupError):  # a line is cut off or damaged, so its group runs again
-                entry, stated = line.rstrip().rsplit(b" ", 1)
-                if stated.decode() != _digest(entry):
-                    continue
-                number, episodes = parse_json(entry, tuple[Count, list[Played]])
+                number, episodes = _entry(line, tuple[Count, list[Played]])
                 if [episode["index"] for episode in episodes] == groups[number]:
                     self.done[number] = episodes
 
@@ -231,6 +242,9 @@ class Run:
         for folder in filter(None, (self.out.parent, self.record)):
             make_folder(folder)
             clear_leftovers(folder)
+        if self.fresh:
+            with name_path_in_errors(self.out):
+                self.out.unlink(missing_ok=True)
         todo = [(number, group) for number, group in enumerate(self.evaluation.groups()) if number not in self.done]
         with atomic_write(self.journal) as aside:
             aside.write_bytes(b"".join(map(_line, [self._identity, *([number, self.done[number]] for number in sorted(self.done))])))
@@ -257,9 +271,9 @@ class Run:
                 write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode), durable=False)
             require(
                 self.evaluation.identity() == self._identity,
-                f"the weights of {self.evaluation.agent} changed while they were measured: the same command starts again",
+                f"{self.evaluation.agent}, or its task, changed while it was measured: {FRESH}",
             )
-            self.result = summary(self.evaluation, episodes)
+            self.result = sealed(summary(self.evaluation, episodes))
             write_json(self.out, self.result)
             self.journal.unlink(missing_ok=True)
         return self.result
@@ -282,19 +296,20 @@ def evaluate(
     workers: int = 1,
     cluster: str | None = None,
     out: str | Path | None = None,
+    fresh: bool = False,
 ) -> dict[str, Any]:
     """Evaluates an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
 
     `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent. `budget` is the number of simulations before each
     placement.
     The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
-    With `out`, the result is kept in that file, and an evaluation that was stopped is resumed.
+    With `out`, the result is kept in that file, and an evaluation that was stopped is resumed; with `fresh` it starts over.
     """
     takes = "evaluate takes a name, the folder of a run, a file of weights or my_module:MyAgent; trilith.play takes an agent itself"
     require(isinstance(agent, str), f"agent {shortened(agent)}: {takes}")
     evaluation = Evaluation(agent, task, level, split, scenes, seed, zero_on_hit, SearchConfig(budget))
     with TemporaryDirectory() as folder:
-        run = Run(evaluation, Path(out) if out else Path(folder) / "result.json")
+        run = Run(evaluation, Path(out) if out else Path(folder) / "result.json", fresh=fresh)
         for _ in run.run(workers, cluster):
             pass
         return run.finish()
@@ -304,6 +319,24 @@ def _line(entry: Any) -> bytes:
     """A line of the journal: JSON, and the checksum of this JSON."""
     text = json.dumps(entry, allow_nan=False).encode()
     return text + b" " + _digest(text).encode() + b"\n"
+
+
+def _entry(line: bytes, kind: Any) -> Any:
+    """The entry of a line of the journal. Raises ValueError if the line is cut off or damaged."""
+    text, _, stated = line.rstrip().rpartition(b" ")
+    require(stated == _digest(text).encode(), "a damaged line")
+    return parse_json(text, kind)
+
+
+def _asked(identity: dict[str, Any]) -> dict[str, Any]:
+    """The part of an identity that the command states; the rest is what agent and task are made of."""
+    return {name: value for name, value in identity.items() if name not in ("weights", "code", "checksum")}
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file holds a result, even of another version or with other numbers."""
+    data = read_json(path, most=MAX_RESULT)
+    return isinstance(data, dict) and data.keys() >= {"agent", "task", "reward", "rewards"}
 
 
 def _digest(text: bytes) -> str:
@@ -323,7 +356,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
     files = {}
     if not shipped(evaluation.agent) and path.exists():  # the machines need not share a disk
         weights = weights_file(path)
-        files = {each.name: each.read_bytes() for each in (weights, weights.with_suffix(".json"))}
+        files = {each.name: read_file(each, MAX_WEIGHTS) for each in (weights, weights.with_suffix(".json"))}
     with closing(Cluster(address)) as cluster:
         yield from do_all(RayPool(cluster, partial(_make_work, evaluation, files), min(workers, len(jobs)), cpus=1), jobs)
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from trilith.evaluation.scene_sets import VERSION, Split
-from trilith.utils.checks import require
-from trilith.utils.files import prefix_errors, read_json, typed
+from trilith.utils.checks import require, shortened
+from trilith.utils.files import CHECKSUM, check_sealed, prefix_errors, read_json, typed
 from trilith.world.episode import Reason, physics_from_json
 from trilith.world.scene import INVALID_EDGE, SLOTS
 from trilith.world.tasks import Level
@@ -39,6 +39,8 @@ class Played(TypedDict):
 
 Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
 """A mean, a share or an interval, bounded so that it can be drawn."""
+MAX_RESULT = 2**28
+"""Bytes of a result, which may keep 10,000 episodes whole."""
 Some = Annotated[int, Meta(ge=1, le=10**9)]
 
 
@@ -100,9 +102,12 @@ class Result(TypedDict):
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """The result in a file; None if the file holds something else. Raises ValueError in one line if a field is wrong."""
-    data = read_json(path)
-    if not isinstance(data, dict) or not data.keys() >= Result.__annotations__.keys():
+    """The result in a file; None if the file holds something else. Raises ValueError in one line if it is damaged or a field is wrong."""
+    data = read_json(path, most=MAX_RESULT)
+    if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
+        return None
+    check_sealed(path, data)  # first, because a result may be damaged in a field's name
+    if not data.keys() >= Result.__annotations__.keys():
         return None
     check_versions(path, data)
     with prefix_errors(f"{path} is not what it should be: "):
@@ -114,7 +119,7 @@ def check_versions(path: Path, data: Mapping[str, Any]) -> None:
     """Raises ValueError, with the version, if this package does not know the scenes or the physics of a result."""
     require(
         isinstance(data["version"], int) and 1 <= data["version"] <= VERSION,
-        f"{path} is on version {data['version']!r} of the scenes, this version of trilith knows {VERSION}",
+        f"{path} is on version {shortened(data['version'])} of the scenes, this version of trilith knows {VERSION}",
     )
     with prefix_errors(f"{path}: "):
         physics_from_json(data)

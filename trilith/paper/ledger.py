@@ -26,7 +26,7 @@ from trilith.training.config import CONFIG, TrainConfig, recipe_config, run_conf
 from trilith.training.log import read_log
 from trilith.utils.checks import require
 from trilith.utils.config import to_json
-from trilith.utils.files import json_checksum, prefix_errors, read_json, write_json
+from trilith.utils.files import CHECKSUM, check_sealed, json_checksum, prefix_errors, read_json, sealed, write_json
 from trilith.utils.modules import names_a_class
 from trilith.world.episode import Reason
 from trilith.world.scene import Placement, checked_placement
@@ -136,16 +136,16 @@ def write_entry(folder: Path, entry: Entry) -> Path:
     """Writes an entry with its checksum. Returns the file."""
     data = msgspec.to_builtins(entry)
     path = folder / entry.file_name
-    write_json(path, {**data, "checksum": json_checksum(data)})
+    write_json(path, sealed(data))
     return path
 
 
 def read_entry(path: Path) -> Entry:
     """Reads an entry. Raises ValueError in one line if its content was edited, or is not that of its name."""
     data = read_json(path)
-    require(isinstance(data, dict) and "checksum" in data, f"{path} is not an entry of a ledger")
-    stated = data.pop("checksum")
-    require(stated == json_checksum(data), f"{path}: its checksum does not match its content, so the file was edited")
+    require(isinstance(data, dict), f"{path} is not an entry of a ledger")
+    check_sealed(path, data)
+    data.pop(CHECKSUM)
     with prefix_errors(f"{path} is not an entry of a ledger: "):
         try:
             entry = msgspec.convert(data, Entry)

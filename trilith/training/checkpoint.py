@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from trilith.evaluation.schema import Count
 from trilith.training.actor import Simulated
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.config import from_json
 from trilith.utils.files import parse_json, prefix_errors
-from trilith.utils.tensors import load_tensors, save_tensors
+from trilith.utils.tensors import MAX_CHECKPOINT, load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
@@ -94,11 +94,11 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
 
 
 def _load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    arrays, texts = load_tensors(path)
+    arrays, texts = load_tensors(path, MAX_CHECKPOINT)
     with prefix_errors(f"{path} is not the checkpoint of a run: "):
         data = parse_json(texts.get("facts", ""), dict[str, Any])
         version = data.get("format")
-        require(version == CHECKPOINT_FORMAT, f"of format {version!r}, this version of trilith knows {CHECKPOINT_FORMAT}")
+        require(version == CHECKPOINT_FORMAT, f"of format {shortened(version)}, this version of trilith knows {CHECKPOINT_FORMAT}")
         missing = sorted(Facts.__annotations__.keys() - data.keys())
         require(not missing, f"there is no {', '.join(missing)}")
         return arrays, from_json(Facts, data)

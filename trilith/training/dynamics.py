@@ -9,7 +9,7 @@ import json
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,21 +21,70 @@ from trilith.agents.dynamics.transitions import simulated, transitions
 from trilith.agents.dynamics.world import ModelWorld
 from trilith.agents.registry import load
 from trilith.evaluation.dynamics import chains, compare, figures, nudge_error, report, tried_first
+from trilith.evaluation.schema import Count
 from trilith.networks.parameters import parameters_of
 from trilith.search.agent import Valuer
-from trilith.training.checkpoint import NAME, PREVIOUS
+from trilith.training.checkpoint import NAME, PREVIOUS, Seconds
 from trilith.training.log import Log, cut_log, read_log
 from trilith.training.trackers import TensorBoard
+from trilith.utils.checks import require
 from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import limit_threads
-from trilith.utils.files import atomic_write, check_same, clear_leftovers, folder_lock, make_folder, parse_json, read_json, write_json
-from trilith.utils.tensors import load_tensors, save_tensors
+from trilith.utils.files import (
+    atomic_write,
+    check_same,
+    check_sealed,
+    clear_leftovers,
+    folder_lock,
+    make_folder,
+    parse_json,
+    prefix_errors,
+    read_json,
+    sealed,
+    typed,
+    write_json,
+)
+from trilith.utils.tensors import MAX_CHECKPOINT, load_tensors, save_tensors
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 
 HELD_OUT = 10
 """One episode in this many is held out for validation, unless other episodes are given for that."""
 WATCHED = 500
 """Number of chains of placements for validation during training."""
+
+
+class Facts(TypedDict):
+    """The part of a checkpoint that is not arrays."""
+
+    steps: Count
+    seconds: Seconds
+    rng: dict[str, Any]
+
+
+class Errors(TypedDict):
+    """The figures of a validation that are always shown."""
+
+    placements: Count
+    reward_scored: float
+    reward_learned: float
+    contacts: float
+    overlaps: float
+    brier: NotRequired[float]
+    brier_constant: NotRequired[float]
+    pose: NotRequired[float]
+    pose_base: NotRequired[float]
+
+
+Report = dict[str, dict[str, dict[str, Errors]]]
+"""By task, level and depth."""
+
+
+class Validation(TypedDict):
+    """The fields of `validation.json`."""
+
+    recorded: Report
+    nudge: dict[str, float | None]
+    first: NotRequired[Report]
 
 
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
@@ -70,15 +119,20 @@ class _Run:
         self.seconds = 0.0
         path = config.out / NAME
         if path.exists():
-            arrays, texts = load_tensors(path)
-            facts = parse_json(texts["facts"])
-            self.learner.load(arrays, facts)
-            self.rng.bit_generator.state, self.seconds = facts["rng"], facts["seconds"]
+            arrays, texts = load_tensors(path, MAX_CHECKPOINT)
+            try:
+                facts: Facts = parse_json(texts.get("facts", ""), Facts)
+                require(facts["steps"] <= config.model.steps, f"{facts['steps']} steps, more than {config.model.steps}")
+                self.learner.load(arrays, facts)
+                self.rng.bit_generator.state, self.seconds = facts["rng"], facts["seconds"]
+            except (TypeError, ValueError, LookupError, ArithmeticError) as error:  # also from the random generator
+                raise ValueError(f"{path} is not the checkpoint of a model: {' '.join(str(error).split())}") from None
         cut_log(config.out, self.seconds, self.learner.steps)
         log.say(f"reading {', '.join(map(str, config.data))}")
         learned, held_out = _episodes(config)
         self.tasks = sorted({episode.states[0].task for episode in learned})
         self.table, self.held_out = transitions(simulated(episode) for episode in learned), chains(held_out)
+        require(self.held_out, f"no placements to validate on: record {HELD_OUT} episodes or more, or name others with --valid")
         moved, hit = self.table["moved"].any(axis=1).mean(), self.table["hit"].mean()
         log.say(f"{len(self.table)} placements, of which {moved:.1%} move something and {hit:.1%} touch an obstacle")
 
@@ -106,9 +160,12 @@ class _Run:
         path = config.out / "validation.json"
         if learner.steps > first or not path.exists():
             log.say("validating")
-            write_json(path, self.validate())
+            write_json(path, sealed(self.validate()))
             draw_log(config.out)
-        result: dict[str, Any] = read_json(path)
+        result: dict[str, Any] = read_json(path, dict[str, Any])
+        check_sealed(path, result)
+        with prefix_errors(f"{path} is not what it should be: "):
+            typed(result, Validation)
         return result
 
     def _report(self, means: dict[str, float]) -> None:
@@ -122,10 +179,11 @@ class _Run:
         self.log.write("valid", learner.steps, now | minutes)
         left = self.seconds / learner.steps * (steps - learner.steps)
         pose = f", pose {now['pose']:.3f} m (falls only: {now['pose_base']:.3f})" if "pose" in now else ""
-        end = now["brier"] / max(now["brier_constant"], 1e-9)  # the constant knows all where every placement ends the episode
+        constant = now.get("brier_constant")
+        end = f"end {now['brier'] / constant:.2f} of the constant's Brier score, " if constant else ""
         self.log.show(
-            f"step {learner.steps} of {steps}, {left:.0f} s left, loss {means['loss']:.3f}, end {end:.2f} "
-            f"of the constant's Brier score, reward {now['reward_scored']:.2f} of its variance left{pose}"
+            f"step {learner.steps} of {steps}, {left:.0f} s left, loss {means['loss']:.3f}, {end}"
+            f"reward {now['reward_scored']:.2f} of its variance left{pose}"
         )
 
     def save(self) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from trilith.utils.files import atomic_write, parse_json
+from trilith.utils.files import MAX_LINES, atomic_write, check_regular, parse_json, read_file
 
 if TYPE_CHECKING:  # curves are drawn from a log without TensorBoard
     from trilith.training.trackers import Tracker
@@ -26,6 +26,8 @@ class Log(ExitStack):
     def __init__(self, out: Path, screen: bool = True, *trackers: Tracker) -> None:
         super().__init__()
         self.out, self._screen, self._trackers = out, screen, trackers
+        if (out / JSONL).exists():
+            check_regular(out / JSONL, MAX_LINES)
         for tracker in trackers:
             self.callback(tracker.close)
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -57,7 +59,7 @@ class Log(ExitStack):
 def read_log(out: Path) -> list[dict[str, Any]]:
     """The lines in the log of a run; none without a log."""
     path, found = out / JSONL, []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
+    for line in read_file(path, MAX_LINES).splitlines() if path.exists() else ():
         with suppress(ValueError):  # half a line, because the machine stopped while it was written
             found.append(parse_json(line, dict[str, int | float | str]))
     return [line for line in found if line.keys() >= {"kind", "step", "minutes"}]

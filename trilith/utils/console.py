@@ -30,10 +30,10 @@ def show(table: Table) -> None:
     (console if console.is_terminal else Console(width=160)).print(table)
 
 
-def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]]) -> None:
+def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]], without: str = "") -> None:
     """Shows progress while `parts` brings the rewards of more episodes, which are added to `rewards`.
 
-    Ctrl-C ends the program with one line, because the finished episodes are kept.
+    Ctrl-C ends the program with one line, because the finished episodes are kept; the same command `without` an option resumes.
     """
     with Progress(name, total, len(rewards)) as progress:
         try:
@@ -42,7 +42,8 @@ def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[fl
                 progress.add(len(part), f"reward {sum(rewards) / len(rewards):.3f}")
         except KeyboardInterrupt:
             progress.stop()
-            print(f"stopped: {len(rewards)} of {total} episodes are kept, the same command resumes from there", file=sys.stderr)
+            command = f"the same command{f' without {without}' if without else ''}"
+            print(f"stopped: {len(rewards)} of {total} episodes are kept, {command} resumes from there", file=sys.stderr)
             raise SystemExit(130) from None
 
 

@@ -11,12 +11,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import EACCES
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 import msgspec
 from filelock import FileLock, Timeout
 
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
+
+MAX_JSON = 2**24
+"""Bytes of a JSON file, unless its kind has another limit."""
+MAX_LINES = 2**30
+"""Bytes of a file that grows by lines: a log or a journal."""
+CHECKSUM = "sha256"
+"""Name of the field that holds a file's checksum."""
 
 
 @contextmanager
@@ -53,11 +61,16 @@ def check_png(path: str | Path) -> None:
     require(Path(path).suffix.lower() == ".png", f"picture {str(path)!r}: its name must end in .png")
 
 
-def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises ValueError for the first field in which `found`, which `path` holds, differs from `wanted`. `what` names it: "a result"."""
+def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], instead: str = "remove it") -> None:
+    """Raises ValueError for the first field in which `found`, which `path` holds, differs from `wanted`. `what` names it: "a result".
+    `instead` says what can be done apart from choosing another --out."""
     for name, value in wanted.items():
         there = found.get(name)
-        require(there == value, f"{path} holds {what} of {name} {there!r}, not {value!r}: choose another --out, or remove it")
+        if isinstance(there, dict) and isinstance(value, dict):
+            check_same(path, f"{what} of {name}", there, dict.fromkeys(there) | value, instead)
+        else:
+            said = f"{name} {shortened(there)}, not {shortened(value)}"
+            require(there == value, f"{path} holds {what} of {said}: choose another --out, or {instead}")
 
 
 @contextmanager
@@ -163,12 +176,48 @@ def json_checksum(data: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def read_json(path: str | Path, kind: Any = Any) -> Any:
-    """Reads a JSON file as a value of the type `kind`. Raises ValueError in one line that names the file and the error."""
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns data with the checksum of all its other fields: SHA-256 of them as JSON, in their order. It shows damage; it is no
+    signature."""
+    facts = {name: value for name, value in data.items() if name != CHECKSUM}
+    return facts | {CHECKSUM: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
+
+
+def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
+    """Raises ValueError in one line if data that was read from `path` has no checksum, or has the checksum of other data."""
+    require(CHECKSUM in data, f"{path} has no checksum: it was not written by this version of trilith")
     try:
-        text = Path(path).read_bytes()
+        whole = sealed(data)[CHECKSUM] == data[CHECKSUM]
+    except RecursionError:
+        whole = False
+    require(whole, f"{path} is damaged: its checksum is not that of what it holds")
+
+
+def check_regular(path: str | Path, most: int) -> None:
+    """Raises ValueError in one line unless `path` is a regular file of at most `most` bytes. It opens nothing.
+
+    A FIFO in its place would be waited for, and a device such as /dev/zero would be read until the memory is full.
+    """
+    try:
+        status = os.stat(path)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    require(S_ISREG(status.st_mode), f"cannot read {path}: {'Is a directory' if S_ISDIR(status.st_mode) else 'not a regular file'}")
+    require(status.st_size <= most, f"cannot read {path}: it has {status.st_size} bytes, more than {most}")
+
+
+def read_file(path: str | Path, most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes. Raises ValueError in one line for anything else."""
+    check_regular(path, most)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+
+
+def read_json(path: str | Path, kind: Any = Any, most: int = MAX_JSON) -> Any:
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError in one line that names the file and the error."""
+    text = read_file(path, most)
     with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
 
@@ -200,4 +249,4 @@ def _path(kind: type, value: Any) -> Any:
     """Converts a text to a path, because JSON has no type for paths."""
     if kind is Path and isinstance(value, str):
         return Path(value)
-    raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {value!r}")
+    raise ValueError(f"Expected a {getattr(kind, '__name__', kind)}, got {shortened(value)}")

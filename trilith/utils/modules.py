@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import platform
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from trilith.utils.files import MAX_JSON, read_file
 
 
 def names_a_class(name: str) -> bool:
@@ -24,3 +34,65 @@ def imported(name: str, what: str) -> Any:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"there is no {what} {name!r}: {error}") from None
+
+
+def own_code(data: Any) -> dict[str, str]:
+    """What the classes of a user that plain `data` names are made of: digests by source file, and versions. Empty if there are none.
+
+    The files are those of the classes' modules and of all that these import, anywhere in them, from below the working folder.
+    """
+    files: dict[str, str] = {}
+    for module in sorted({name.partition(":")[0] for name in _classes(data)}):
+        path = getattr(sys.modules.get(module), "__file__", None)
+        if path and module.split(".")[0] != "trilith":
+            files |= _sources(module, Path(path).resolve())
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "trilith": sys.modules["trilith"].__version__}
+    return dict(sorted(files.items())) | versions if files else {}
+
+
+def _classes(data: Any) -> Iterator[str]:
+    """The names of classes in plain data."""
+    if isinstance(data, str) and names_a_class(data):
+        yield data
+    elif isinstance(data, Mapping | list | tuple):
+        for each in data.values() if isinstance(data, Mapping) else data:
+            yield from _classes(each)
+
+
+def _sources(module: str, path: Path) -> dict[str, str]:
+    """Digests of the files of a module, by their paths in the folder that Python found the module in."""
+    root = path.parents[module.count(".") + (path.name == "__init__.py")]
+    below = root.is_relative_to(Path.cwd()) and "site-packages" not in root.parts
+    found: dict[Path, str] = {}
+    todo = {path, *_files(root, module.split("."))}
+    while todo:
+        path = todo.pop()
+        text = read_file(path, MAX_JSON)
+        found[path] = hashlib.sha256(text).hexdigest()[:16]
+        if below:
+            todo |= set(_imports(root, path, text)) - found.keys()
+    return {path.relative_to(root).as_posix(): digest for path, digest in found.items()}
+
+
+def _imports(root: Path, path: Path, text: bytes) -> Iterator[Path]:
+    """The files in `root` that a source imports."""
+    package = path.relative_to(root).parent.parts
+    with suppress(SyntaxError, ValueError):  # not Python, such as a compiled module
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                names = [tuple(each.name.split(".")) for each in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                start = package[: len(package) + 1 - node.level] if node.level else ()
+                names = [(*start, *(node.module.split(".") if node.module else ()), each.name) for each in node.names]
+            else:
+                continue
+            for parts in names:
+                if parts[0] != "trilith":  # it has a version; its clone may be the working folder
+                    yield from _files(root, parts)
+
+
+def _files(root: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """The files of a module and of the packages that it is in."""
+    for k in range(1, len(parts) + 1):
+        place = root.joinpath(*parts[:k])
+        yield from (each for each in (place / "__init__.py", place.with_name(f"{place.name}.py")) if each.is_file())

@@ -15,10 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from trilith.utils.checks import require
-from trilith.utils.files import atomic_write
+from trilith.utils.files import CHECKSUM, atomic_write, check_regular
 
-CHECKSUM = "sha256"
-"""Name of the text that holds the checksum."""
+MAX_WEIGHTS = 2**30
+"""Bytes of a file of weights, or of recorded episodes."""
+MAX_CHECKPOINT = 2**36
+"""Bytes of a checkpoint, which holds a replay."""
 
 
 class Header(NamedTuple):
@@ -31,16 +33,18 @@ class Header(NamedTuple):
 
 def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
-) -> None:
+) -> str:
     """Writes arrays, and texts by name, whole or not at all. The old file is kept as `previous`, if that is given.
 
-    Raises OSError in one line if the file cannot be written.
+    Returns the checksum. Raises OSError in one line if the file cannot be written.
     """
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     texts = dict(facts or {})
+    stated = checksum(whole, texts)
     with atomic_write(path, previous=previous) as aside:
         # We do not use the library's own `save_file`, because if it is killed it leaves a file under an unknown name.
-        aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: checksum(whole, texts)})))
+        aside.write_bytes(_in_order(save(whole, texts | {CHECKSUM: stated})))
+    return stated
 
 
 def _in_order(file: bytes) -> bytes:
@@ -55,14 +59,14 @@ def _in_order(file: bytes) -> bytes:
 
 def read_header(path: Path) -> Header:
     """Reads the header of a file of `save_tensors`. Raises ValueError in one line if the file is missing or cannot be read."""
-    with _opened(path) as file:
+    with _opened(path, MAX_WEIGHTS) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
 
 
-def load_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def load_tensors(path: Path, most: int = MAX_WEIGHTS) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Reads a file of `save_tensors`. Raises ValueError in one line if the file is missing or damaged, even in a single bit."""
-    with _opened(path) as file:
+    with _opened(path, most) as file:
         texts = dict(file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     stated = _stated(path, texts)
@@ -72,7 +76,8 @@ def load_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, most: int) -> Iterator[Any]:
+    check_regular(path, most)
     try:
         with safe_open(path, framework="numpy") as file:
             yield file

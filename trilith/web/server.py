@@ -34,7 +34,7 @@ from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.registry import is_model, make_world
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
-from trilith.utils.files import prefix_errors
+from trilith.utils.files import prefix_errors, read_file
 from trilith.web.access import HEADERS, AccessControl, is_loopback
 from trilith.web.catalog import Catalog, short_name
 from trilith.web.connections import Connection
@@ -322,10 +322,7 @@ def _learned_tasks(world: str) -> list[str] | None:
 def _open(path: str | Path) -> list[dict[str, Any]]:
     """The episodes of a file. Raises ValueError that names the file."""
     try:
-        require(Path(path).stat().st_size <= schema.MAX_FILE, f"{path} has more than {schema.MAX_FILE} bytes")
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+        text = read_file(path, schema.MAX_FILE).decode()
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
     with prefix_errors(f"{path} cannot be shown: "):

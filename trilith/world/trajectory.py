@@ -1,6 +1,6 @@
 """Episodes with all their states, as values and as plain arrays in files. Models learn from them, and other libraries can read them.
 
-A folder of episodes has a `dataset.json`, which describes the recording, and numbered files (safetensors, with a checksum) of some
+A folder of episodes has a `dataset.json`, which describes the recording and holds the checksums of numbered files (safetensors) of some
 episodes each. In a file the states of all episodes lie one after another, including the last state of each episode. So do the
 objects of all states. So nothing is padded, and every state is restored byte for byte.
 """
@@ -17,15 +17,17 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from trilith.utils.checks import require
-from trilith.utils.files import read_json
-from trilith.utils.tensors import load_tensors
+from trilith.utils.checks import require, shortened
+from trilith.utils.files import check_sealed, prefix_errors, read_json, typed
+from trilith.utils.tensors import load_tensors, read_header
 from trilith.world.actions import DiscreteRelative
 from trilith.world.episode import REASONS, State
 from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene
 
 FORMAT = 1
 """Version of the file format. It changes with the order or the meaning of anything below."""
+DATASET = "dataset.json"
+"""Name of the file that describes a recording."""
 STOPPED = -2
 """Slot stored where an agent stopped; -1 is an invalid edge."""
 CODEC = DiscreteRelative()
@@ -154,13 +156,29 @@ class Dataset(TypedDict):
     epsilon: float
     zero_on_hit: bool
     physics: int
+    checksums: list[str | None]
+    """Of each file; None if it is not recorded yet."""
 
 
 def read_dataset(folder: Path) -> Dataset:
     """The contents of `dataset.json`. Raises ValueError in one line if the folder holds no recorded episodes or has another format."""
-    data: Dataset = read_json(folder / "dataset.json", Dataset)
-    require(data["format"] == FORMAT, f"{folder} holds episodes of format {data['format']!r}, this version of trilith knows {FORMAT}")
-    return data
+    path = folder / DATASET
+    data = read_json(path, dict[str, Any])
+    version = data.get("format")
+    require(version == FORMAT, f"{folder} holds episodes of format {shortened(version)}, this version of trilith knows {FORMAT}")
+    check_sealed(path, data)
+    with prefix_errors(f"{path} is not what it should be: "):
+        dataset: Dataset = typed(data, Dataset)
+        require(len(dataset["checksums"]) == dataset["shards"], f"{len(dataset['checksums'])} checksums of {dataset['shards']} files")
+    return dataset
+
+
+def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """A file of episodes. Raises ValueError in one line if it is missing, damaged, or not the one of this `checksum`."""
+    path = shard_path(folder, number)
+    stated = read_header(path).checksum
+    require(stated == checksum, f"{path} is damaged: its checksum is not the one in {DATASET}")
+    return load_tensors(path)
 
 
 def read_episodes(folder: Path) -> Iterator[Trajectory]:
@@ -168,8 +186,9 @@ def read_episodes(folder: Path) -> Iterator[Trajectory]:
     data = read_dataset(folder)
     for number in range(data["shards"]):
         path = shard_path(folder, number)
-        require(path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it resumes there")
-        arrays, texts = load_tensors(path)
+        checksum = data["checksums"][number]
+        require(checksum and path.exists(), f"{folder} is not complete, {path.name} is missing: the command that recorded it resumes there")
+        arrays, texts = read_shard(folder, number, checksum)
         try:
             yield from from_arrays(arrays, texts)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from trilith.agents.weights import write_pair
 from trilith.networks.config import DynamicsConfig
-from trilith.utils.checks import require
+from trilith.utils.checks import require, shortened
 from trilith.utils.config import from_json, to_json
-from trilith.utils.files import prefix_errors, read_json, typed
+from trilith.utils.files import check_sealed, prefix_errors, read_json, typed
 from trilith.utils.tensors import checksum, load_tensors, read_header
 from trilith.world.physics import PHYSICS
 
@@ -38,6 +38,8 @@ class ModelCard(TypedDict):
     minutes: NotRequired[float]
     steps: NotRequired[int]
     data: NotRequired[list[str]]
+    sha256: str
+    """Checksum of all other fields."""
 
 
 def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
@@ -52,7 +54,8 @@ def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], M
     data = read_json(where)
     for name, known in (("format", MODEL_FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):
         found = data.get(name) if isinstance(data, dict) else None
-        require(found == known, f"{where} is of {name} {found!r}, this version of trilith knows {known!r}")
+        require(found == known, f"{where} is of {name} {shortened(found)}, this version of trilith knows {known!r}")
+    check_sealed(where, data)
     with prefix_errors(f"{where} does not describe a model: "):
         card: ModelCard = typed(data, ModelCard)
         net: DynamicsConfig = from_json(DynamicsConfig, card["net"])
