@@ -166,6 +166,7 @@ def test_a_card_says_what_weights_mean_and_damage_is_told(tmp_path):
     config, weights, card = read_model(tmp_path)
     assert config == TINY
     assert card["steps"] == 7
+    assert "distance from obstacles" in card["hand_made"]
     assert all(np.array_equal(weights[name], value) for name, value in parameters_of(net).items())
     save_model(tmp_path / "other", replace(TINY, width=32), [], parameters_of(net), {})
     with pytest.raises(ValueError, match=r"cannot use the model .*other: .* has shape"):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trilith.agents.weights import write_pair
 from trilith.networks.config import DynamicsConfig
+from trilith.networks.inputs.rigid_body_features import FALL_COLUMNS
 from trilith.utils.checks import require, shortened
 from trilith.utils.config import from_json, to_json
 from trilith.utils.files import check_sealed, prefix_errors, read_json, typed
@@ -33,6 +34,8 @@ class ModelCard(TypedDict):
     """Checksum of the weights."""
     tasks: list[str]
     """Tasks of the episodes that the model learned from."""
+    hand_made: NotRequired[list[str]]
+    """Inputs that are computed by hand-written rules: the straight fall of the new block."""
     net: dict[str, Any]
     learning: NotRequired[dict[str, Any]]
     minutes: NotRequired[float]
@@ -44,7 +47,8 @@ class ModelCard(TypedDict):
 
 def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
     """Writes the weights of a model and its card into a folder. Each file appears whole or not at all."""
-    facts = {"format": MODEL_FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {}), "tasks": tasks}
+    facts: dict[str, Any] = {"format": MODEL_FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {})}
+    facts |= {"tasks": tasks, "hand_made": list(FALL_COLUMNS)}
     write_pair(folder / MODEL, {**facts, "net": to_json(net), **about}, weights)
 
 

@@ -19,9 +19,12 @@ from trilith.world.geometry.rigid_groups import rigid_groups
 from trilith.world.scene import Bools, Ints, Role, Scene
 
 Array = NDArray[np.float32]
-FALL = 7
-"""Number of features of a fall: height at rest, drop, how far the middle of the block is inside the supports to the left and to the
-right, whether a sticky object carries the block, whether an obstacle does, and the distance of the block from obstacles."""
+FALL_COLUMNS = (
+    *("height at rest", "drop", "middle inside the supports, left", "middle inside the supports, right"),
+    *("carried by a sticky object", "carried by an obstacle", "distance from obstacles"),
+)
+"""Features of a straight fall, made by hand. The card of a model lists them."""
+FALL = len(FALL_COLUMNS)
 _FEATURE_REACH = 1.0
 """Metres that distances to supports and obstacles are clipped to."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
