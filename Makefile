@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,$(shell python$(version) -c 'print("python$(version)")' 2>/dev/null))
 
-.PHONY: demo test quick docs test-all soak lock licences audit wheel pictures clean
+.PHONY: demo test test-slow quick docs test-all soak lock licences audit wheel pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/trilith demo --out demo
@@ -14,12 +14,16 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not longest"
+
+# The tests that make test leaves out: each takes a quarter of a minute or more.
+test-slow: $(VENV)/.test
+	$(BIN)/pytest -m longest
 
 # Linter and all tests but those marked slow.
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow and not longest"
 
 # The site, in build/docs. A warning, such as a link that leads nowhere, is an error.
 docs: $(VENV)/.docs

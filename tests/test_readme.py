@@ -12,6 +12,7 @@ from trilith.training.config import FREE, TrainConfig
 
 RECIPE = ("--recipe", TrainConfig.recipe)  # the default
 ROOT = Path(__file__).parent.parent
+GENERATED = {ROOT / "docs/reference" / name for name in ("commands.md", "api.md", "recipes.md")}  # by `make docs`
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README + (ROOT / "docs/howto/python.md").read_text(encoding="utf-8"), re.DOTALL)
 TOUR = (ROOT / "docs/start/commands.md").read_text(encoding="utf-8")
@@ -80,4 +81,4 @@ def test_every_command_says_how_long_it_takes():
 @pytest.mark.parametrize("page", [*ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
 def test_links_of_the_docs_lead_somewhere(page):
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
-        assert (page.parent / path).exists(), path
+        assert (page.parent / path).exists() or (page.parent / path).resolve() in GENERATED, path

@@ -302,6 +302,7 @@ def test_the_discounted_return_from_each_step_on_is_remembered() -> None:
         assert memory.ring["reward"][:3].tolist() == [1, -2, 4]
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_a_target_is_never_less_than_the_return_that_followed() -> None:
     """With a network that thinks nothing of anything, what was earned later is all there is to go by."""

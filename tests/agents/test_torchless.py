@@ -63,6 +63,7 @@ def build_as_in_torch(policy: DQNPolicy, task: str) -> None:
     assert any(len(placements) > 1 for placements in played[0]) or task == "silhouette"
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize("task", TASKS)
 def test_shipped_agents_and_their_search_build_as_in_torch(task: str) -> None:
     policy, _ = load_policy(shipped("objects")[task])

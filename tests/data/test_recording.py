@@ -124,6 +124,7 @@ def test_a_folder_of_something_else_is_refused(small, tmp_path):
     assert contents(small) == before
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_ctrl_c_keeps_whole_files_and_the_same_command_goes_on(tmp_path):
     command = ["record-episodes", "legal", "--task=silhouette", "--episodes=480", "--workers=2", "--out=data"]

@@ -106,6 +106,7 @@ def test_killed_half_way_and_run_again_it_gives_the_same_file(long, tmp_path):
     assert names(tmp_path) == ["out.json"]
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupt_keeps_what_is_done(long, tmp_path, workers):

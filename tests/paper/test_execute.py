@@ -62,6 +62,7 @@ def test_wrong_arguments_get_one_line(tmp_path):
     assert "there is no figure '9'" in refused(trilith("reproduce", "9", cwd=tmp_path))
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_a_figure_end_to_end_killed_and_resumed(tmp_path):
     """Two trainings of seconds and their evaluations; the first process is killed while it trains."""

@@ -51,6 +51,7 @@ def test_scripts_build_well(task: str, least: float) -> None:
         assert all(placement is None or expressible(scene, placement) for scene, placement in made)
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize("task", TASKS)
 def test_planner_builds_better_than_the_script_and_knows_its_reward(task: str) -> None:
     planner, gained = Planner(), 0.0

@@ -412,6 +412,7 @@ def replays(trajectory: Trajectory | None) -> None:
         assert step(trajectory.states[k], placement)[:2] == (trajectory.states[k + 1], trajectory.rewards[k])
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "asked",
     [request(4, 0.5, warm_up=True), CorrectRequest((0, 1), 4, HARDEST, False)],
@@ -458,6 +459,7 @@ def played_before(acting: DQNPolicy, task: str, asked: CorrectRequest) -> list[T
     )
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize(("task", "levels"), [("silhouette", FOUR), ("covering_hard", HARDEST)])
 def test_a_correction_begins_where_the_policy_came_by_and_earns_more(task: str, levels: Any) -> None:
     acting = fresh(replace(ONLINE, stop=False), task)

@@ -253,6 +253,7 @@ def kept(out: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     return {name: array.tobytes() for name, array in arrays.items()}, facts
 
 
+@pytest.mark.longest
 @pytest.mark.usefixtures("hasty")
 def test_a_run_passes_a_level_and_goes_on_bit_for_bit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(tiny(tmp_path / "whole", steps=140), screen=True)

@@ -34,6 +34,7 @@ def data(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.longest
 def test_killed_and_interrupted_it_ends_with_the_same_weights(data, tmp_path, monkeypatch, capsys):
     command = ["train-model", str(data), "--model.steps=200", "--checkpoint-seconds=0.05", "--log-steps=50", *SIZE]
     process = launch(*command, "--out=stopped", cwd=tmp_path)

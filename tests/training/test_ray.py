@@ -260,6 +260,7 @@ def tiny(out: Path, **options: Any) -> TrainConfig:
     return TrainConfig(out=out, episodes=4, evaluate_every=50, evaluate_scenes=2, checkpoint_seconds=1, log_seconds=0.5, **given)
 
 
+@pytest.mark.longest
 def test_a_training_outlives_its_actors_its_nodes_and_itself(nodes: Nodes, cluster: Cluster, tmp_path: Path) -> None:
     """SIGKILL an actor, take a node away, add one, SIGKILL the run; go on from the checkpoint: no transition is twice there, or missing."""
     config = tiny(tmp_path / "run", steps=60)

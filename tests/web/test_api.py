@@ -129,6 +129,7 @@ def test_where_an_obstacle_was_hit_score_and_total_agree(client: Client) -> None
     assert hits >= 5
 
 
+@pytest.mark.longest
 def test_ideas_are_where_a_block_can_be_and_none_is_another_s_twin(client: Client) -> None:
     for task in ("silhouette", "covering_hard"):
         for seed in range(2):
@@ -232,7 +233,7 @@ def test_who_taught_an_agent_is_told(tmp_path: Path) -> None:
         catalog = create_app(agents=[str(path)]).state.site.catalog
         told = catalog.about["silhouette"][f"{name}.safetensors"]
         planner = "and from what the planner showed it" if name == "corrected" else "alone"
-        assert told == f"A neural network that learned this task by Q-learning from its own play {planner}, in 7 minutes."
+        assert told == f"A neural network that learned this task by Q-learning from its own play {planner}, in 7 minutes of one core."
 
 
 def test_an_agent_with_continuous_actions_tells_its_values_and_is_not_offered_to_search(tmp_path: Path) -> None:
@@ -440,7 +441,9 @@ def test_a_slow_search_blocks_nobody_who_builds() -> None:
         client.close()
 
 
-def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered() -> None:
+def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "not_offered.py").write_text("from own_task import Tower\n")
+    monkeypatch.syspath_prepend(tmp_path)
     running = Client(create_app(workers=1, tasks=["own_task:Tower"]))
     try:
         [first] = begin(running, "own_task:Tower", 2)
@@ -452,7 +455,9 @@ def test_a_task_of_ones_own_is_built_in_on_the_page_if_it_is_offered() -> None:
         text = json.dumps(Recording(begun, tuple(placements)).to_json())
         assert len(running.post("open", {"text": text}).json()["recordings"]) == 1
         refused(running, "act", {"state": first["state"], "agent": "planner"}, "no planner for own_task:Tower")
-        refused(running, "start", {"task": "own_agent:Flat", "level": 0, "seed": 0}, "no task 'own_agent:Flat' here: choose silhouette")
-        assert "own_agent" not in sys.modules, "a request has nothing imported"
+        refused(
+            running, "start", {"task": "not_offered:Tower", "level": 0, "seed": 0}, "no task 'not_offered:Tower' here: choose silhouette"
+        )
+        assert "not_offered" not in sys.modules, "a request has nothing imported"
     finally:
         running.close()

@@ -137,6 +137,7 @@ def test_on_a_phone_the_scene_comes_into_sight_when_an_agent_builds(browser: Any
         visitor.page.wait_for_function("() => !trilith.watch.playing && !trilith.compare.playing")
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
 def test_aimed_with_a_hand_s_noise_of_three_pixels_a_placement_scores(browser: Any, site: str, options: dict[str, Any]) -> None:
     """Targets on the floor, of all sizes, each aimed at with seeded noise and nothing else changed on the page."""

@@ -143,6 +143,7 @@ def _break(report: Report, requests: list[tuple[str, bytes]]) -> None:
         report.check(report.client.post(name, body))
 
 
+@pytest.mark.longest
 def test_five_thousand_requests_with_something_wrong_in_them(client: Client) -> None:
     report = Report(client)
     _break(report)
@@ -176,6 +177,7 @@ def _nonsense(report: Report, requests: list[tuple[str, bytes, tuple[tuple[str, 
         report.check(report.client.post(name, body, *headers))
 
 
+@pytest.mark.longest
 def test_five_thousand_requests_that_make_no_sense(client: Client) -> None:
     report = Report(client)
     _nonsense(report)
