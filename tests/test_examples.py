@@ -139,7 +139,7 @@ def test_objects_learns_an_own_task_without_a_planner_or_a_known_maximum(tmp_pat
     _, facts = checkpoint.load(tmp_path / checkpoint.NAME)
     assert facts.learner["steps"] == 300
     assert facts.simulated.counterfactual > facts.simulated.made > 0
-    assert np.isfinite(list(facts["figures"].values())).all()
+    assert np.isfinite(list(facts.figures.values())).all()
     chance = [end.total for _, end in play(LegalAgent(), valid_states("endless", "all", 20), [np.random.default_rng(k) for k in range(20)])]
     assert result["all"] > np.mean(chance) + 0.5
 
