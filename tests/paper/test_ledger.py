@@ -1,6 +1,7 @@
 """An entry of the ledger is whole, small, and true: a replay of its actions gives its rewards."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -127,3 +128,36 @@ def test_evaluate_adds_to_a_ledger_and_verify_proves_it(tmp_path, capsys, monkey
 
 def test_verify_without_entries_is_refused(tmp_path):
     assert "has no entries" in trilith("verify", "nothing", cwd=tmp_path).stderr
+
+
+def test_what_cannot_be_entered_is_refused_before_anything_is_played(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "own.py").write_text("from own_task import Tower\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for given, said in {
+        ("legal", "covering_hard", "file/ledger"): "file/ledger",
+        ("legal", "own:Tower", "ledger"): "the ledger is for the tasks of the paper, not for own:Tower",
+    }.items():
+        agent, task, folder = given
+        with pytest.raises(SystemExit) as stop:
+            main(["evaluate", agent, "--task", task, "--scenes", "16", "--workers", "1", "--ledger", folder])
+        assert stop.value.code == 2
+        shown = capsys.readouterr().err
+        assert said in shown
+        assert "episodes in" not in shown
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_ledger_that_cannot_be_written_costs_no_episode(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = ["evaluate", "scripted", "--task", "covering_hard", "--scenes", "16", "--workers", "1", "--worst", "0", "--ledger", "ledger"]
+    monkeypatch.setattr("trilith.paper.ledger.write_json", refuse := Mock(side_effect=OSError("no space left")))
+    with pytest.raises(SystemExit):
+        main(line)
+    assert refuse.called
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    main(line)
+    assert "resuming after 16 of 16 episodes" in capsys.readouterr().err
+    assert read_ledger(tmp_path / "ledger")

@@ -14,6 +14,7 @@ from tyro.conf import Positional, arg
 from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.checks import require
 from trilith.utils.console import show, table_of, tracked
+from trilith.utils.files import make_folder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,14 +74,18 @@ class Evaluate(SceneOptions):
 
     def run(self) -> None:
         """Runs the remaining episodes, writes the result and prints it."""
-        for run in self.runs():  # all runs are checked before the first one starts
-            if self.ledger and run.result is not None:
-                raise ValueError(f"{run.out} is done, but its actions are not kept: to add it to a ledger, choose another --out")
-            result = self.measure(run)
-            if self.ledger:
-                from trilith.paper.ledger import make_entry, write_entry
+        runs = self.runs()  # all runs are checked before the first one starts
+        if self.ledger:
+            from trilith.paper.ledger import check_can_enter
 
-                print(write_entry(self.ledger, make_entry(run.evaluation, run.episodes())))
+            for run in runs:
+                require(
+                    run.result is None, f"{run.out} is done, and its actions are not kept: start over with --fresh"
+                )
+                check_can_enter(run.evaluation)
+            make_folder(self.ledger)
+        for run in runs:
+            result = self.measure(run)
             show(_result_table(result))
             if self.worst:
                 table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")
@@ -125,7 +130,7 @@ class Evaluate(SceneOptions):
         return runs
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """Runs the remaining episodes of one evaluation and writes its result."""
+        """Runs the remaining episodes of one evaluation and writes its result, and its entry in the ledger."""
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
@@ -144,6 +149,10 @@ class Evaluate(SceneOptions):
             )
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
+        if self.ledger:  # before the result, which drops the actions: if this fails, the same command continues here
+            from trilith.paper.ledger import make_entry, write_entry
+
+            print(write_entry(self.ledger, make_entry(run.evaluation, run.episodes())))
         return run.finish()
 
 

@@ -165,9 +165,15 @@ def entry_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("[!.]*.json"))
 
 
+def check_can_enter(evaluation: Evaluation) -> None:
+    """Raises ValueError in one line if an evaluation can have no entry: of a task of the user's own, or of weights without their run."""
+    require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
+    _run_folder(evaluation.agent)
+
+
 def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
     """The entry of an evaluation whose episodes are all there."""
-    require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
+    check_can_enter(evaluation)
     require(len(episodes) == evaluation.scenes, f"{len(episodes)} episodes of {evaluation.scenes}: the ledger needs all")
     identity = evaluation.identity()
     run = _run_folder(evaluation.agent)
