@@ -79,9 +79,7 @@ class Evaluate(SceneOptions):
             from trilith.paper.ledger import check_can_enter
 
             for run in runs:
-                require(
-                    run.result is None, f"{run.out} is done, and its actions are not kept: start over with --fresh"
-                )
+                require(run.result is None, f"{run.out} is done, and its actions are not kept: start over with --fresh")
                 check_can_enter(run.evaluation)
             make_folder(self.ledger)
         for run in runs:
