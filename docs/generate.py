@@ -18,19 +18,13 @@ from trilith.agents.registry import shipped
 from trilith.agents.schema import ACTIONS
 from trilith.agents.weights import read_card
 from trilith.cli.main import COMMANDS, main
+from trilith.evaluation.report import PAPER
 from trilith.world.actions import make_codec
 from trilith.world.observations.graph import EDGE_COLUMNS
 from trilith.world.observations.objects import COLUMNS
 from trilith.world.tasks import TASKS
 from trilith.world.tasks.task import Task
 
-PAPER = {
-    "silhouette": {"script": ("3.42", "5.27"), "GN-DQN": ("4.04", ""), "GN-DQN-MCTS": ("4.15", "7.18 (best seed)")},
-    "connecting": {"GN-DQN": ("2.84", "2.17"), "GN-DQN-MCTS": ("", "2.72")},
-    "covering": {"script": ("3.85", "5.31"), "GN-DQN": ("3.96", ""), "GN-DQN-MCTS": ("4.65", "7.18 (best seed)")},
-    "covering_hard": {"GN-DQN": ("3.03", "3.60"), "GN-DQN-MCTS": ("", "4.61")},
-}
-"""Mean rewards on all levels and on the hardest that the paper prints: medians over seeds unless said."""
 ENDS = """\
 | `reason` | when |
 |---|---|
@@ -103,7 +97,9 @@ def _rewards(task: Task) -> str:
     for budget in sorted({budget for _, budget in figures}):
         agent = f"`objects`, {budget} simulations" if budget else "`objects`"
         rows.append(f"| {agent} | {figures.get(('all', budget), '')} | {figures.get(('hardest', budget), '')} |")
-    rows += [f"| *paper, {agent}* | {every} | {hardest} |" for agent, (every, hardest) in PAPER[task.name].items()]
+    for name, rewards in PAPER.items():
+        if task.name in rewards:
+            rows.append(f"| *{name}* | " + " | ".join("" if each is None else f"{each:.2f}" for each in rewards[task.name]) + " |")
     note = "The paper's figures are of its own simulator. ± is a 95 % interval over scenes. [The agents](../agents.md) has seeds and costs."
     return "\n".join(["| mean reward | all levels | hardest |", "|---|--:|--:|", *rows, "", note])
 

@@ -3,6 +3,7 @@
 import pytest
 
 from trilith.cli import main as cli
+from trilith.evaluation.report import PAPER
 from trilith.paper.figures import FIGURES, figures_named
 from trilith.paper.plan import Run, index, make_plan, make_run, measurements_of, missing, run_seconds, runs_of
 from trilith.paper.scales import SCALES
@@ -109,3 +110,11 @@ def test_every_figure_says_what_it_needs(name):
 def test_an_unknown_figure_is_refused():
     with pytest.raises(ValueError, match="there is no figure '7': choose 4a, 4b"):
         figures_named(("7",))
+
+
+def test_the_report_has_the_printed_values_of_the_figures():
+    printed = {(each.task, each.level, each.value) for figure in FIGURES.values() for each in figure.printed}
+    for rewards in PAPER.values():
+        for task, pair in rewards.items():
+            for level, value in zip(("all", "hardest"), pair, strict=True):
+                assert value is None or (task, level, value) in printed, (task, level, value)
