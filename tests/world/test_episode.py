@@ -210,6 +210,11 @@ def test_a_step_is_from_a_state():
         step(covering(0.0).scene, FAR)
 
 
+def test_no_step_formats_its_state(monkeypatch):
+    monkeypatch.setattr(State, "__repr__", lambda state: pytest.fail("it takes longer than the physics"))
+    assert step(covering(0.0), FAR).state.ended is None
+
+
 def test_a_placement_out_of_range_is_clipped():
     assert step(covering(0.0), Placement(SMALL_SLOT, -99.0, 99.0)).state.scene.pose[-1, 0] == pytest.approx(-7.5, abs=0.1)
 

@@ -122,7 +122,8 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     paper. Without it, the episode keeps its earlier rewards, as in the authors' package.
     `record` keeps the frames of the fall. Raises ValueError after the end, and for anything that is not a placement.
     """
-    require(isinstance(state, State), f"state {shortened(state)}: must be a trilith.State, as trilith.start gives")
+    if not isinstance(state, State):  # not `require`: its message would format the arrays of every state
+        raise ValueError(f"state {shortened(state)}: must be a trilith.State, as trilith.start gives")
     if state.ended:
         raise ValueError(f"this episode has ended ({state.ended}): start another one")
     task, scene = state.rules, state.scene
