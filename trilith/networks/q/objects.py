@@ -31,6 +31,7 @@ from trilith.networks.inputs.placements import (
     FIGURES,
     SUM_SCALE,
     Placements,
+    backward_width,
     boxes,
     check_offsets,
     locate,
@@ -183,6 +184,13 @@ class _Look(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         objects, weight = ctx.saved_tensors
-        back = torch.zeros_like(objects), torch.zeros_like(weight)
-        look_backward(grads[0].contiguous().numpy(), *ctx.given, objects.numpy(), weight.numpy(), *(each.numpy() for each in back))  # type: ignore[call-arg]
-        return *back, None, None, None
+        first, _, _, _, first_object, _ = ctx.given
+        width = backward_width(first, first_object)
+        objects_grad, of_messages, columns = (
+            torch.zeros_like(objects),
+            objects.new_empty(len(weight), width),
+            objects.new_empty(COLUMNS, width),
+        )
+        filled = objects_grad.numpy(), of_messages.numpy(), columns.numpy()
+        look_backward(grads[0].contiguous().numpy(), *ctx.given, objects.numpy(), weight.numpy(), *filled)  # type: ignore[call-arg]
+        return objects_grad, of_messages @ columns.t(), None, None, None
