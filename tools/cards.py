@@ -118,8 +118,9 @@ def draw_curves(name: str, cards: dict[str, Card]) -> Path:
     drawn = {task: card for task, card in cards.items() if "curve" in card}  # those shipped earlier have none
     figure, axes = plt.subplots(1, len(drawn), figsize=(3.6 * len(drawn), 3), layout="constrained", squeeze=False)
     for axis, (task, card) in zip(axes[0], drawn.items(), strict=True):
-        spent, rewards = np.array(card["curve"]).T
-        axis.plot(spent, rewards, marker=".")
+        for each in sorted(card.get("seeds", [card]), key=lambda trained: trained["seed"]):
+            spent, rewards = np.array(each["curve"]).T
+            axis.plot(spent, rewards, marker=".", label=f"seed {each['seed']}")
         axis.axhline(PLANNER[task], color="grey", linestyle="--", label="planner")
         if name == "objects":
             axis.axhline(AIMS[task]["hardest"], color="tab:green", linestyle=":", label="aim")
@@ -148,7 +149,8 @@ def cost(card: Card) -> str:
         minutes = f"**{spent['core_minutes']:.0f} core-minutes** ({minutes})"
     text = f"{minutes}, {processes}. "
     if "seeds" in card:
-        text += f"Final weights; seed {card['seed']}, the median of {len(card['seeds'])} by the reward on the hardest level."
+        several = f", the median of {len(card['seeds'])} by the reward on the hardest level" if len(card["seeds"]) > 1 else " only"
+        text += f"Final weights; seed {card['seed']}{several}."
     else:
         text += f"The weights are those of {unit(card)} {spent['kept']:.0f}, the best on validation scenes. One seed."
     if "simulated" in spent:
@@ -178,7 +180,7 @@ def rows(name: str, task: str, card: Card) -> list[str]:
 
 def seed_rows(card: Card) -> list[str]:
     """The seeds of a card as a table; nothing if there is but one."""
-    if "seeds" not in card:
+    if len(card.get("seeds", ())) < 2:
         return []
     columns = [f"{each['level']}, {each['budget'] or 'no'} simulations" for each in card["seeds"][0]["test"]]
     lines = [f"| seed | core-minutes | {' | '.join(columns)} |", f"|--:|--:|{'--:|' * len(columns)}"]

@@ -1,7 +1,10 @@
 """Measures the runs of several seeds on test scenes, and puts the final weights of the median one into the package, with a card.
 
     python tools/ship.py runs/seed0 runs/seed1 runs/seed2 --commit 1234abc
+    python tools/ship.py trilith/zoo/objects/connecting.safetensors runs/seed1 runs/seed2 --commit 1234abc
     python tools/ship.py trilith/zoo/objects/connecting.safetensors      # only measures again what is shipped
+
+A file of shipped weights stands for the run that made it, which its card describes.
 
 Every seed is measured on the hardest level and on all levels without search, and on the hardest with ten simulations; the median by the
 first of these also on the levels beyond the curriculum. `python tools/cards.py` then writes docs/reference/agents.md from the cards.
@@ -42,9 +45,9 @@ class Options:
     """What to ship."""
 
     runs: Positional[tuple[Path, ...]]
-    """Folders of finished runs that differ in their seeds alone, or weights that are shipped, to be measured again."""
+    """Folders of finished runs and files of shipped weights that differ in their seeds alone."""
     commit: str | None = None
-    """The commit that they were trained with."""
+    """The commit that the runs were trained with."""
     scenes: int = 10_000
     """Test scenes without search, for the hardest level and for all levels each."""
     searched: tuple[str, ...] = ("rollout:10:1000",)
@@ -83,8 +86,17 @@ def of_every_seed(options: Options) -> Iterator[tuple[Level, str, int, int]]:
         yield "hardest", algorithm, int(budget), int(scenes)
 
 
-def training(run: Path) -> dict[str, Any]:
-    """Seed, command, cost and learning curve of a run."""
+TRAINED = ("seed", "command", "commit", "learner_steps", "cost", "curve")
+"""What a card says of the training of its weights."""
+
+
+def training(run: Path, commit: str | None) -> dict[str, Any]:
+    """Seed, command, commit, cost and learning curve of a run or of shipped weights."""
+    if not run.is_dir():
+        card = read_json(run.with_suffix(".json"))
+        return {name: card.get(name) for name in TRAINED}  # weights shipped earlier lack some
+    if commit is None:
+        raise SystemExit("runs are shipped with --commit: what they were trained with")
     config = read_json(run / "config.json")
     log = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     about = read_json(run / "last.json")
@@ -96,6 +108,7 @@ def training(run: Path) -> dict[str, Any]:
     return {
         "seed": config["seed"],
         "command": f"trilith train --recipe {config['recipe']} --task {config['task']} --seed {config['seed']} --actors {config['actors']}",
+        "commit": commit,
         "learner_steps": about["learner_steps"],
         "cost": {**cost, "simulated": {name: last[f"simulated_{name}"] for name in asdict(Simulated())}},
         "curve": [[round(line["core_minutes"], 1), round(line["hardest"], 3)] for line in log if line["kind"] == "valid"],
@@ -105,30 +118,25 @@ def training(run: Path) -> dict[str, Any]:
 def main() -> None:
     """Measures, then copies."""
     options = tyro.cli(Options, description=__doc__)
-    trained = options.runs[0].is_dir()
-    files = [run / "last.safetensors" if trained else run for run in options.runs]
+    files = [run / "last.safetensors" if run.is_dir() else run for run in options.runs]
     for weights in files:
         if weights.stat().st_size > LARGEST:
             raise SystemExit(f"{weights} has {weights.stat().st_size} bytes: at most {LARGEST} are shipped")
     cards = [read_json(weights.with_suffix(".json")) for weights in files]
     if len({(card["task"], card["recipe"], card["zero_on_hit"]) for card in cards}) > 1:
         raise SystemExit("the runs are not of one task, recipe and rule")
-    if trained and options.commit is None:
-        raise SystemExit("runs are shipped with --commit: what they were trained with")
-    trainings = [training(run) if trained else {} for run in options.runs]  # before anything is measured, which takes long
-    if trained and len({each["seed"] for each in trainings}) < len(trainings):
+    trainings = [training(run, options.commit) for run in options.runs]  # before anything is measured, which takes long
+    if len({each["seed"] for each in trainings}) < len(trainings):
         raise SystemExit("two of the runs have the same seed")
     task = cards[0]["task"]
     seeds = []
-    for weights, trained_how in zip(files, trainings, strict=True):
+    for weights, trained in zip(files, trainings, strict=True):
         test = [measured(options, weights, task, *each) for each in of_every_seed(options)]
-        seeds.append({**trained_how, "test": test})
+        seeds.append({**trained, "test": test})
         print(weights, *(f"{each['level']}/{each['budget']}: {each['reward']:.3f} ± {each['interval']:.3f}" for each in test))
     ranked = sorted(range(len(seeds)), key=lambda k: seeds[k]["test"][0]["reward"])
     median = ranked[(len(ranked) - 1) // 2]
-    about = cards[median]
-    if trained:
-        about |= {**seeds[median], "commit": options.commit, "seeds": seeds}
+    about = {**cards[median], **seeds[median], "seeds": seeds}
     beyond = [(level, "rollout", budget, options.beyond) for level in get_task(task).generalisation for budget in (0, BEYOND_BUDGET)]
     about["test"] = seeds[median]["test"] + [measured(options, files[median], task, *each) for each in beyond]
     out = ZOO / options.name / f"{task}.safetensors"
