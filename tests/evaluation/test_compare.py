@@ -64,3 +64,31 @@ def test_the_command_measures_compares_draws_and_uses_what_was_measured(tmp_path
     again = trilith(*line, cwd=tmp_path)
     assert again.stderr.count("done before") == 2
     assert again.stdout == done.stdout
+
+
+def test_folders_of_seeds_are_measured_and_compared_over_their_seeds(tmp_path, monkeypatch, capsys):
+    """The two seeds of a run are the same weights of the package here, so that nothing need be trained."""
+    from trilith.agents.registry import shipped
+    from trilith.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    for seed in (0, 1, 10):
+        (tmp_path / f"runs/x/seed{seed}").mkdir(parents=True)
+        for suffix in (".safetensors", ".json"):
+            weights = shipped("objects")["covering_hard"].with_suffix(suffix)
+            (tmp_path / f"runs/x/seed{seed}/last{suffix}").write_bytes(weights.read_bytes())
+    main(["evaluate", "runs/x", "--task", "covering_hard", "--scenes", "4", "--workers", "1"])
+    rewards = [read_json(tmp_path / f"results/x-seed{seed}-covering_hard-hardest-test-4.json")["reward"] for seed in (0, 1, 10)]
+    assert len(set(rewards)) == 1
+    assert f"{rewards[0]:.3f} ({rewards[0]:.3f} to {rewards[0]:.3f})" in capsys.readouterr().out
+
+    main(["compare", "runs/x", "legal", "--task", "covering_hard", "--scenes", "4", "--workers", "1"])
+    told = capsys.readouterr().out
+    legal = read_json(tmp_path / "results/legal-covering_hard-hardest-test-4.json")["reward"]
+    assert f"runs/x earns {rewards[0] - legal:+.3f} ± 0.000 (95 % interval over seeds) compared with legal" in told
+    assert "100%" in told
+
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", "runs/x", "--task", "covering_hard", "--scenes", "4", "--out", "y.json"])
+    assert stop.value.code == 2
+    assert "runs/x holds 3: choose runs/x/seed0" in capsys.readouterr().err

@@ -105,7 +105,7 @@ def test_of_one_seed_the_largest_run_counts(tmp_path):
     assert table(text)["legal"][4] == "3.00"
 
 
-def test_only_test_scenes_and_the_plain_rules_count(tmp_path):
+def test_only_test_scenes_count_and_the_papers_rule_has_a_row_of_its_own(tmp_path):
     text = report(
         tmp_path,
         result("legal", "covering", "all", 5.0, split="valid"),
@@ -113,7 +113,8 @@ def test_only_test_scenes_and_the_plain_rules_count(tmp_path):
         result("legal", "connecting", "all", 1.0),
     )
     assert table(text)["legal"] == ["–", "–", "1.00", "–", "–", "–", "–", "–"]
-    assert "| legal (zero on hit) | covering |" in text, "they are listed, and told apart"
+    assert table(text)["legal (zero on hit)"] == ["–", "–", "–", "–", "6.00", "–", "–", "–"]
+    assert "| legal (zero on hit) | covering |" in text
     assert "| 10 valid |" in text
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -746,6 +747,8 @@ def test_every_ablation_of_the_paper_trains(tmp_path: Path) -> None:
 
 
 def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
     from trilith.training.plot import curve, plot
 
     train(tiny(tmp_path / "runs", steps=6, seeds=2), screen=False)
@@ -760,6 +763,31 @@ def test_several_seeds_are_several_runs_and_can_be_plotted(tmp_path: Path, monke
         assert [x for x, _ in curve(runs[0], across)["all"]] == [line[across] for line in log(runs[0], "valid")]  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not a run"):
         plot([tmp_path], tmp_path / "curves.png")
+    with patch("trilith.training.plot.Figure.savefig", autospec=True, side_effect=Figure.savefig) as drawn:
+        plot([tmp_path / "runs"], tmp_path / "curves.png")
+        plot([tmp_path / "runs", runs[0]], tmp_path / "curves.png")
+    alone, beside = ([axis.get_legend_handles_labels()[1] for axis in call.args[0].axes] for call in drawn.call_args_list)
+    assert alone == [["runs, 2 seeds"]] * 2
+    assert beside == [["runs, 2 seeds", "runs/seed0"]] * 2
+    hardest = drawn.call_args_list[0].args[0].axes[0]
+    ends = [curve(run)["hardest"][-1] for run in runs]
+    assert hardest.lines[0].get_xydata()[-1].tolist() == pytest.approx(np.mean(ends, axis=0).tolist())  # the median of two
+    shade = hardest.collections[0].get_paths()[0].vertices[:, 1]
+    rewards = [y for seed in runs for _, y in curve(seed)["hardest"]]
+    assert (shade.min(), shade.max()) == (min(rewards), max(rewards))
+
+
+def test_runs_of_two_tasks_are_plotted_in_rows_of_their_own(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from trilith.training.plot import plot
+
+    for task in ("silhouette", "covering_hard"):
+        train(replace(tiny(tmp_path / task, steps=2), task=task), screen=False)
+    with patch("trilith.training.plot.Figure.savefig", autospec=True, side_effect=Figure.savefig) as drawn:
+        plot([tmp_path / "silhouette", tmp_path / "covering_hard"], tmp_path / "curves.png")
+    titles = [axis.get_title().split(",")[0] for axis in drawn.call_args.args[0].axes]
+    assert titles == ["silhouette", "silhouette", "covering_hard", "covering_hard"]
 
 
 def test_what_a_run_waits_for_is_told_and_why_it_ended_before_its_first_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -23,7 +25,8 @@ class Compare(SceneOptions):
     """
 
     agents: Positional[Annotated[tuple[str, str], arg(metavar="AGENT AGENT")]]
-    """Two agents. Each is a name, a run's folder, a file of weights or my_module:MyAgent, as in `trilith evaluate`."""
+    """Two agents. Each is a name, the folder of a run or of several seeds, a file of weights or my_module:MyAgent, as in `trilith
+    evaluate`. With several seeds, the interval of the difference is over seeds."""
     scenes: int = 200
     """Number of scenes, from the first."""
     budgets: tuple[int, int] = (0, 0)
@@ -46,11 +49,16 @@ class Compare(SceneOptions):
         require(labels[0] != labels[1], f"{labels[0]} twice: name two agents, or give one two --budgets")
         common: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(SceneOptions)}
         each = [Evaluate(agent=agent, budget=str(budget), **common) for agent, budget in named]
-        runs = [run for one in each for run in one.runs()]
-        first, second = (one.measure(run)["rewards"] for one, run in zip(each, runs, strict=True))
+        runs = [one.runs() for one in each]  # all are checked before the first one is measured
+        rewards = [[one.measure(run)["rewards"] for run in seeds] for one, seeds in zip(each, runs, strict=True)]
+        title = f"{self.task}, level {self.level}, {self.scenes} {self.split} scenes"
+        if max(map(len, rewards)) > 1:
+            _compare_seeds(title, labels, [[fmean(seed) for seed in seeds] for seeds in rewards])
+            return
+        [first], [second] = rewards
         found = compare(first, second, self.shown)
 
-        table = table_of(f"{self.task}, level {self.level}, {self.scenes} {self.split} scenes", *labels)
+        table = table_of(title, *labels)
         interval = f" ± {found.interval:.3f}" if found.interval is not None else ""
         table.add_row("mean reward", *(f"{reward:.3f}" for reward in found.rewards))
         table.add_row("scenes with more than the other", *(f"{count} ({count / found.scenes:.0%})" for count in (found.won, found.lost)))
@@ -59,5 +67,25 @@ class Compare(SceneOptions):
         show(table)
         print(f"{labels[0]} earns {found.difference:+.3f}{interval} (95 % interval) compared with {labels[1]}, scene by scene.")
         if found.largest:
-            draw_differences(labels, runs, found.largest, self.out)
+            draw_differences(labels, [run for [run] in runs], found.largest, self.out)
             print(f"The largest differences: {self.out}")
+
+
+def _compare_seeds(title: str, labels: Sequence[str], means: Sequence[Sequence[float]]) -> None:
+    """Prints the comparison of agents with several seeds, from the mean reward of each seed. An agent without seeds counts as known."""
+    from trilith.evaluation.statistics import difference_of_seeds, mean_over_seeds, probability_of_improvement, spread_of_seeds
+
+    table = table_of(title, *labels)
+    table.add_row("seeds", *(str(len(seeds)) for seeds in means))
+    spreads = [spread_of_seeds(seeds) for seeds in means]
+    table.add_row("median seed (lowest to highest)", *(f"{each.median:.3f} ({each.low:.3f} to {each.high:.3f})" for each in spreads))
+    first, second = means
+    if min(len(first), len(second)) > 1:
+        found = difference_of_seeds(first, second)
+    else:
+        found = mean_over_seeds([x - y for x in first for y in second])
+    better = probability_of_improvement([first], [second])
+    table.add_row("probability that a seed earns more", f"{better:.0%}", f"{1 - better:.0%}")
+    show(table)
+    half = found.high - found.value
+    print(f"{labels[0]} earns {found.value:+.3f} ± {half:.3f} (95 % interval over seeds) compared with {labels[1]}.")

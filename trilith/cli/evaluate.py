@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from trilith.search.config import SearchConfig, SearchOptions
 from trilith.utils.checks import require
 from trilith.utils.console import show, table_of, tracked
 from trilith.utils.files import make_folder
+from trilith.utils.seeds import run_and_seed, seed_runs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,8 +53,8 @@ class Evaluate(SceneOptions):
     """
 
     agent: Positional[Annotated[str, arg(metavar="AGENT")]]
-    """An agent by its name, which `trilith agents` lists, the folder of a training run, a file of its weights, or a class of your own
-    in a module of this folder, as my_module:MyAgent."""
+    """An agent by its name, which `trilith agents` lists, the folder of a training run or of the runs of several seeds, a file of its
+    weights, or a class of your own in a module of this folder, as my_module:MyAgent."""
     cluster: str | None = None
     """Run the workers on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that this
     machine belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
@@ -82,8 +84,10 @@ class Evaluate(SceneOptions):
                 require(run.result is None, f"{run.out} is done, and its actions are not kept: start over with --fresh")
                 check_can_enter(run.evaluation)
             make_folder(self.ledger)
+        results = []
         for run in runs:
             result = self.measure(run)
+            results.append(result)
             show(_result_table(result))
             if self.worst:
                 table = table_of("worst scenes", "level", "reward", "most", "reason", "steps")
@@ -94,18 +98,25 @@ class Evaluate(SceneOptions):
                     )  # fmt: skip
                 show(table)
             print(run.out)
+        seeds = len(seed_runs(self.agent))
+        for same in zip(*[iter(results)] * seeds, strict=True) if seeds > 1 else ():
+            show(_seeds_table(self.agent, same))
 
     def runs(self) -> list[Run]:
-        """The evaluations to run, with their result files. Raises ValueError if one cannot be run."""
+        """The evaluations to run, with their result files: by budget, then by seed. Raises ValueError if one cannot be run."""
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 
         require(self.workers >= 1, f"{self.workers} workers: must be 1 or more")
         searches = [SearchConfig(budget, **vars(self.search)) for budget in _budgets(self.budget)]
-        require(len(searches) <= 1 or (not self.out and not self.record), f"--out and --record are for one budget, not for {self.budget}")
+        agents, one_file = seed_runs(self.agent), not self.out and not self.record
+        require(len(searches) <= 1 or one_file, f"--out and --record are for one budget, not for {self.budget}")
+        require(
+            len(agents) <= 1 or one_file, f"--out and --record are for one run, and {self.agent} holds {len(agents)}: choose {agents[0]}"
+        )
         todo = [
             Evaluation(
-                self.agent,
+                agent,
                 self.task,
                 self.level,
                 self.split,  # type: ignore[arg-type]
@@ -117,11 +128,13 @@ class Evaluate(SceneOptions):
                 self.worst,
             )
             for search in searches
+            for agent in agents
         ]
         marks = {f"-seed{self.seed}": self.seed, "-zero-on-hit": self.zero_on_hit, "-sample": self.sample}
         marked = f"{self.scenes}{''.join(mark for mark, given in marks.items() if given)}"
-        name = f"{_file_name(self.agent)}-{self.task.replace(':', '-')}-{self.level}-{self.split}-{marked}"
-        runs = [Run(each, self.out or Path("results") / f"{name}{_marks(each.search)}.json", self.record, self.fresh) for each in todo]
+        name = f"{self.task.replace(':', '-')}-{self.level}-{self.split}-{marked}"
+        files = [self.out or Path("results") / f"{_file_name(each.agent)}-{name}{_marks(each.search)}.json" for each in todo]
+        runs = [Run(each, file, self.record, self.fresh) for each, file in zip(todo, files, strict=True)]
         if not has_checksum(self.task):
             note = "compare only results with the same checksum"
             print(f"no checksum in the package guards the scenes of {self.task}, a task of your own: {note}", file=sys.stderr)
@@ -139,7 +152,7 @@ class Evaluate(SceneOptions):
             budget = run.evaluation.search.budget
             parts = ([episode["reward"] for episode in episodes] for episodes in run.run(self.workers, self.cluster))
             tracked(
-                f"{self.agent}, {self.task}{f', budget {budget}' if budget else ''}",
+                f"{run.evaluation.agent}, {self.task}{f', budget {budget}' if budget else ''}",
                 self.scenes,
                 rewards,
                 parts,
@@ -175,8 +188,6 @@ class Report:
 
 def _file_name(agent: str) -> str:
     """The beginning of a result's file name: the last part of an agent's path. For one of several seeds, the run's name comes too."""
-    from trilith.evaluation.report import run_and_seed
-
     path, (run, _) = Path(agent), run_and_seed(agent)
     return (path.name if run == path else f"{run.name}-{path.name}").replace(":", "-")
 
@@ -192,6 +203,19 @@ def _budgets(text: str) -> list[int]:
     """Numbers of simulations from text such as 0,10,50."""
     require(re.fullmatch(r"\d+(,\d+)*", text), f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
     return [int(part) for part in text.split(",")]
+
+
+def _seeds_table(agent: str, results: Sequence[dict[str, Any]]) -> Table:
+    """What several seeds of an agent earn on the same scenes."""
+    from trilith.evaluation.statistics import mean_over_seeds, spread_of_seeds
+
+    means, first = [result["reward"] for result in results], results[0]
+    search = f", search {first['search']['budget']}" if first["search"] else ""
+    table = table_of(f"{agent}{search}, {first['task']}, level {first['level']}, {first['episodes']} scenes, {len(means)} seeds", "")
+    spread, mean = spread_of_seeds(means), mean_over_seeds(means)
+    table.add_row("median seed (lowest to highest)", f"{spread.median:.3f} ({spread.low:.3f} to {spread.high:.3f})")
+    table.add_row("mean (95 % interval over seeds)", f"{mean.value:.3f} ± {mean.high - mean.value:.3f}")
+    return table
 
 
 def _result_table(result: dict[str, Any]) -> Table:

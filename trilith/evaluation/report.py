@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from trilith.evaluation.schema import read_result
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require
 from trilith.utils.files import atomic_write
+from trilith.utils.seeds import run_and_seed
 from trilith.world.episode import REASONS, physics_from_json
 from trilith.world.physics import PHYSICS
 from trilith.world.tasks import TASKS, Task, get_task
@@ -48,8 +48,9 @@ def load_results(folder: Path) -> list[Result]:
     names = short_names({run_and_seed(result["agent"])[0] for result in results})
     for result in results:
         run, trained = run_and_seed(result["agent"])
-        physics = physics_from_json(result)  # other physics, so another row
-        result["plain"] = names[run] + ("" if physics == PHYSICS else f" (physics {physics})")
+        physics = physics_from_json(result)
+        marks = {f"physics {physics}": physics != PHYSICS, "zero on hit": result["zero_on_hit"]}  # not comparable, so another row
+        result["plain"] = names[run] + "".join(f" ({mark})" for mark, given in marks.items() if given)
         result["seed"] = (trained, result["seed"])
         search = ", ".join([str(_budget(result)), *_unusual(result)])
         result["agent"] = f"{result['plain']} (search {search})" if result["search"] else result["plain"]
@@ -66,13 +67,6 @@ def _is_task(name: str) -> bool:
 def _tasks(results: list[Result]) -> dict[str, Task]:
     """The tasks of the paper, then the user's own tasks that have results."""
     return TASKS | {name: get_task(name) for name in sorted({result["task"] for result in results})}
-
-
-def run_and_seed(agent: str) -> tuple[Path, int]:
-    """The run of an agent (or its name), and its seed. `trilith train --seeds` makes a folder for each seed inside the run."""
-    path = Path(agent)
-    of_seed = re.fullmatch(r"seed(\d+)", path.name)
-    return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)
 
 
 def _budget(result: Result) -> int:
@@ -120,8 +114,8 @@ def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
 
 
 def _tested(results: list[Result]) -> list[Result]:
-    """The results on test scenes with comparable rewards, which means without `zero_on_hit`."""
-    return [result for result in results if result["split"] == "test" and not result["zero_on_hit"]]
+    """The results on test scenes."""
+    return [result for result in results if result["split"] == "test"]
 
 
 def _rewards(cells: dict[tuple[str, str, str], list[Result]], agent: str, task: str) -> list[list[float]]:
@@ -147,8 +141,8 @@ def _reward_table(results: list[Result]) -> str:
     lines += [f"| {name} | " + " | ".join(row) + " |" for name, row in rows.items()]
     return (
         "\n".join(lines) + f"\n\nMean reward over frozen test scenes, version {results[0]['version']}; the median over seeds where there "
-        "are several, with their range. *All* is the training mix, *hardest* the last level. Rows in italics are the paper's, on its own "
-        "simulator.\n"
+        "are several, with their range. *All* is the training mix, *hardest* the last level. *Zero on hit*: an episode that touches an "
+        "obstacle earns nothing, the paper's rule. Rows in italics are the paper's, on its own simulator.\n"
     )
 
 
@@ -161,7 +155,7 @@ def _every_result(results: list[Result]) -> str:
     lines = ["| agent | task | level | scenes | reward | of the most | solved | blocks | sticky |", "|---|---|---|--:|--:|--:|--:|--:|--:|"]
     for r in results:
         seeds = zip(("trained with seed", "seed"), r["seed"], strict=True)
-        seed = "".join(f" ({what} {n})" for what, n in seeds if n) + (" (zero on hit)" if r["zero_on_hit"] else "")
+        seed = "".join(f" ({what} {n})" for what, n in seeds if n)
         interval = f" ± {r['interval']:.3f}" if r["interval"] is not None else ""
         lines.append(
             f"| {r['agent']}{seed} | {r['task']} | {r['level']} | {r['episodes']} {r['split']} "

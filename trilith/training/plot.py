@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from matplotlib.figure import Figure
 
+from trilith.training.config import CONFIG
 from trilith.training.log import JSONL, read_log
 from trilith.utils.checks import require
-from trilith.utils.files import atomic_write, check_png
+from trilith.utils.files import atomic_write, check_png, read_json
+from trilith.utils.seeds import seed_runs
 
+Points = dict[str, list[tuple[float, float]]]
+"""Points (x, y) of curves by their names."""
 Across = Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"]
 _NAMES: dict[str, str] = {
     "minutes": "minutes",
@@ -23,7 +28,7 @@ _NAMES: dict[str, str] = {
 }
 
 
-def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
+def curve(run: Path, across: Across = "core_minutes") -> Points:
     """Points (x, mean reward) of a run's evaluations, on the hardest level and on all levels. Raises ValueError if there are none."""
     entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
     require(entries, f"{run} has not been evaluated yet")
@@ -38,14 +43,14 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
     return found
 
 
-def model_curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
+def model_curve(run: Path, across: Across = "core_minutes") -> Points:
     """Points (x, remaining error) of the model that a run learns beside its agent, on episodes before it learned from them. Empty without
     a model.
 
     For ends, the error is the Brier score relative to the Brier score of the best constant. For rewards, it is the unexplained share of
     their variance.
     """
-    points: dict[str, list[tuple[float, float]]] = {"end": [], "reward": []}
+    points: Points = {"end": [], "reward": []}
     for entry in _entries(run, "train"):
         if constant := entry.get("model_brier_constant"):
             points["end"].append((entry[across], entry["model_brier"] / constant))
@@ -60,41 +65,86 @@ def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
     return [line for line in read_log(run) if line["kind"] == kind]
 
 
-def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
-    """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture.
+class _Curve(NamedTuple):
+    """A curve of the picture: one run, or several seeds of it."""
 
+    label: str
+    task: str
+    runs: list[Path]
+
+
+def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
+    """Draws the learning curves of runs and writes the picture: a row of panels per task, the hardest level left and all levels right.
+
+    A folder with the runs of several seeds is one curve: the median seed, with a shade from the lowest to the highest.
     A dotted line with the level's number marks where a curriculum by performance passed a level. If a run learns a model of the world
     beside its agent, a third panel shows the model's remaining error.
     """
     require(runs, "no runs to plot")
     check_png(out)
-    curves = {run.absolute(): curve(run, across) for run in runs}
-    common = os.path.commonpath([run.parent for run in curves])
-    models = {run: points for run in curves if all((points := model_curve(run, across)).values())}
-    panels = 3 if models else 2
-    figure = Figure(figsize=(5.5 * panels, 4.2), layout="constrained")
-    axes = figure.subplots(1, panels, sharex=True)
-    colours = {}
-    for axis, level in zip(axes, ("hardest", "all"), strict=False):
-        for run, points in curves.items():
-            xs, ys = zip(*points[level], strict=True)
-            [line] = axis.plot(xs, ys, marker=".", label=str(run.relative_to(common)) if len(runs) > 1 else run.name)
-            colour = colours[run] = line.get_color()
-            for x, passed in passes(run, across):
-                axis.axvline(x, color=colour, linestyle=":", linewidth=1)
-                axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=colour)
-        axis.set_title(f"validation scenes, {level}")
-    for run, points in models.items():
-        for name, style in (("end", "-"), ("reward", ":")):
-            xs, ys = zip(*points[name], strict=True)
-            axes[2].plot(xs, ys, style, color=colours[run], label=name if run == next(iter(models)) else None)
-    if models:
-        axes[2].set(title="the model, on episodes it had not learned from", ylabel="error left, of that of knowing nothing", yscale="log")
-        axes[2].legend(fontsize="small")
-    for axis in axes:
-        axis.set(xlabel=_NAMES[across])
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("mean reward, without exploring")
-    axes[0].legend(fontsize="small")
+    curves = _curves(runs)
+    points = {run: curve(run, across) for each in curves for run in each.runs}  # all are read before anything is drawn
+    models = {run: found for run in points if all((found := model_curve(run, across)).values())}
+    tasks, panels = [*dict.fromkeys(each.task for each in curves)], 3 if models else 2
+    figure = Figure(figsize=(5.5 * panels, 4.2 * len(tasks)), layout="constrained")
+    for row, task in zip(figure.subplots(len(tasks), panels, squeeze=False, sharex="row"), tasks, strict=True):
+        _draw_task(row, task, [each for each in curves if each.task == task], points, across)
+        learned = [models[run] for each in curves for run in each.runs if run in models and each.task == task]
+        if learned:
+            _draw_models(row[2], learned, across)
     with atomic_write(out) as aside:
         figure.savefig(aside, dpi=120)
+
+
+def _curves(runs: Sequence[Path]) -> list[_Curve]:
+    """The curves of runs and of folders of seeds, labelled by their paths below the folder that all are in."""
+    folders = [run.absolute() for run in runs]
+    common = os.path.commonpath([run.parent for run in folders])
+    found = []
+    for folder in folders:
+        seeds = [Path(run) for run in seed_runs(str(folder))]
+        tasks = {_task(run) for run in seeds}
+        require(len(tasks) == 1, f"{folder} holds runs of several tasks: {', '.join(sorted(tasks))}")
+        name = str(folder.relative_to(common)) if len(runs) > 1 else folder.name
+        found.append(_Curve(f"{name}, {len(seeds)} seeds" if len(seeds) > 1 else name, tasks.pop(), seeds))
+    return found
+
+
+def _task(run: Path) -> str:
+    """The task of a run. Raises ValueError if there is no log or no config."""
+    _entries(run, "valid")
+    config = read_json(run / CONFIG)
+    require(isinstance(config, dict) and isinstance(config.get("task"), str), f"{run / CONFIG} names no task")
+    return str(config["task"])
+
+
+def _draw_task(row: Any, task: str, curves: Sequence[_Curve], points: Mapping[Path, Points], across: Across) -> None:
+    """Draws the curves of a task, on the hardest level and on all levels."""
+    for axis, level in zip(row, ("hardest", "all"), strict=False):
+        for number, each in enumerate(curves):
+            colour, seeds = f"C{number}", [np.array(points[run][level]) for run in each.runs]
+            # Seeds take different times for the same number of evaluations, so a point is the median of both.
+            shared = np.stack([seed[: min(map(len, seeds))] for seed in seeds])
+            (xs, ys), rewards = np.median(shared, axis=0).T, shared[..., 1]
+            axis.plot(xs, ys, marker=".", color=colour, label=each.label)
+            if len(seeds) > 1:
+                axis.fill_between(xs, rewards.min(axis=0), rewards.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+            for x, passed in passes(each.runs[0], across) if len(seeds) == 1 else ():
+                axis.axvline(x, color=colour, linestyle=":", linewidth=1)
+                axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=colour)
+        axis.set(title=f"{task}, validation scenes, {level}", xlabel=_NAMES[across])
+        axis.grid(alpha=0.3)
+    row[0].set_ylabel("mean reward, without exploring")
+    row[0].legend(fontsize="small")
+
+
+def _draw_models(axis: Any, models: Sequence[Points], across: Across) -> None:
+    """Draws the remaining error of the models that runs learn."""
+    for number, points in enumerate(models):
+        for name, style in (("end", "-"), ("reward", ":")):
+            xs, ys = zip(*points[name], strict=True)
+            axis.plot(xs, ys, style, color=f"C{number}", label=None if number else name)
+    axis.set(title="the model, on episodes it had not learned from", ylabel="error left, of that of knowing nothing", yscale="log")
+    axis.set_xlabel(_NAMES[across])
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")

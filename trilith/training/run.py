@@ -31,6 +31,7 @@ from trilith.utils.config import to_json
 from trilith.utils.distributed.processes import catch_signals, limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster
 from trilith.utils.files import clear_leftovers, folder_lock, make_folder, write_json
+from trilith.utils.seeds import seed_folder
 
 RECENT = 200
 """The reward in a log line is the mean over this many last episodes."""
@@ -46,7 +47,7 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     trained one after another, each in its own folder, and the result is the evaluation of the last one.
     """
     several = [
-        replace(config, seed=seed, seeds=1, out=config.out / f"seed{seed}") for seed in range(config.seed, config.seed + config.seeds)
+        replace(config, seed=seed, seeds=1, out=seed_folder(config.out, seed)) for seed in range(config.seed, config.seed + config.seeds)
     ]
     for each in several if config.seeds > 1 else [config]:
         run = Run(each)
