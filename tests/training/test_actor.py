@@ -18,6 +18,7 @@ from trilith.evaluation.play import play, trajectories
 from trilith.networks.config import NetConfig
 from trilith.networks.q.function import Listed
 from trilith.planners import Planner
+from trilith.search.agent import SearchAgent
 from trilith.search.config import SearchConfig
 from trilith.training.actor import CorrectRequest, Result, Simulated, ValidateRequest, collect, valid_states
 from trilith.training.actor_pool import PolicySpec, _make_work
@@ -595,6 +596,16 @@ def test_a_validation_is_of_the_hardest_scenes_and_of_all_and_plays_as_an_evalua
         assert mean == pytest.approx(np.mean(ends))
     assert {state.level for state in valid_states("covering_hard", "hardest", 6)} == {1}
     assert {state.level for state in valid_states("covering_hard", "all", 6)} == {0, 1}
+
+
+def test_a_validation_of_a_policy_that_searches_searches_too() -> None:
+    searched = replace(AGENT, counterfactual_actions=0, search=SearchConfig(8, algorithm="rollout"))
+    plain, searching = (collect(policy(config), "covering_hard", ValidateRequest(0, 6, False)).rewards for config in (AGENT, searched))
+    assert searching["hardest"] != plain["hardest"]
+    agent = SearchAgent(policy(AGENT).agent, searched.search)
+    rngs = [np.random.default_rng((0, k)) for k in range(6)]
+    ends = [end.total for _, end in play(agent, valid_states("covering_hard", "hardest", 6), rngs)]
+    assert searching["hardest"] == pytest.approx(np.mean(ends))
 
 
 def test_a_correction_whose_expert_stopped_did_not_end_with_its_last_step() -> None:

@@ -85,6 +85,15 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class Searches(Protocol):
+    """A policy whose actors search before they act. Its validations search too."""
+
+    @property
+    def searching_agent(self) -> Agent:
+        """The agent that acts by these weights and its search, without exploring."""
+
+
+@runtime_checkable
 class Foresees(Protocol):
     """A policy that sees the outcomes of placements before one of them is made."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trilith.agents.base import Decision, Episode, Foresees, Policy
+from trilith.agents.base import Decision, Episode, Foresees, Policy, Searches
 from trilith.evaluation.play import play, trajectories
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.evaluation.schema import Count
@@ -56,7 +56,7 @@ class AssessRequest(_NewEpisodes):
 
 @dataclass(frozen=True)
 class ValidateRequest:
-    """Play the first validation scenes of the hardest level and of all levels, without exploring."""
+    """Play the first validation scenes of the hardest level and of all levels, without exploring. A policy that searches searches."""
 
     step: int
     """Learner step at which the validation was due."""
@@ -121,7 +121,8 @@ def collect(policy: Policy, task: str, request: Request) -> Result:
 def _validate(policy: Policy, task: str, level: str, request: ValidateRequest) -> float:
     states = valid_states(task, level, request.scenes)
     rngs = [np.random.default_rng((request.step, k)) for k in range(len(states))]
-    return float(np.mean([end.total for _, end in play(policy.agent, states, rngs, request.zero_on_hit)]))
+    agent = policy.searching_agent if isinstance(policy, Searches) else policy.agent
+    return float(np.mean([end.total for _, end in play(agent, states, rngs, request.zero_on_hit)]))
 
 
 def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> Iterator[Assessed]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trilith.agents.base import WORLD, Decision, ObjectView, Weights
+from trilith.agents.base import WORLD, Agent, Decision, ObjectView, Weights
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dynamics.registry import make_world
 from trilith.networks.inference.registry import ACTING
@@ -162,6 +162,12 @@ class DQNPolicy:
     def agent(self) -> DQNAgent:
         """Takes the action of the highest value."""
         return DQNAgent(self.net, self.config.discount)
+
+    @property
+    def searching_agent(self) -> Agent:
+        """Takes the best action of a search. Without a search, or if the model to search in is still learned, the same as `agent`."""
+        searches = self.config.search.budget and self.model is None
+        return SearchAgent(self.agent, self.config.search, self._searcher.world) if searches else self.agent
 
     def weights(self) -> Weights:
         """A copy of the network's parameters and, if a model is learned too, of the model's parameters."""
