@@ -93,7 +93,8 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 
 @compiled
 def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
-    """(C, 2): sorted pairs (i, j), i < j, of rows of `solid` (N,) that are at most `apart` metres apart. At least one is `wanted` (N,)."""
+    """(C, 2): sorted pairs (i, j), i < j, of `solid` (N,) rows that are at most `apart` metres apart. At least one row of a pair is
+    `wanted` (N,)."""
     rows = np.flatnonzero(solid)
     pairs = np.empty((len(rows) * (len(rows) - 1) // 2, 2), dtype=np.int64)
     count = 0
@@ -110,5 +111,6 @@ def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: flo
 
 @compiled
 def contains(w: float, h: float, c: float, s: float, dx: float, dy: float) -> bool:
-    """Whether a rectangle (width, height, cos and sin of its angle) contains the point (dx, dy) from its centre, edges included."""
+    """Whether a rectangle (width, height, cos and sin of its angle) contains the point at (dx, dy) from its centre. The boundary
+    counts as inside."""
     return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2

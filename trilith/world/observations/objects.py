@@ -1,4 +1,4 @@
-"""Observation for environments, one row per object. What our own networks see of an object is in `networks/inputs/objects.py`."""
+"""Observation for environments, one row per object. The package's own networks see other columns: `networks/inputs/objects.py`."""
 
 from __future__ import annotations
 
