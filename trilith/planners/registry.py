@@ -13,7 +13,7 @@ from trilith.world.tasks import TASKS, get_task
 Plan = Callable[[State], list[Placement]]
 """The placements of the best plan found from a state. A pure function."""
 Script = Callable[[Scene], Placement | None]
-"""The next placement by rules of thumb; None where there is nothing more to gain. A pure function."""
+"""The next placement by rules of thumb; None if nothing more can be gained. A pure function."""
 B = TypeVar("B", Plan, Script)
 
 _PLANS: dict[str, Plan] = {}
