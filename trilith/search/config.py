@@ -1,9 +1,10 @@
-"""How to search: the algorithms by name, and their options. Imports no learning framework.
+"""The search algorithms by name, and their options. Imports no learning framework.
 
 A new algorithm is a file in this package and a line here, or a class of your own as my_module:MyAlgorithm.
 
-The options of all algorithms are in one flat config, and each algorithm takes those that it has a field for. A nested config per
-algorithm would turn `--search.c 2` into a subcommand with options of its own, and results and cards could not be compared by field.
+The options of all algorithms are in one flat config. Each algorithm reads the options that are also its fields. A nested config per
+algorithm would turn `--search.c 2` into a subcommand with its own options, and results and cards could not be compared field by
+field.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from trilith.utils.modules import imported, names_a_class
 ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": Halving, "mcts": MCTS, "lookahead": Lookahead}
 
 ONLINE = "online"
-"""The world of actors that search in a model learned beside their agent: its learner has it, and it cannot be loaded by name."""
+"""Value of `world` for actors that search in a model learned beside their agent. The learner holds this model, so it cannot be loaded
+by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class SearchConfig(SearchOptions):
 
 
 def make_algorithm(options: SearchOptions) -> SearchAlgorithm:
-    """The algorithm with the given name, with the options that it has a field for. Raises ValueError if there is no such algorithm."""
+    """Makes the algorithm that `options` names, with the options that are its fields. Raises ValueError if there is no such algorithm."""
     name = options.algorithm
     kind = ALGORITHMS[name] if name in ALGORITHMS else imported(name, "search algorithm")
     if not (isinstance(kind, type) and issubclass(kind, SearchAlgorithm)):

@@ -1,9 +1,9 @@
 """Shared by all search algorithms: a tree of states, the values of their actions, and the interface of an algorithm.
 
 A node holds its state, so no action is simulated twice. A `TransitionModel` gives the outcome of an action. `ActionValues` gives the
-actions of a state and their values. Nothing here depends on networks, blocks or physics. Several trees grow side by side, so that each
-round simulates its actions, and values its new states, in one batch. Each tree has its own random generator and does not depend on
-the others.
+actions of a state and their values. Nothing here depends on networks, blocks or physics. Several trees grow side by side: each round
+simulates one action of every tree in one batch, and evaluates all new states in one batch. Each tree has its own random generator and
+does not depend on the others.
 
 In shapes, A is the number of actions of a state. Within a tree an action is an index from 0 to A - 1.
 """
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 import numpy as np
 
-if TYPE_CHECKING:  # imports numba, which help texts do not need
+if TYPE_CHECKING:  # this imports numba, which is slow and not needed for help texts
     from trilith.world.scene import Floats, Ints
 
 S = TypeVar("S")
 """A state."""
 A = TypeVar("A")
-"""An action as a transition model takes it."""
+"""An action in the form that a transition model takes."""
 N = TypeVar("N", bound="Node[Any]")
 """A node of one algorithm."""
 S_in = TypeVar("S_in", contravariant=True)
@@ -35,7 +35,7 @@ Path = list[tuple[N, int]]
 
 
 class Prior(NamedTuple):
-    """The actions of a state, and their values before any is simulated."""
+    """The actions of a state, and their values before any simulation."""
 
     values: Floats
     """(A,): estimated return of each action; all 0 for a search without a network."""
@@ -67,7 +67,7 @@ class ActionValues(Protocol[S_in, A_out]):
 
 
 class Node(Generic[S]):
-    """A state in a tree. Its actions are arrays, because there can be thousands, most of them never tried."""
+    """A state in a tree. Its actions are stored as arrays, because there can be thousands, and most are never tried."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
@@ -76,7 +76,7 @@ class Node(Generic[S]):
         self.ids = prior.ids
         """(A,): as in the prior."""
         self.values = np.array(prior.values, dtype=np.float64)
-        """(A,): the prior value, or the search's estimate once there is one."""
+        """(A,): the prior value; replaced by the search's estimate when there is one."""
         self.prior_value = float(self.values.max()) if len(self.values) else 0.0
         """Value of the state before any simulation: the value of its best action."""
         self.rewards: dict[int, float] = {}
@@ -86,7 +86,7 @@ class Node(Generic[S]):
         self.visits = 0
         """Simulations that passed through this node."""
 
-    @cached_property  # lazily, because most nodes are never visited again
+    @cached_property  # computed when needed, because most nodes are never visited again
     def counts(self) -> Floats:
         """(A,): 1 + number of simulations that took each action."""
         return np.ones(len(self.values))
@@ -158,7 +158,7 @@ def size(root: Node[Any]) -> int:
 
 @dataclass(frozen=True)
 class SearchAlgorithm(ABC):
-    """A search algorithm. A subclass is a frozen dataclass whose fields are its options; `SearchOptions` sets the fields that it also has.
+    """A search algorithm. A subclass is a frozen dataclass whose fields are its options. `SearchOptions` sets the fields of the same name.
 
     The tree below the chosen action becomes the tree of the next decision, so a root may have been searched before.
     """
