@@ -1,7 +1,7 @@
-"""Networks in the form that acts: arrays and compiled loops, without torch. They need no more packages than the tasks do.
+"""The network `objects` for acting without torch: arrays and compiled loops. It needs no more packages than the tasks do.
 
-`ActingObjects` computes the function of `objects.ObjectsNet` and takes its weights; a test compares the two. `pixels.py` does the
-same for `pixel_attention.PixelAttentionNet`. `attention.py` holds the parts that both share.
+`ActingObjects` computes the same function as `q.objects.ObjectsNet` and loads its weights; a test compares the two. `pixels.py` does
+the same for `pixel_attention.PixelAttentionNet`. `attention.py` holds the parts that both share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trilith.world.scene import Bools, Ints
 
 
 class ActingObjects(ActingBlockTypes):
-    """The network `objects`."""
+    """The network `objects`, for acting without torch."""
 
     values_states = True
 
