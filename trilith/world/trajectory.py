@@ -45,7 +45,7 @@ class Trajectory:
     placements: tuple[Placement | None, ...]
     """(L): None means that the agent stopped; only the last entry can be None."""
     rewards: tuple[float, ...]
-    """(L)"""
+    """(L): the reward of each placement."""
     explored: tuple[bool, ...]
     """(L): whether the placement was chosen at random; empty if unknown."""
     agent: str = ""

@@ -51,13 +51,13 @@ class Scenes(NamedTuple):
     objects: Ints
     """(B,): the number of objects, available blocks not counted."""
     pose: Float32
-    """(B, R, 3)"""
+    """(B, R, 3): x, y in metres and angle in radians."""
     size: Float32
-    """(B, R, 2)"""
+    """(B, R, 2): width and height in metres."""
     role: Ints
-    """(B, R)"""
+    """(B, R): the `Role` of each object."""
     sticky: Float32
-    """(B, R)"""
+    """(B, R): 1 for sticky blocks, else 0."""
     points: Float32
     """(B, P, 2): glue points."""
     glued: Ints
