@@ -34,9 +34,12 @@ class Transition(NamedTuple):
 def transition_dtype(objects: int) -> np.dtype[Any]:
     """The dtype of a row for up to R objects, without the last two columns, `reward` and `left`.
 
-    placed    the scene before anything moves, see `Placed` pose      (R, 3): where everything came to rest touch     (R, R): which
-    pairs touch at rest moved     (R,): objects that came to rest away from their old pose or, for the new block, away from the end of
-    a straight fall hit       whether an obstacle was touched; then nothing came to rest complete  whether the task was complete
+    placed    the scene before anything moves, see `Placed`
+    pose      (R, 3): poses at rest
+    touch     (R, R): which pairs touch at rest
+    moved     (R,): objects that came to rest away from their old pose or, for the new block, away from the end of a straight fall
+    hit       whether an obstacle was touched; then nothing came to rest
+    complete  whether the task was complete
     origin    (R,): index of each object in the previous row; -1 for the new block, and at the first placement
     """
     one, two = (objects,), (objects, objects)
