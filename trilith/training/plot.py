@@ -31,7 +31,7 @@ def curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[fl
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """(x, level) for each level that a run with a curriculum by performance has passed. x is where the log first shows it as passed."""
+    """(x, level) for each level that a run has passed in a curriculum by performance. At x the log first shows the level as passed."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
@@ -39,11 +39,11 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
 
 
 def model_curve(run: Path, across: Across = "core_minutes") -> dict[str, list[tuple[float, float]]]:
-    """Points (x, remaining error) of the model that a run learns beside its agent, on episodes before it learned from them. Empty without
-    a model.
+    """Points (x, remaining error) of the model that a run learns beside its agent; empty if there is no model. Errors are measured on
+    episodes before the model learned from them.
 
-    For ends, the error is the Brier score relative to the Brier score of the best constant. For rewards, it is the unexplained share of
-    their variance.
+    For ends, the error is the Brier score divided by the Brier score of the best constant prediction. For rewards, it is the fraction
+    of unexplained variance.
     """
     points: dict[str, list[tuple[float, float]]] = {"end": [], "reward": []}
     for entry in _entries(run, "train"):
@@ -61,7 +61,7 @@ def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
-    """Draws the learning curves of runs side by side, the hardest level left and all levels right, and writes the picture.
+    """Draws the learning curves of runs and writes the picture. The left panel shows the hardest level, the right panel all levels.
 
     A dotted line with the level's number marks where a curriculum by performance passed a level. If a run learns a model of the world
     beside its agent, a third panel shows the model's remaining error.
