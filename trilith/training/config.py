@@ -44,7 +44,7 @@ class TrainConfig(Generic[C]):
     deterministically."""
     cluster: str | None = None
     """Run the actors on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that
-    this machine belongs to (its address, as 10.0.0.1:6379). Default: actors are processes of this machine. See
+    this machine belongs to (its address, as 10.0.0.1:6379). None: actors are processes of this machine. See
     docs/howto/cluster.md."""
     actor_cpus: float = 1.0
     """On a cluster: CPUs that an actor takes, such as 0.5."""

@@ -25,7 +25,7 @@ class DQNConfig:
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
     grid: tuple[int, int] | None = None
-    """Absolute actions: number of heights and of widths of the grid. Default: the size that the paper found best for the task."""
+    """Absolute actions: number of heights and of widths of the grid. None: the size that the paper found best for the task."""
     mask: Mask = "legal"
     """Which actions are allowed, in acting, exploring and the bootstrap maximum. none: all (an invalid choice ends the episode).
     edges: edges from an available block to an object. legal: of these, only placements that overlap nothing."""

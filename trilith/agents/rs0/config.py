@@ -27,10 +27,10 @@ class RS0Config:
     retrace_lambda: float = 1.0
     """Ours: λ of Retrace, the weight of later rewards of a sequence."""
     epsilon: float | None = None
-    """Fraction of actions that are drawn uniformly from all actions. Default: the paper's value, 0.08 in tasks with short episodes
+    """Fraction of actions that are drawn uniformly from all actions. None: the paper's value, 0.08 in tasks with short episodes
     (Silhouette, Covering Hard), 0.03 in others."""
     updates_per_step: Annotated[float | None, arg(prefix_name=False)] = None
-    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. Default: both run freely, as in
+    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. None: both run freely, as in
     the paper, but the learner makes at most one step for eight actor steps."""
     replay: int = 100_000
     """Maximum number of sequences in the replay. The oldest are dropped first. Every step of an episode begins a sequence."""
