@@ -62,8 +62,8 @@ class ModelRunConfig:
     out: Path
     """Folder for the model, its log and its checkpoints."""
     valid: tuple[Path, ...] = ()
-    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If there are none, a tenth of the training episodes is
-    held out."""
+    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If there are none, a tenth of the training
+    episodes is held out."""
     seed: int = 0
     """Seed of the initial weights and of the drawing of placements."""
     agent: str | None = None
