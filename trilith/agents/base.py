@@ -89,7 +89,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A policy that sees the outcomes of placements before one of them is made."""
+    """A policy that gets the simulated outcomes of several placements, and then chooses one of them."""
 
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
@@ -135,7 +135,7 @@ class Episode(NamedTuple):
     exploration: Any
     """The `exploration` with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
-    """All states of the episode, if the policy wants them."""
+    """The episode with all its states, if the policy has `wants_states`."""
     ended: bool = True
     """Whether the last step ended the episode. If not, no placement was possible any more, or the agent stopped."""
 
@@ -155,7 +155,7 @@ class Learner(Protocol):
         """Number of learner steps that the episodes so far allow. If it is below 1, the learner waits for more episodes."""
 
     def warmup_status(self) -> str:
-        """Progress to the first learner step, as one line for the log; "" once learning has started."""
+        """Progress until the first learner step, as one line for the log; "" after learning has started."""
 
     def exploration(self) -> Any:
         """The current exploration settings for actors."""

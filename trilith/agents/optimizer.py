@@ -76,12 +76,12 @@ def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]
 
 
 def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Returns the arrays whose names begin with a prefix, by their names without the prefix."""
+    """Returns the arrays whose names begin with a prefix. The prefix is removed from their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of all groups by name, with the group's prefix. `part` is the inverse."""
+    """Returns the arrays of all groups in one dictionary. Each name gets the prefix of its group. `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
 
 
@@ -100,10 +100,10 @@ class TargetLearner(Generic[N]):
     """Base of learners: the online network, its target network and its optimiser, all on one device, and the replay."""
 
     replay: Replay
-    """The steps to learn from. A subclass makes it."""
+    """The replay of steps to learn from. A subclass creates it."""
 
     def __init__(self, config: Any, make: Callable[[], N], seed: int, device: str) -> None:
-        """`make` makes a network with fresh weights from torch's generator."""
+        """`make` returns a new network. Its initial weights come from torch's generator."""
         self.config, self.device, self.steps = config, pick_device(device), 0
         torch.manual_seed(seed)  # initial weights come from the CPU's generator, so they are the same on every device
         self.net, self.target = make(), make()

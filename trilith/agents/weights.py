@@ -65,7 +65,7 @@ class Tested(TypedDict):
 
 
 class Seed(TypedDict):
-    """The training of one seed, and figures of its final weights on test scenes."""
+    """The training of one seed, and the results of its final weights on test scenes."""
 
     seed: int
     command: str
@@ -76,7 +76,7 @@ class Seed(TypedDict):
 
 
 class Card(TypedDict):
-    """The fields of a card. Shipped weights also have cost and figures."""
+    """The fields of a card. Cards of shipped weights also have costs and results."""
 
     format: int
     algorithm: str
@@ -174,9 +174,8 @@ def read_card(path: Path) -> Card:
 
 
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
-    """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together.
-
-    The shapes that the card implies are compared with the file's header before a network of that size is allocated.
+    """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together. The
+    shapes that the card implies are compared with the file's header before memory for a network is allocated.
     """
     card, where = read_card(path), path.with_suffix(".json")
     algorithm = get_algorithm(card["algorithm"])

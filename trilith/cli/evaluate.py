@@ -31,7 +31,7 @@ class SceneOptions:
     level: str = "hardest"
     """A level's number or name, "hardest", or "all" for the training mix."""
     split: str = "test"
-    """The set of scenes: "test" (10,000, for reported figures) or "valid" (1,000, to monitor a training)."""
+    """The set of scenes: "test" (10,000 scenes, for reported results) or "valid" (1,000 scenes, to monitor a training)."""
     scenes: int = 1000
     """Number of scenes, counted from the first."""
     workers: int = 2
@@ -39,7 +39,7 @@ class SceneOptions:
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper."""
     fresh: bool = False
-    """Start over: an earlier result of the same name, finished or not, is replaced."""
+    """Start over: replace an earlier result of the same name, whether it is finished or not."""
     search: SearchOptions = field(default_factory=SearchOptions)
 
 

@@ -155,7 +155,7 @@ def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> 
 
 
 def _make_work(recorder: Recorder) -> Work:
-    """Returns the function of a worker: it takes the number of a file, and returns this number and the content of the file."""
+    """Returns the function of a worker. It takes the number of a file, and returns this number and the content of the file."""
     agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 

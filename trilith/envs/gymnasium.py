@@ -24,7 +24,7 @@ from trilith.world.tasks import Level, Task, get_task
 FURTHEST, FASTEST = 1e6, 1e4
 """Bounds of positions (m) and velocities (m/s, rad/s) in the spaces.
 
-Far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
+They are far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
 """
 
 
@@ -152,7 +152,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode, from `np_random` or as `options` say; returns observation and info."""
+        """Starts an episode, drawn from `np_random` or given by `options`. Returns observation and info."""
         super().reset(seed=seed)
         options = options or {}
         for name in options:
@@ -184,7 +184,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return picture(self.state.scene)
 
     def legal_actions(self) -> NDArray[np.bool_]:
-        """Which actions are a valid edge and overlap nothing, one axis for each part of an action. All True if no action is legal.
+        """Boolean mask of the actions that are a valid edge and overlap nothing, with one axis for each part of an action. All True
+        if no action is legal.
 
         For discrete absolute actions: which actions use an available block. Raises ValueError for continuous actions.
         """

@@ -137,13 +137,13 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
 
 
 def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
-    """An episode of a journal as a recording in JSON."""
+    """Converts an episode of a journal to a recording in JSON."""
     first = start_in_set(evaluation.task, evaluation.level, evaluation.split, episode["index"])
     return {"start": first.to_json(), "placements": episode["placements"], "zero_on_hit": evaluation.zero_on_hit, "physics": PHYSICS}
 
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
-    """The result: means with 95 % intervals, and the numbers that a report draws."""
+    """The content of a result: means with 95 % intervals, and the numbers that a report draws."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
     chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
@@ -175,7 +175,7 @@ def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
 
 
 def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float | None:
-    """Mean of a figure; None if it is not known."""
+    """Mean return of episodes; None if it is unknown for any episode."""
     values = [episode[name] for episode in episodes]
     return None if None in values else float(np.mean(np.array(values, np.float64)))
 

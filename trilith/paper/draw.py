@@ -26,7 +26,7 @@ Points = Sequence[Mapping[str, Any]]
 
 
 def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> bool:
-    """Draws a figure. Returns False, and writes nothing, if there is nothing to draw."""
+    """Draws a figure and returns True. If there is nothing to draw, writes nothing and returns False."""
     if figure.kind == "actions" or (figure.kind != "scenes" and not points):
         path.unlink(missing_ok=True)
         return False

@@ -125,7 +125,7 @@ def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[
 
 
 def _action_count(row: Row, task: str) -> dict[str, Any]:
-    """The number of actions in the middle of the longest episode of the hardest level: the mean over a hundred scenes."""
+    """The number of possible actions half-way through the longest episode of the hardest level, as a mean over a hundred scenes."""
     rules = get_task(task)
     starts = [start_in_set(task, "hardest", "test", k) for k in range(100)]
     placed = [state.max_steps / 2 if rules.keeps_supply else 0 for state in starts]
@@ -140,7 +140,7 @@ def _rounded(value: float) -> float:
 
 
 def data_text(data: Mapping[str, Any]) -> str:
-    """The numbers of the page as text, always the same for the same ledger."""
+    """The numbers of the page as JSON text. The same ledger always gives the same text."""
     return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 

@@ -33,7 +33,7 @@ BEGUN_VALUE = 0.5
 PROSPECT_WEIGHT = 0.8
 """Weight of prospects relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
-"""Discount factor of each further block of a prospect."""
+"""Discount factor per block, in the prospects of a scene."""
 MIN_PROSPECT = 0.1
 """Metres: a block that gains less than this is not placed."""
 COMPARED_PLACEMENTS = 12

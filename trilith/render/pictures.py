@@ -67,7 +67,7 @@ LEGEND = {
 """The entries of a legend, with their colours."""
 
 FPS = 25
-"""Frames a second of a film: two physics steps each."""
+"""Frames per second of a film. Each frame shows two physics steps."""
 HOLD = 0.6
 """Seconds that a film pauses before the first placement and after every placement, so that the viewer can read the reward."""
 STILL = 0.01
@@ -77,7 +77,7 @@ BONDED = 0.05
 
 
 def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
-    """(pixels, pixels, 3): the scene with smooth edges and a thin darker outline around every object, which separates stacked blocks."""
+    """(pixels, pixels, 3): an antialiased picture of the scene. Every object has a thin darker outline, which separates stacked blocks."""
     fine = pixels * SUPERSAMPLE
     scale, pose = _SCALE, scene.pose.copy()
     pose[:, :2] = _shown(pose[:, :2])
@@ -347,7 +347,7 @@ def _moving(frames: Floats) -> Floats:
 
 
 def _captioned(scene: Scene, caption: str, pixels: int) -> Picture:
-    """(pixels + a line, pixels, 3): the picture of a scene with one line of text above; the height is even if `pixels` is.
+    """(pixels + a line, pixels, 3): the picture of a scene with one line of text above. The height is even if `pixels` is even.
 
     The line is left-aligned, so that its beginning does not move while its end changes.
     """

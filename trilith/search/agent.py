@@ -58,7 +58,7 @@ class SearchAgent:
         return [None if action is None else self._decode(root, action) for root, action in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        """The searched tree of each state. The states are of one task."""
+        """Searches from each state and returns the trees. All states belong to one task."""
         kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # one call contains all running episodes, so the other trees belong to finished episodes
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent

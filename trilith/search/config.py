@@ -32,12 +32,12 @@ by name."""
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """How to search. The defaults are ours, see docs/explanation/search.md; the paper has algorithm mcts and c = 2."""
+    """Options of a search. The defaults are ours, see docs/explanation/search.md; the paper has algorithm mcts and c = 2."""
 
     algorithm: str = "rollout"
     """rollout: simulate episodes to their end and follow the best. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).
-    halving: sequential halving at the root, UCT below. lookahead: the first choice that does not end the episode by mistake, which takes
-    one simulation or two. Or a class of your own, as my_module:MyAlgorithm."""
+    halving: sequential halving at the root, UCT below. lookahead: the first choice that does not end the episode by mistake (one or
+    two simulations). Or a class of your own, as my_module:MyAlgorithm."""
     c: float = MCTS.c
     """Of mcts and halving: exploration constant, in units of reward."""
     stages: Literal[1, 2] = MCTS.stages
@@ -51,7 +51,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class SearchConfig(SearchOptions):
-    """How to search, and how much."""
+    """Options of a search, and its budget."""
 
     budget: Annotated[int, arg(prefix_name=False)] = 0
     """Simulations per decision; 0: no search."""

@@ -21,7 +21,7 @@ class HalvingNode(MCTSNode[S]):
     """A node of UCT. While it is the root of a search, it also has a schedule."""
 
     candidates = 0
-    """Actions that shared the first simulations of the last search from this node."""
+    """Number of candidates in the last search from this node."""
     schedule: Sequence[int] = ()
     """For each remaining simulation: the number of earlier simulations of the action that it must choose."""
 

@@ -80,7 +80,7 @@ class MCTS(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Makes `budget` simulations in each tree. A simulation that reaches a known end simulates no action."""
+        """Makes `budget` simulations in each tree. If a simulation reaches an end that is already known, nothing has to be simulated."""
         for root in roots:
             self.start(root, budget)
         for _ in range(budget):

@@ -53,7 +53,7 @@ class RolloutNode(Node[S]):
     """A node with the best finished rollout of each action."""
 
     max_return = inf
-    """Upper bound of the return of rollouts from this node. Set for roots."""
+    """Upper bound of the return of rollouts from this node. It is set only for roots."""
     decision: int | None = None
     """The decision of the last search from this node."""
 
@@ -85,7 +85,7 @@ class RolloutNode(Node[S]):
 
 @dataclass(frozen=True)
 class Rollout(SearchAlgorithm):
-    """Follows the plan, and looks for a better one."""
+    """Rollout search: follows the best plan, and looks for a better one."""
 
     node_type = RolloutNode
     uses_max_return = True
@@ -165,7 +165,8 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 
 
 def choose(root: RolloutNode[S], discount: float) -> int | None:
-    """The first action of the plan. If there is no plan, or an unfinished rollout promises far more, the first action of that rollout."""
+    """The first action of the plan. If an unfinished rollout has a far higher estimate, or if there is no plan, the first action of
+    that rollout."""
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for path, node, earned, weight in open_nodes(root, discount):

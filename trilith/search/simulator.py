@@ -1,4 +1,4 @@
-"""The default transition model: the exact rules of the world.
+"""The simulator, the default transition model: it applies the exact rules of the world.
 
 The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the model that `--world` names.
 """

@@ -46,7 +46,7 @@ class Prior(NamedTuple):
 
 
 class TransitionModel(Protocol[S, A_in]):
-    """The model to search in, in batches: the simulator, or a learned model. Deterministic: an action has one outcome."""
+    """The model to search in, in batches: the simulator, or a learned model. It is deterministic: an action has one outcome."""
 
     def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
         """Takes one action in each state. Returns the next state, the reward, and the probability that the episode ended."""
@@ -72,7 +72,7 @@ class Node(Generic[S]):
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
         self.continue_probability = 1.0
-        """Probability that the episode continues in this node; below 1 only if the transition model is not sure."""
+        """Probability that the episode continues in this node. It is below 1 only if the transition model is uncertain."""
         self.ids = prior.ids
         """(A,): as in the prior."""
         self.values = np.array(prior.values, dtype=np.float64)
@@ -103,12 +103,12 @@ class Node(Generic[S]):
 
 
 def make_nodes(node_type: type[N], valuer: ActionValues[S, Any], states: Sequence[S]) -> list[N]:
-    """A node for each state, valued in one batch."""
+    """Makes a node for each state. The values of all states are computed in one batch."""
     return [node_type(state, prior) for state, prior in zip(states, valuer.priors(states), strict=True)] if states else []
 
 
 def expand(valuer: ActionValues[S, A], model: TransitionModel[S, A], paths: Sequence[Path[N]]) -> None:
-    """Simulates the last action of every path, unless it was simulated before, and adds the new nodes. One batch."""
+    """Simulates the last action of every path in one batch, and adds the new nodes. Actions that were simulated before are skipped."""
     leaves = [path[-1] for path in paths if path and path[-1][1] not in path[-1][0].children]
     if not leaves:
         return

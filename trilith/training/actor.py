@@ -94,7 +94,7 @@ class Result(NamedTuple):
 
     request: Request
     episodes: list[Episode]
-    """Empty for a validation or an assessment, because their episodes are not learned from."""
+    """The episodes to learn from. Empty for a validation or an assessment."""
     rewards: dict[str, float]
     """For a validation: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()

@@ -18,7 +18,7 @@ CONFIG = "config.json"
 FREE = {"out", "minutes", "core_minutes", "steps", "actors", "log_seconds", "checkpoint_seconds"} | {
     "cluster", "actor_cpus", "learner_gpus", "track"
 }  # fmt: skip
-"""Fields of a config that may have any new value when a run is resumed."""
+"""Fields of a config that may change when a run is resumed."""
 C = TypeVar("C")
 
 
@@ -73,7 +73,7 @@ class TrainConfig(Generic[C]):
     log_seconds: float = 10.0
     """Time between two lines of the log."""
     track: Literal["wandb"] | None = None
-    """Draw the curves with Weights & Biases too (extra `wandb`). Its environment variables apply, such as WANDB_MODE=offline."""
+    """Also log to Weights & Biases (extra `wandb`). Its environment variables apply, such as WANDB_MODE=offline."""
     agent: C = field(default_factory=lambda: OBJECTS)  # type: ignore[assignment]
     """Options of the algorithm."""
 

@@ -106,7 +106,7 @@ class Curriculum(ABC):
         return False
 
     def figures(self) -> dict[str, float]:
-        """Figures for the log."""
+        """Metrics for the log."""
         return {}
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Learning curves of runs as a picture. Imports no learning framework."""
+"""Draws the learning curves of runs. Imports no learning framework."""
 
 from __future__ import annotations
 

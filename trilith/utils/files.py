@@ -238,7 +238,7 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Converts plain JSON values to a value of the type `kind`. Raises ValueError in one line that names the place."""
+    """Converts plain JSON values to a value of the type `kind`. Raises ValueError in one line that names the wrong field."""
     try:
         return msgspec.convert(data, kind, dec_hook=_path)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -56,7 +56,7 @@ def is_loopback(host: str) -> bool:
 
 
 class AccessControl:
-    """Refuses requests that do not come from the page itself, and adds the headers above to every answer."""
+    """Middleware that refuses requests which do not come from the page itself, and adds `HEADERS` to every answer."""
 
     def __init__(self, app: ASGIApp, host: str, token: str | None = None) -> None:
         self.app, self.token = app, token

@@ -36,7 +36,7 @@ UNTRAINED = {
 }
 """The title of each agent that needs no training, and one or two sentences about it."""
 METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
-"""Algorithms in words. Other algorithms are shown by their name."""
+"""The algorithms in words. An algorithm that is not listed is shown by its name."""
 
 
 class Catalog:

@@ -62,7 +62,7 @@ class Pool:
 
     @property
     def broken(self) -> bool:
-        """Whether no worker is running, and the last ones died while they started."""
+        """Whether no worker is running and the last starts have failed."""
         failed = self.processes.failed_starts.total()
         return failed >= FAILED_STARTS and not any(worker.ready for worker in self.processes.workers)
 

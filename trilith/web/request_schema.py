@@ -95,7 +95,7 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
-    """A task on offer and one of its levels. Raises ValueError that lists the tasks or levels.
+    """One of the tasks of the page, and one of its levels. Raises ValueError that lists the tasks or levels.
 
     Looks up only tasks that this process knows already, so that a request cannot import a module.
     """

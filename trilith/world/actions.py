@@ -79,7 +79,7 @@ class Codec(ABC):
 
     @abstractmethod
     def space(self, objects: int) -> Space:
-        """The actions in scenes of up to `objects` rows."""
+        """The space of actions in scenes of up to `objects` rows."""
 
     @abstractmethod
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
@@ -110,7 +110,7 @@ class Continuous(Codec):
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
     signs: ClassVar[tuple[int, ...]]
-    """The factor of each number in the mirrored scene."""
+    """For each number of an action, 1 or -1: its factor in the mirrored scene."""
 
     def space(self, objects: int) -> Space:
         return Space((-1.0,) * self.length, (1.0,) * self.length, whole=False)
@@ -266,7 +266,7 @@ class DiscreteRelative(Discrete):
         return placement.slot, int(refs[ref]), *at, int(placement.sticky)
 
     def mask(self, scene: Scene) -> Bools:
-        """(7, N, *tail): which (available block, reference, offset) are a valid edge and overlap nothing solid.
+        """(7, N, *tail): mask over (available block, reference, offset). True for a valid edge whose placement overlaps nothing solid.
 
         The first axis is the slot, which is also the row of an available block. Sticky makes no difference.
         """
@@ -378,7 +378,7 @@ def _pointing(x: float, y: float) -> tuple[float, float]:
 
 
 def _nearest(centres: Floats, x: float, y: float) -> int:
-    """The index of the centre (R, 2) nearest to a point; the first of several."""
+    """The index of the centre (R, 2) nearest to a point; the lowest index if several are equally near."""
     return int(np.argmin(((centres - (x, y)) ** 2).sum(axis=1)))
 
 

@@ -21,7 +21,7 @@ class DQNConfig:
     net: NetConfig = field(default_factory=NetConfig)
     """The Q-network."""
     actions: Annotated[str, arg(prefix_name=False)] = "relative"
-    """The space of actions: relative (an edge and an offset along x), relative_xy (along x and y), or absolute (a cell of a grid)."""
+    """Action space: relative (an edge and an offset along x), relative_xy (along x and y), or absolute (a cell of a grid)."""
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
     grid: tuple[int, int] | None = None

@@ -149,8 +149,8 @@ class DQNPolicy:
     def dtype(self) -> np.dtype[Any]:
         """The dtype of a record: the state and the action (sender, receiver, offset, sticky).
 
-        With counterfactual actions, the record also has `beside` (K, 4), these actions, filled up with -1; their rewards; whether
-        they ended the episode; and, for a network with state values, the state `after` each of them.
+        With counterfactual actions, `beside` (K, 4) holds these actions; unused rows are -1. The record then also has their rewards,
+        whether they ended the episode and, for a network with state values, the state `after` each of them.
         """
         columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
@@ -160,7 +160,7 @@ class DQNPolicy:
 
     @property
     def wants_states(self) -> bool:
-        """True if a model is learned, because it learns from states."""
+        """True if a model is learned beside the agent, because models learn from states."""
         return self.model is not None
 
     @property

@@ -65,7 +65,7 @@ class ModelRunConfig:
     """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If there are none, a tenth of the training
     episodes is held out."""
     seed: int = 0
-    """Seed of the initial weights and of the drawing of placements."""
+    """Seed of the initial weights and of the draws of placements."""
     agent: str | None = None
     """An agent with action values. The model is also validated on this agent's best eight placements, because a search tries these
     first."""

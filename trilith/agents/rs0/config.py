@@ -19,7 +19,7 @@ class RS0Config:
     net: EncoderConfig = field(default_factory=EncoderConfig)
     """The network: its input, and its size."""
     actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
-    """The space of continuous actions: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
+    """Continuous action space: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
     discount: float = 0.98
     """Discount factor."""
     length: int = 5

@@ -71,7 +71,7 @@ class Head:
         return self.components * (2 * self.actions + (self.components > 1))
 
     def mixture(self, raw: Tensor) -> Mixture:
-        """The mixture of raw outputs (B, outputs)."""
+        """Makes the mixture from raw outputs (B, outputs)."""
         a = self.actions
         m = raw.shape[1] // (2 * a + 1) if self.pointing else self.components
         mean, scale, weight = raw.split([m * a, m * a, raw.shape[1] - 2 * m * a], dim=1)

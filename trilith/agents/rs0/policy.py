@@ -1,4 +1,4 @@
-"""Acting with a distribution over continuous actions: the policy of an actor, and the trained agent."""
+"""Acts with a distribution over continuous actions: the policy of an actor, and the trained agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Actions = NDArray[np.float32]
 
 
 def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
-    """Returns the network of a config, with fresh weights from torch's generator."""
+    """Returns the network of a config. Its initial weights come from torch's generator."""
     head = make_head(config)
     return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
 

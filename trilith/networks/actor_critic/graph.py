@@ -53,7 +53,7 @@ class GraphEncoder(nn.Module):
 
 
 class GraphBlock(nn.Module):
-    """A full graph network. It computes edges from the edge, both its nodes and the globals, then nodes, then globals."""
+    """A full graph network. It updates each edge from the edge itself, its two nodes and the globals; then the nodes; then the globals."""
 
     def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
         super().__init__()

@@ -33,9 +33,9 @@ NARROW = -20.0
 NEVER = -1e4
 """Raw weight of a component that cannot be chosen: no block of its kind is left, or its object does not exist."""
 NEAR = 0.3
-"""Length scale, in metres, on which a point counts as near an object's centre."""
+"""Metres: distance at which a point counts as near an object's centre."""
 PICKED = 0.07
-"""Scale on which a number counts as picking a slot; the numbers of two slots are at least 0.15 apart."""
+"""Distance at which a number counts as picking a slot. The numbers of two slots are at least 0.15 apart."""
 ATTENTIVE = 5.0
 """Initial log ratio of two attention weights: the weight of the object that an action points at, and the weight of a distant object."""
 RELATIVE = 5
@@ -160,7 +160,7 @@ class PointedCritic(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens, actions: Tensor) -> Tensor:
-        """(B, K, 1) of K actions (B, K, A) in each scene."""
+        """(B, K, 1): the values of K actions (B, K, A) in each scene."""
         picked = torch.exp(-((actions[..., :1] - self.picks) / PICKED).square())
         of_action = self.action(torch.cat([actions, picked, picked * seen.available[:, None]], dim=-1)) + self.pooled(seen.pooled)[:, None]
         point = torch.stack([PLACE_X[1] * actions[..., 1], PLACE_Y[1] / 2 * (actions[..., 2] + 1)], dim=-1)

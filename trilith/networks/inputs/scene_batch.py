@@ -94,7 +94,7 @@ class SceneSchema:
         ]
 
     def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
-        """(B,) records of scenes. `steps_left` (B,) is required if the schema stores it."""
+        """(B,): records of scenes. `steps_left` (B,) is required if the schema has `clock`."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         links = np.zeros((2, b, n, n), dtype=bool)
@@ -223,7 +223,7 @@ class ReplaySchema(SceneSchema):
         return records
 
     def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
-        """Packs a codec's mask for a record. It is indexed by kind of block instead of slot, and by object instead of row."""
+        """Packs a codec's mask for a record. The packed mask is indexed by kind of block instead of slot, and by object instead of row."""
         assert mask is not None, "these actions have no mask of legal ones"
         refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
         for slot, kind in enumerate(KIND_OF_SLOT):

@@ -52,7 +52,7 @@ def pool_added_plain(
 
 
 def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
-    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,). Places beyond the map are `outside`."""
+    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,). Beyond the map, values are `outside`."""
     frame = max(tall, wide)
     framed = F.pad(fixed[0], (frame,) * 4, value=outside).permute(1, 2, 0)
     rows = top[:, None] + frame + torch.arange(tall, device=top.device)

@@ -31,7 +31,7 @@ MAX_DEATHS = 4
 BEAT_SECONDS = 30.0
 """How often a worker reports that it is alive, however long its job takes."""
 STALL_SECONDS = 300.0
-"""A worker that has a job and has not reported for this long is replaced."""
+"""A worker with a job is replaced if it has not reported for this long."""
 MAX_DELAY = 5.0
 """Longest pause in seconds before a failed start is tried again. Without a pause, retries would keep a core busy."""
 
@@ -134,7 +134,7 @@ Event = Ready | Alive | Done | Died
 
 
 class Pool(ABC):
-    """A number of workers. A subclass starts them and waits for their events."""
+    """A pool of workers: assigns jobs, and restarts workers that die. A subclass starts the workers and waits for their events."""
 
     def __init__(
         self,

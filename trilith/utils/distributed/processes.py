@@ -1,4 +1,4 @@
-"""Starts processes that leave Ctrl-C to their parent, and limits the threads of a process."""
+"""Helpers for processes: start one that leaves Ctrl-C to its parent, catch signals, limit threads."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from trilith.utils.checks import require
 CONNECT_SECONDS = 5.0
 """A cluster that does not answer within this time counts as missing."""
 PROBE_SECONDS = 60.0
-"""A node that has not started a first process within this time is not used."""
+"""A node is not used if it needs longer than this to start a first process."""
 STORE_BYTES = 200 * 2**20
 """Size of the object store of a local cluster. It holds a few versions of weights, and results in transit."""
 

@@ -23,7 +23,7 @@ SHARED_WIDTH = 0.15
 TARGET_INSET = 0.03
 """Metres: the centre of a target must lie at least this far inside the block that reaches it."""
 TIGHT_GAP = 0.12
-"""Metres between a block and an obstacle below which the block costs more."""
+"""Metres: a block that is closer to an obstacle than this costs more."""
 
 # Costs are counted in blocks: each block of a chain costs 1, plus the following.
 WIDTH_COST = 0.4

@@ -18,9 +18,9 @@ from trilith.world.scene import BLOCK_HEIGHT, VIEW, Floats, Role, Scene
 Float32 = NDArray[np.float32]
 
 RENDER_PIXELS = 128
-"""Side of the drawn picture and of the masks."""
+"""Side of the rendered picture and of the masks of objects, in pixels."""
 PIXELS = 64
-"""Side of a network's input: means of 2 × 2 drawn pixels."""
+"""Side of a network's input, in pixels. Each is the mean of 2 × 2 rendered pixels."""
 COLUMNS = ("red", "green", "blue", "x", "y")
 CHANNELS = len(COLUMNS)
 
@@ -106,7 +106,7 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
 
 
 def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Window]:
-    """A window for each of G discs (centre (G, 2), radius in metres); the rest as in `rectangles`."""
+    """A window for each of G discs (centre (G, 2), radius in metres); `pixels` and `align` are as in `rectangles`."""
     around = _around(centre, np.full_like(centre, radius), pixels, align)
     return [Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius) for top, bottom, left, right, dx, dy in around]
 

@@ -86,11 +86,11 @@ def windows(
 ) -> tuple[Ints, Ints, Float32]:
     """The part of `segments` inside the window around each object. Outside the window, everything except the coordinates is 0.
 
-    Returns three arrays: the boxes (V, 4) of V objects (top, bottom, left and right in pixels of 64, within the picture); the first pixel
-    (V,) of each box; and the pixels (P, 4) (red, green, blue, alpha) of all windows one after another, row by row.
-    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide. With `tight`, a box fits its object, and the box of an object outside
-    the picture is empty. In each scene the available blocks come first, then the other objects. The other arguments are the fields of
-    `Scenes`.
+    Returns three arrays: the boxes (V, 4) of V objects, as top, bottom, left and right in the picture of 64 × 64 pixels; the index
+    (V,) of the first pixel of each box; and the pixels (P, 4) of all windows, concatenated row by row, as red, green, blue, alpha.
+    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide. With `tight`, a box fits its object, and the box of an object
+    outside the picture is empty. In each scene the available blocks come first, then the other objects. The other arguments are the
+    fields of `Scenes`.
     """
     scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
     total = int(available.sum() + count.sum())

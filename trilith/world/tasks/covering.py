@@ -114,7 +114,7 @@ class CoveringHard(_Shelter):
 
 
 def covered(scene: Scene) -> Floats:
-    """(O,): length of each obstacle's top, in row order, that lies under a block at or above it."""
+    """(O,): covered length of each obstacle in metres, in row order: the part of its top that lies under a block at or above it."""
     return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 

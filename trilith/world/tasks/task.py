@@ -22,7 +22,7 @@ of six layers, and how much of its target the top block overlaps: SPACING 0.70  
 small 0.349  1.044  1.740  2.437  3.135  3.834  97.6 % six medium              0.349  1.042  1.736  2.431  3.128  3.827  96.6 % six
 large 0.349  1.041  1.735  2.430  3.127  3.826  96.5 % five large on a small   0.347  1.033  1.727  2.422  3.119  3.818  95.4 % any of
 these with glue  0.350  1.051  1.751  2.452  3.157  3.857  99.0 % seven large on a small  0.350  1.051  1.751  2.452  3.157  3.857
-99.0 % (glued, two each in the last two layers) A target counts as filled from an overlap of 90 %. So a straight tower of any blocks,
+99.0 % (glued, two each in the last two layers) A block that overlaps its target by more than 90 % fills it. So a straight tower of any blocks,
 loose or glued, fills all its targets. If every block is sticky and there are no obstacles, generated silhouettes are filled
 completely (200 scenes at each of four levels, up to sixteen targets).
 """
@@ -139,7 +139,8 @@ class Task(ABC):
         """Maximum number of rows of a scene of this level, at the end of its longest episode."""
 
     def check_level(self, level: Level) -> Level:
-        """`level` if the task has it, with "hardest" resolved. Raises ValueError that names the known levels."""
+        """Returns `level`, with "hardest" replaced by the last level. Raises ValueError, which names the known levels, if the task
+        does not have it."""
         if level == "hardest":
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
