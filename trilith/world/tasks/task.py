@@ -17,14 +17,18 @@ SPACING = 0.70
 """Height of a layer: layer k has its centre at 0.35 + k * SPACING.
 
 The value fits how blocks come to rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other.
-Glued blocks are bonded where they first touch, up to 0.005 m apart, and stay there. `benchmarks/rest.py` measures the final centres
-of six layers, and how much of its target the top block overlaps: SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85 six
-small 0.349  1.044  1.740  2.437  3.135  3.834  97.6 % six medium              0.349  1.042  1.736  2.431  3.128  3.827  96.6 % six
-large 0.349  1.041  1.735  2.430  3.127  3.826  96.5 % five large on a small   0.347  1.033  1.727  2.422  3.119  3.818  95.4 % any of
-these with glue  0.350  1.051  1.751  2.452  3.157  3.857  99.0 % seven large on a small  0.350  1.051  1.751  2.452  3.157  3.857
-99.0 % (glued, two each in the last two layers) A block that overlaps its target by more than 90 % fills it. So a straight tower of any blocks,
-loose or glued, fills all its targets. If every block is sticky and there are no obstacles, generated silhouettes are filled
-completely (200 scenes at each of four levels, up to sixteen targets).
+Glued blocks are bonded where they first touch, up to 0.005 m apart, and stay there.
+`benchmarks/rest.py` measures the final centres of six layers, and how much of its target the top block overlaps:
+    SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85
+    six small               0.349  1.044  1.740  2.437  3.135  3.834  97.6 %
+    six medium              0.349  1.042  1.736  2.431  3.128  3.827  96.6 %
+    six large               0.349  1.041  1.735  2.430  3.127  3.826  96.5 %
+    five large on a small   0.347  1.033  1.727  2.422  3.119  3.818  95.4 %
+    any of these with glue  0.350  1.051  1.751  2.452  3.157  3.857  99.0 %
+    seven large on a small  0.350  1.051  1.751  2.452  3.157  3.857  99.0 % (glued, two each in the last two layers)
+A block fills its target if it overlaps more than 90 % of it. So a straight tower of any blocks, loose or glued, fills all its targets.
+If every block is sticky and there are no obstacles, generated silhouettes are filled completely (200 scenes at each of four levels,
+up to sixteen targets).
 """
 
 SCENE_WIDTH = 14.0
