@@ -1,4 +1,4 @@
-"""States as compact records, and the padded batch that every network reads, as arrays or as tensors.
+"""States as compact records, and the padded batch that every network reads, as arrays or as tensors, mirrored if wanted.
 
 Imports torch only when tensors are requested, because agents act without torch.
 
