@@ -152,8 +152,8 @@ class Pool(ABC):
         Args:
             queue: jobs that a worker has at a time.
             max_deaths: how many workers may die during the same job before the job fails.
-            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: a worker that repeatedly
-                fails to start raises ValueError. `always`: starts are tried again without limit.
+            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: a worker that cannot
+                be started, or that repeatedly dies during its start, raises ValueError. `always`: starts are tried again without limit.
             start_seconds: time limit of a start.
             job_seconds: time limit of a job, from the moment when a worker gets it.
             stall_seconds: see `STALL_SECONDS`.

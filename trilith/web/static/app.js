@@ -183,7 +183,7 @@ class App {
     this.say("A recorded episode: play it, step through it, or build on from any step.");
   }
 
-  /** If the episode has recorded steps, the list of agents contains them as an entry of its own. */
+  /** Adds the entry for recorded steps to the list of agents and chooses it, or removes it. */
   offerRecorded(on) {
     const options = [...$("agent").options], there = options.find((option) => option.value === RECORDED);
     if (on && !there) $("agent").prepend(new Option("as recorded", RECORDED));

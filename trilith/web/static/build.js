@@ -123,7 +123,7 @@ export class Builder {
     app.stage.invalidate();
   }
 
-  /** Releases the block. If it cannot be placed here, it stays in the hand and the reason is shown. */
+  /** Releases the block. If it cannot be placed here, it returns to the supply and the reason is shown. */
   drop() {
     const { ghost, app } = this;
     this.cancel();

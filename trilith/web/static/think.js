@@ -9,7 +9,7 @@ const COUNT = 5;
 const TWICE = 500; // milliseconds: a second click within this time is part of a double click
 const LARGER = 3; // magnification of the windows, the same for all objects
 
-/** The agent's view of an object, with its value below. Under the pointer, it highlights the object in the scene. */
+/** The agent's view of an object, with its value below. Pointing at it shows which object it is. */
 function view(app, { row, width, pixels, value }) {
   const item = document.createElement("li"), canvas = document.createElement("canvas"), text = document.createElement("span");
   const image = new ImageData(Uint8ClampedArray.from(atob(pixels), (each) => each.charCodeAt(0)), width);
