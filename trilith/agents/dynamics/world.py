@@ -103,7 +103,7 @@ class ModelWorld:
         return after, reward, ended
 
     def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
-        """The result of an impossible placement, by the rules alone."""
+        """The result of a placement that is not simulated. It follows from the rules alone."""
         after = step(state, placement, self.zero_on_hit)
         return after.state, after.reward, 1.0
 

@@ -27,7 +27,7 @@ PLACES = (-0.7, 0.0, 0.7)
 GLUE = (-1.0, 1.0)
 """The last number of an action without glue, and with glue."""
 COMPONENTS = len(PLACES) * len(GLUE)
-"""Components of each pair of a kind of block and an object."""
+"""Number of components of each pair of a kind of block and an object."""
 NARROW = -20.0
 """Raw scale of the numbers that pick a block or an object. It stands for the smallest scale."""
 NEVER = -1e4

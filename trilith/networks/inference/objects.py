@@ -47,7 +47,7 @@ class ActingObjects(ActingBlockTypes):
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n, decoder): each object after the transformer, combined with the whole scene; scenes one after another."""
+        """(n, decoder): each object after the transformer, combined with its whole scene. Scenes are concatenated."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)

@@ -2,7 +2,7 @@
 
 If a column changes, loading refuses older weights: `agents/schema.py` compares the lists of columns.
 
-Every column is about 1. Lengths are in metres; x and y are the coordinates of the centre.
+Typical values of a column are about 1. Lengths are in metres; x and y are the coordinates of the centre.
 
 | object, 19 columns | value |
 |---|---|

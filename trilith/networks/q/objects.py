@@ -75,7 +75,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n, decoder): each object after the transformer, combined with the whole scene; scenes one after another."""
+        """(n, decoder): each object after the transformer, combined with its whole scene. Scenes are concatenated."""
         steps_left = None
         if self.clock is not None:
             assert batch.steps_left is not None, "the schema does not store how many steps are left"

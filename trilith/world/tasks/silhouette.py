@@ -33,7 +33,7 @@ _LEVELS: dict[Level, tuple[int, int, tuple[int, int]]] = {
     "nine_targets": (9, 6, (1, 6)),
     "double_the_targets": (16, 6, (1, 4)),
 }
-"""Number of targets, number of layers, and the range of the number of obstacles."""
+"""For each level: number of targets, number of layers, and the range of the number of obstacles."""
 
 
 class _Pieces(NamedTuple):

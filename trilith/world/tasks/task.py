@@ -115,9 +115,10 @@ class Task(ABC):
         """Upper bound of the score in this scene. In some scenes no builder can reach it."""
 
     def group(self, scene: Scene) -> dict[str, int | str]:
-        """The kind of a scene before the first placement. In a curriculum by performance, each kind must be mastered separately.
+        """The group of a scene, before its first placement. In a curriculum by performance, each group must be passed separately.
 
-        As in the paper: the number of targets and of obstacles, and the layer of the highest of each (−1: there is none).
+        As in the paper, scenes of a group have the same number of targets and of obstacles, and the same layer of the highest of each
+        (−1 if there is none).
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
