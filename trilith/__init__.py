@@ -5,8 +5,8 @@
     state = trilith.start("covering", "hardest", np.random.default_rng(0))
     state, reward, _ = trilith.step(state, trilith.Placement(slot=6, x=-5.0, y=0.4))
 
-`__all__` is the public interface; everything else is an inner room. Importing this registers the Gymnasium environments and
-loads little else: not the engine, and nothing of learning. What is named here is loaded when it is first used.
+`__all__` is the public interface; all other modules are internal. `import trilith` registers the Gymnasium environments. It loads
+neither the physics engine nor torch: every public name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ROOMS = {
     "step": "world.episode",
     "train": "training.run",
 }
-"""Where each public name lives."""
+"""The module that defines each public name."""
 __all__ = [
     "Agent", "Placement", "Role", "Scene", "State", "Step", "Task",
     "evaluate", "get_task", "load", "play", "register", "start", "start_in_set", "step", "train",
@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"trilith.{_ROOMS[name]}"), name)
 
 
-# The names of the tasks and their titles, written out so that importing this stays quick.
+# Names and titles of the tasks, repeated here because importing the tasks would be slow.
 for _name, _title in {
     "silhouette": "Silhouette",
     "connecting": "Connecting",
@@ -83,5 +83,5 @@ for _name, _title in {
 }.items():
     _gymnasium.register(f"trilith/{_title}-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv", kwargs={"task": _name})
     _gymnasium.register(f"trilith/{_title}Flat-v0", entry_point="trilith.envs.flat:flat_env", kwargs={"task": _name})
-# Any task by its name, such as one of your own: gymnasium.make("trilith/Construction-v0", task="my_module:MyTask").
+# Any task by its name, including a task of your own: gymnasium.make("trilith/Construction-v0", task="my_module:MyTask").
 _gymnasium.register("trilith/Construction-v0", entry_point="trilith.envs.gymnasium:ConstructionEnv")

@@ -12,7 +12,7 @@ from torch import Tensor
 from worlds import mirrored
 
 from trilith.agents.dqn.policy import observe
-from trilith.agents.optimizer import optimizer_step
+from trilith.agents.target_learner import optimizer_step
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inputs.objects import SCALE, SHARP, describe
 from trilith.networks.inputs.scene_batch import ReplaySchema, SceneBatch, SceneSchema

@@ -1,10 +1,10 @@
 """The interfaces of an agent, and of an algorithm that trains an agent. A run uses only these interfaces.
 
-An agent gets states and returns placements, for many episodes side by side, so that a network can answer them in one
-batch. Each episode has its own random generator, so an episode never depends on the episodes that run beside it.
+An agent gets the states of many episodes and returns a placement for each, so that a network can evaluate them in one batch. Each
+episode has its own random generator, so it does not depend on the other episodes of the batch.
 
-An algorithm is a folder. An actor holds only its `Policy`, and a run drives only its `Learner`. Neither depends on runs,
-processes or files, and a run depends on no algorithm.
+An algorithm is a folder with a `Policy`, which actors hold, and a `Learner`, which a run drives. Neither depends on runs, processes
+or files, and a run depends on no particular algorithm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
+if TYPE_CHECKING:  # listing recipes and showing options must not load the physics engine
     from trilith.networks.config import DynamicsConfig
     from trilith.world.episode import State, Step
     from trilith.world.scene import Placement
@@ -26,20 +26,22 @@ if TYPE_CHECKING:  # recipes are listed, and options shown, without the engine
 Weights = dict[str, NDArray[Any]]
 """Parameters by their names."""
 WORLD = "world."
-"""Prefix of the parameters of a learned world model. The weights of a policy contain them if its actors search in the model. An
-agent's file leaves them out, because the search is not part of the agent. A run saves them as a model (`LearnsModel`)."""
+"""Prefix of the names of a learned model's parameters. If actors search in such a model, the weights of their policy contain its
+parameters. The file of an agent leaves them out, because the search is not part of the agent. A run saves them as a model
+(`LearnsModel`)."""
 
 
 class Agent(Protocol):
-    """Anything that builds."""
+    """Anything that chooses placements: a network, a planner, or a search over another agent."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """Returns a placement for each state. None stops, which ends the episode. Draws only from the generator of each episode."""
+        """Returns a placement for each state, or None to stop, which ends the episode. Random draws come only from the episode's own
+        generator."""
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """An agent with a policy over continuous actions that can also sample from this policy."""
+    """An agent with a policy over continuous actions. It can also sample from this policy."""
 
     def sampling(self) -> Agent:
         """Returns the same agent, but one that samples from its policy."""
@@ -49,15 +51,16 @@ class Decision(NamedTuple):
     """The decision of a policy in a state."""
 
     placement: Placement | None
-    """None: the policy stops."""
+    """The placement to make; None if the policy stops."""
     step: np.void | None
-    """The record that the learner needs, of the policy's `dtype`. None if there is no action to choose, so the episode is over."""
+    """The record of this decision for the learner, with the policy's `dtype`. None if there was no action to choose, which ends the
+    episode."""
     beside: tuple[Placement, ...] = ()
-    """Counterfactual placements, which are simulated beside the chosen one. The policy is then a `Foresees`."""
+    """Counterfactual placements, to be simulated beside the chosen one. A policy that returns any implements `Foresees`."""
 
 
 class Policy(Protocol):
-    """All that an actor holds: the decision rule and its weights."""
+    """The part of an algorithm that decides: the decision rule and its weights. Actors hold it."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -65,11 +68,11 @@ class Policy(Protocol):
 
     @property
     def wants_states(self) -> bool:
-        """Whether the learner wants episodes with all their states."""
+        """Whether the learner needs all states of an episode (`Episode.trajectory`)."""
 
     @property
     def agent(self) -> Agent:
-        """The agent that acts by these weights, without exploring."""
+        """The agent that acts with these weights, without exploration."""
 
     def weights(self) -> Weights:
         """A copy of the weights."""
@@ -78,7 +81,7 @@ class Policy(Protocol):
         """Loads the result of `weights`. Raises ValueError in one line if the weights belong to another network."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
-        """Returns a decision for each state, with the learner's `exploration`."""
+        """Returns a decision for each state. `exploration` comes from the learner."""
 
     def encode(self, state: State, placement: Placement) -> Decision:
         """Returns the decision nearest to a placement that another agent made."""
@@ -95,17 +98,18 @@ class Searches(Protocol):
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A policy that sees the outcomes of placements before one of them is made."""
+    """A policy that gets the simulated outcomes of several placements, and then chooses one of them."""
 
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
     ) -> list[int]:
-        """Returns, for each decision, the number of the placement to make: 0 for the chosen one, 1 and up for those in `beside`.
-        `outcomes` has the outcomes of all placements in this order. The policy stores the parts that the learner needs."""
+        """Returns the number of the placement to make, for each decision: 0 is the chosen placement, 1 and up are those in `beside`.
+        `outcomes` holds the outcomes of all these placements, in the same order. The policy stores in the decision's record the
+        outcomes that the learner needs."""
 
 
 class ObjectView(NamedTuple):
-    """What an agent that sees segmented images sees of one object, and the highest value of a placement at this object."""
+    """The view of one object by an agent that sees segmented images, and the highest value of a placement at this object."""
 
     row: int
     """The object's row in the scene."""
@@ -122,31 +126,31 @@ class ObjectView(NamedTuple):
 
 @runtime_checkable
 class ObjectViews(Protocol):
-    """An agent whose inputs can be shown."""
+    """An agent whose views of the objects can be shown."""
 
     def views(self, state: State) -> list[ObjectView]:
         """Returns the agent's view of each object; empty if the agent does not see pictures."""
 
 
 class Episode(NamedTuple):
-    """An episode that an actor played. The final state has no value, so it is not kept."""
+    """An episode that an actor played. The final state is not kept, because its value is 0."""
 
     steps: NDArray[Any]
     """(L,): the records of the decisions, each with its `reward`."""
     level: int
     """Number of the episode's level in the curriculum."""
     correction: bool
-    """Whether the episode shows the policy better actions than its own."""
+    """Whether this is a correction: a planner continued the policy's own episode with better actions."""
     exploration: Any
     """The `exploration` with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
-    """All states of the episode, if the policy wants them."""
+    """The episode with all its states, if the policy has `wants_states`."""
     ended: bool = True
-    """Whether the episode ended with its last step. Otherwise no placement was possible any more, or the builder stopped."""
+    """Whether the last step ended the episode. If not, no placement was possible any more, or the agent stopped."""
 
 
 class Learner(Protocol):
-    """All that a run drives."""
+    """The part of an algorithm that learns. A run drives it."""
 
     @property
     def steps(self) -> int:
@@ -157,22 +161,22 @@ class Learner(Protocol):
         """The policy whose weights are sent to actors, evaluated and saved."""
 
     def updates_due(self) -> float:
-        """Learner steps that the episodes so far allow. Below 1 the learner waits for more episodes."""
+        """Number of learner steps that the episodes so far allow. If it is below 1, the learner waits for more episodes."""
 
     def warmup_status(self) -> str:
-        """Progress to the first learner step, as one line for the log; "" once learning has started."""
+        """Progress until the first learner step, as one line for the log; "" after learning has started."""
 
     def exploration(self) -> Any:
-        """How actors explore now."""
+        """The current exploration settings for actors."""
 
     def add(self, episode: Episode) -> None:
-        """Remembers an episode."""
+        """Adds an episode to the replay."""
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step; returns figures for the log."""
+        """Makes one learner step. Returns metrics for the log."""
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The content of a checkpoint: arrays by name, and facts as JSON."""
+        """The content of a checkpoint: arrays by name, and all other values as JSON."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Resumes from the result of `state`. Raises ValueError in one line if the result belongs to another learner."""
@@ -180,10 +184,10 @@ class Learner(Protocol):
 
 @runtime_checkable
 class LearnsFromCorrections(Protocol):
-    """A learner whose policy can be corrected: the policy plays an episode, and the planner takes over from one of the states."""
+    """A learner that learns from corrections: the policy plays an episode, and a planner takes over from one of its states."""
 
     def wants_correction(self, requested: int) -> bool:
-        """Whether to request another correction, after `requested` episodes of corrections were requested."""
+        """Whether to request another correction. `requested` is the number of corrections requested so far."""
 
 
 class LearnedModel(NamedTuple):
@@ -192,7 +196,7 @@ class LearnedModel(NamedTuple):
     net: DynamicsConfig
     weights: Weights
     about: dict[str, Any]
-    """What the model's card says about the model."""
+    """Further fields of the model's card."""
 
 
 @runtime_checkable
@@ -200,12 +204,12 @@ class LearnsModel(Protocol):
     """A learner that may learn a model of the world as well."""
 
     def learned_model(self) -> LearnedModel | None:
-        """Returns the current model; None if there is no model, or if it is not usable yet."""
+        """Returns the current model; None if there is none, or if it has not learned enough."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Defaults of an algorithm under a name. A recipe is a release: one that changes is a new version."""
+    """Defaults of an algorithm under a name. A recipe that changes gets a new version, as a release does."""
 
     name: str
     config: Any
@@ -213,9 +217,9 @@ class Recipe:
     about: str
     """The recipe in one sentence, with the agent of the paper that it reproduces, if any."""
     run: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the run (not of the algorithm) that have other defaults in this recipe, as JSON values."""
+    """Options of the run, not of the algorithm, whose defaults differ in this recipe, as JSON values."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By task: values that differ in this task. Options of the run are as in `run`, fields of the config are under `agent`."""
+    """Values that differ by task. Options of the run are as in `run`; fields of the config are under the key `agent`."""
     version: int = 1
 
     @property
@@ -226,30 +230,32 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The entry point of an algorithm's folder. Parts that need a learning framework are named as module:attribute, and imported when
-    they are used."""
+    """The entry point of an algorithm's folder. Parts that need a learning framework are given as strings module:attribute, and are
+    imported when they are first used."""
 
     name: str
     config: type
     """Dataclass with all settings of the algorithm. Its fields are options of the command line."""
     recipes: tuple[Recipe, ...]
     policy: str
-    """(config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond` the policy has room for scenes beyond the curriculum."""
+    """(config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond`, scenes of generalisation levels fit too."""
     learner: str
-    """(config, task, seed, device) -> Learner. Raises ValueError in one line for options that do not go together."""
+    """(config, task, seed, device) -> Learner. Raises ValueError in one line if options contradict each other."""
     needed: tuple[str, ...]
-    """Fields of the config that define a policy. The other fields say how it was trained, and may change from version to version."""
+    """Fields of the config that define the policy itself. The other fields describe its training, and may change from version to
+    version."""
     shapes: str = ""
-    """(config, task, *, beyond) -> the shapes of a policy's weights by name, without allocating them. "" if they are always small."""
+    """(config, task, *, beyond) -> the shapes of a policy's weights by name. Nothing of that size is allocated. "" if weights are
+    always small."""
     searchable: bool = True
-    """Whether the algorithm's actions can be listed, which a search needs."""
+    """Whether the actions of a state can be listed. A search needs this."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
-        """Returns a policy with placeholder weights that will play by the rule `zero_on_hit`."""
+        """Returns a policy with placeholder weights. `zero_on_hit` is the rule by which it will play."""
         return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
-        """Raises ValueError in one line if the weights of a policy of this config do not have the shapes `given`."""
+        """Raises ValueError in one line if the weights of a policy with this config have other shapes than `given`."""
         wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
         for name in sorted(wanted.keys() | given.keys()):
             if name not in wanted or name not in given:

@@ -1,4 +1,4 @@
-"""Agents that act at random: the baseline of every comparison, and the prior of a raw search."""
+"""Agents that act at random. They are the baseline of every comparison, and the prior of a search without a network ("raw search")."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LegalAgent:
     """Discount factor of a raw search."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A uniformly random legal action in each state. The agent stops where there is none."""
+        """A uniformly random legal action in each state. The agent stops if there is none."""
         return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:
@@ -59,7 +59,7 @@ class LegalAgent:
         return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """Every legal action with the value 0, for a raw search. Of blocks of the same width only the first is listed."""
+        """Every legal action with the value 0, for a raw search. Of several blocks of equal width only the first is listed."""
         found = []
         for state in states:
             mask = self.codec.mask(state.scene)
@@ -74,7 +74,7 @@ class LegalAgent:
 
 
 def _decode(codec: DiscreteRelative, state: State, action_id: int) -> Placement:
-    """The placement of an id: (edge, offset, sticky) as one number."""
+    """The placement of an id, which encodes (edge, offset, sticky) as one number."""
     rest, sticky = divmod(action_id, 2)
     edge, offset = divmod(rest, codec.offsets)
     return codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

@@ -1,4 +1,4 @@
-"""Algorithms and their recipes, by name. Imports no learning framework."""
+"""Finds algorithms and recipes by name. An algorithm's own recipes are in its folder. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Returns the algorithm of a name, or of a user's module that has an ALGORITHM. Raises ValueError that lists the known algorithms."""
+    """Returns an algorithm. `name` is its name, or a user's module that has an ALGORITHM. Raises ValueError that lists the known
+    algorithms."""
     found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
         raise ValueError(f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or name a module that has an ALGORITHM")
@@ -23,7 +24,8 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """Returns a recipe and its algorithm's name for `get_algorithm`. `name` gives the newest version, or an exact one as `objects-v1`.
+    """Returns the name of a recipe's algorithm, for `get_algorithm`, and the recipe. `objects` is the newest version, `objects-v1` an
+    exact one.
 
     A recipe in a user's module is my_module:name. Raises ValueError that lists the known recipes.
     """

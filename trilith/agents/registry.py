@@ -1,6 +1,6 @@
 """Loads agents by name, by the path of their weights, or as a class of the user.
 
-Of a trained agent that comes with the package, one name stands for the weights of all trained tasks.
+A shipped agent has one name for all tasks, but separate weights for each task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
 
     If `search` has a budget, the agent acts by search. With `sample` it samples from its policy, if it has one.
 
-    `zero_on_hit` is the rule by which the agent will play, so its search uses the same rule. Raises ValueError that lists the agents.
+    `zero_on_hit` is the rule by which the agent will play; its search then uses the same rule. Raises ValueError that lists the agents.
     """
     agent = _load(name)
     if sample:
@@ -81,8 +81,8 @@ def _weights(name: str, task: str) -> Path | None:
 
 
 def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The field `code` of what depends on classes of the user (see `own_code`): the agents, their algorithms and networks, the task and
-    the search. Empty if all of these come with trilith."""
+    """A dictionary with the field `code`, for a result that depends on classes of the user; empty if no such class is used. The field
+    holds the fingerprint (`own_code`) of the agents, their algorithms and networks, the task and the search."""
     cards = [read_card(path) for name in agents if (path := _weights(name, task))]
     trained = [(card["algorithm"], card["agent"]) for card in cards]
     code = own_code([agents, f"{type(get_task(task)).__module__}:{type(get_task(task)).__name__}", search, trained])
@@ -90,19 +90,19 @@ def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) 
 
 
 def shipped(name: str) -> dict[str, Path]:
-    """By task: the weights of a trained agent that comes with the package. Empty if there is no such agent."""
+    """The files of weights of a shipped agent, by task. Empty if there is no such agent."""
     return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.replace("-", "_").isidentifier() else {}
 
 
 def trained_for(name: str, task: str) -> bool:
-    """Whether the agent of a name was trained for a task. True for an agent that needs no training."""
+    """Whether an agent was trained for a task. Also True for an agent that needs no training."""
     if name in AGENTS or names_a_class(name):
         return True
     return task in shipped(name) or (not shipped(name) and read_card(weights_file(Path(name)))["task"] == task)
 
 
 def check_builds(name: str, task: str) -> None:
-    """Raises ValueError in one line if the agent of a name cannot build in a task."""
+    """Raises ValueError in one line if an agent cannot build in a task."""
     if name in ("planner", "scripted"):
         from trilith.planners.registry import plan_for, script_for
 
@@ -112,12 +112,12 @@ def check_builds(name: str, task: str) -> None:
 
 
 def available() -> list[str]:
-    """The names of all agents that a user does not have to train."""
+    """The names of all agents that need no training by the user."""
     return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
 
 
 def short_names(agents: set[Path]) -> dict[Path, str]:
-    """The last part of each agent's path, or more parts where several agents would have the same name."""
+    """A short name for each agent: the last part of its path, or more parts if two agents would have the same name."""
     names, parts = dict[Path, str](), 1
     while len(names) < len(agents):
         ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())
@@ -158,7 +158,7 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """The discount factor of the first task's agent. A search uses the agent `of` its task instead."""
+        """The discount factor of the first task's agent. A search does not use this value; it uses the agent of its task (`of`)."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:

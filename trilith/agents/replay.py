@@ -1,4 +1,5 @@
-"""A memory of whole episodes, with one record per step. The oldest are dropped first. Steps are drawn uniformly, without priorities."""
+"""The replay buffer. It stores whole episodes, one record per step, and drops the oldest first. Steps are drawn uniformly, without
+priorities."""
 
 from __future__ import annotations
 
@@ -14,22 +15,22 @@ from trilith.world.scene import Ints
 
 
 class Replay:
-    """A ring of steps. Episodes are written whole, so the step that follows another is in the next place of the ring."""
+    """A ring buffer of steps. Episodes are stored whole and in order, so the next step of an episode is in the next place of the ring."""
 
     def __init__(self, dtype: np.dtype[Any], megabytes: float, most: int | None = None) -> None:
-        """`dtype` is the dtype of a policy's decisions. There is room for `megabytes` of them, but for at most `most` steps."""
+        """`dtype` is the dtype of a policy's decisions. The capacity is `megabytes` of records, but at most `most` steps."""
         self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
-        """`left`: steps to the end of the episode, this one included."""
+        """The dtype of a step. `left` is the number of steps to the end of the episode, including this one."""
         self.capacity = max(min(int(megabytes * 1e6) // self.dtype.itemsize, most or sys.maxsize), 256)
         self.ring: NDArray[Any] = np.zeros(self.capacity, self.dtype)
         self.added = 0
-        """Steps ever added; the next goes to place `added % capacity`."""
+        """Number of steps added so far, including dropped ones. The next step goes to place `added % capacity`."""
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
 
     def add(self, episode: Episode) -> None:
-        """Remembers an episode."""
+        """Adds an episode. The oldest steps are overwritten."""
         steps = len(episode.steps)
         rows = np.zeros(steps, self.dtype)
         for name in episode.steps.dtype.names or ():
@@ -39,10 +40,10 @@ class Replay:
         self.added += steps
 
     def windows(self, rng: np.random.Generator, size: int, length: int) -> tuple[NDArray[Any], Ints]:
-        """`size` windows of `length` consecutive steps, (size, length), and how many steps of each window are real, (size,).
+        """Draws windows of consecutive steps. Returns the windows (size, length), and how many steps of each window are real (size,).
 
-        Every stored step is equally likely to begin a window, and may be drawn again. Places after the end of the episode are filled
-        with the first step of the window.
+        Every stored step is equally likely to begin a window; draws are with replacement. If the episode ends within a window, the
+        rest is filled with the window's first step.
         """
         first = rng.integers(len(self), size=size)
         count = np.minimum(self.ring["left"][first].astype(np.int64), length)
@@ -55,7 +56,8 @@ class Replay:
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the records have another dtype, or if the counter does not fit them."""
+        """Resumes from the result of `state`. Raises ValueError if the records have another dtype, or if their number contradicts the
+        counter."""
         raw, added = np.ascontiguousarray(state["ring"]), state["added"]
         if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")

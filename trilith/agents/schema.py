@@ -1,6 +1,6 @@
 """The inputs and actions of a network in words: the observation columns and the parts of an action that a card stores.
 
-Weights are refused if the code has other columns than the weights were trained with.
+Loading refuses weights that were trained with other columns than the code has now.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trilith.world.observations.objects import COLUMNS as ROW_COLUMNS
 from trilith.world.observations.segments import COLUMNS as SEGMENT_COLUMNS
 
 Schema = dict[str, Sequence[str]]
-"""Column names, by what they describe."""
+"""Names of columns, grouped by what the columns describe: an object, a pair, …"""
 
 _LENGTHS = (f"lengths are divided by {SCALE:g} m, widths at most {MAX_WIDTH:g} m, tanh of {SHARP:g} / m",)
 _ATTENTION: Schema = {"unit": _LENGTHS, "object": OBJECT_COLUMNS, "pair": PAIR_COLUMNS}
@@ -59,12 +59,13 @@ def observation_columns(config: Any) -> list[str]:
 
 
 def action_parts(config: Any, listed: bool) -> list[str]:
-    """The parts of an action of an algorithm's config. Actions are discrete if they can be `listed`. Empty for an algorithm of the user."""
+    """The parts of an action under an algorithm's config. Actions that can be `listed` are discrete. Empty for an algorithm of the user."""
     return list(ACTIONS.get(f"{'discrete' if listed else 'continuous'}_{getattr(config, 'actions', '')}", ()))
 
 
 def check_same(field: str, stored: Sequence[str], known: Sequence[str]) -> None:
-    """Raises ValueError if the code has other columns than a card. The message names the card's field and the first wrong column."""
+    """Raises ValueError if the columns of a card (`stored`) differ from those of the code (`known`). The message names the card's
+    field and the first difference."""
     for number, (old, new) in enumerate(zip_longest(stored, known), start=1):
         if old != new:
             raise ValueError(f"{field} column {number} is {shortened(old)}, this version of trilith has {shortened(new)}")

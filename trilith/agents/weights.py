@@ -1,9 +1,9 @@
 """Weights on disk: a safetensors file and, beside it as JSON, a card that describes the weights.
 
-A card names the algorithm, the task, the exact recipe, the physics and, in words, every observation column and every part of an
-action. Loading compares all of these with the code, and refuses a mismatch with one line that names the field. Older physics is
-not an error, but gives one line of warning. The card holds the checksum of its weights, to check that the two are a pair, and one of its
-own fields.
+A card names the algorithm, the task, the exact recipe and the physics. It also lists, in words, every observation column and every
+part of an action. Loading checks all of these against the code, and refuses a mismatch with one line that names the field. Older
+physics is not an error, but gives a warning of one line. The card holds two checksums: of its weights, to show that both belong
+together, and of its own fields.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Cost(TypedDict):
     core_minutes: NotRequired[float]
     """Processor time of all processes of the training."""
     simulated: NotRequired[dict[str, int]]
-    """Steps of the simulator that the agent learned from, by their purpose."""
+    """Number of simulator steps that the agent learned from, by purpose."""
     kept: float
-    """Minutes of training after which these weights were saved; core-minutes if they are known."""
+    """When these weights were saved, in minutes since the start of training; in core-minutes if these are known."""
     processes: int
 
 
@@ -61,11 +61,11 @@ class Tested(TypedDict):
     forfeited: NotRequired[float]
     """Mean reward under `zero_on_hit`; unknown for agents that searched."""
     ends: NotRequired[dict[str, int]]
-    """How many episodes ended for which reason."""
+    """Number of episodes by the reason of their end."""
 
 
 class Seed(TypedDict):
-    """The training of one seed, and figures of its final weights on test scenes."""
+    """The training of one seed, and the results of its final weights on test scenes."""
 
     seed: int
     command: str
@@ -76,7 +76,7 @@ class Seed(TypedDict):
 
 
 class Card(TypedDict):
-    """The fields of a card. Shipped weights also have cost and figures."""
+    """The fields of a card. Cards of shipped weights also have costs and results."""
 
     format: int
     algorithm: str
@@ -92,14 +92,14 @@ class Card(TypedDict):
     agent: dict[str, Any]
     """Fields of the algorithm's config that define a policy."""
     learning: NotRequired[dict[str, Any]]
-    """The other fields, which say how the agent was trained."""
+    """The other fields of the config, which describe the training."""
     recipe: NotRequired[str]
     seed: NotRequired[int]
     command: NotRequired[str]
     commit: NotRequired[str]
     cost: NotRequired[Cost]
     curve: NotRequired[list[tuple[float, float]]]
-    """Points of the learning curve: core-minutes of training (minutes for weights without `core_minutes`), and the mean reward on the
+    """Points of the learning curve: time in core-minutes (in minutes for weights without `core_minutes`), and the mean reward on the
     hardest validation scenes at that time."""
     test: NotRequired[list[Tested]]
     seeds: NotRequired[list[Seed]]
@@ -109,9 +109,10 @@ class Card(TypedDict):
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes weights to `path` and a card beside them. The card has all that is needed to use the weights, and the further fields `about`.
+    """Writes weights to `path`, and a card beside them. The card has all fields that are needed to use the weights, and the fields of
+    `about`.
 
-    Weights of a learned model that actors search (`WORLD`) are left out, because the agent acts without the model.
+    Parameters of a learned model in which actors search (`WORLD`) are left out, because the agent acts without the model.
     """
     weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
     learning, known = to_json(config), get_algorithm(algorithm)
@@ -132,13 +133,14 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
 
 def write_pair(path: Path, card: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> None:
     """Writes weights to `path` and their card, with its checksum, beside them. Each file appears whole or not at all."""
-    with atomic_write(path.with_suffix(".json")) as aside:  # both files are whole on the disk before either gets its name
+    with atomic_write(path.with_suffix(".json")) as aside:  # both files are complete on the disk before either gets its final name
         aside.write_text(json.dumps(sealed(card), allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(path, weights)
 
 
 def is_pair(path: Path) -> bool:
-    """Whether weights and the card beside them belong together. They do not if the writer was killed between the two renames."""
+    """Whether weights and the card beside them belong together. A writer that was killed between the two renames leaves files that do
+    not."""
     try:
         return bool(read_card(path)["weights"] == read_header(path).checksum)
     except ValueError:
@@ -146,7 +148,8 @@ def is_pair(path: Path) -> bool:
 
 
 def weights_file(path: Path) -> Path:
-    """Returns the weights' file for a path: the path itself or, for a run's folder, the best weights if there are any, else the last."""
+    """Returns the file of weights for a path: the path itself or, in the folder of a run, the best weights if there are any, else the
+    last."""
     if not path.is_dir():
         return path
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
@@ -171,9 +174,8 @@ def read_card(path: Path) -> Card:
 
 
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
-    """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together.
-
-    The shapes that the card implies are compared with the file's header before a network of that size is allocated.
+    """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together. The
+    shapes that the card implies are compared with the file's header before memory for a network is allocated.
     """
     card, where = read_card(path), path.with_suffix(".json")
     algorithm = get_algorithm(card["algorithm"])
@@ -190,7 +192,7 @@ def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tupl
             algorithm.check_shapes(config, card["task"], header.shapes, beyond=beyond)
             policy = algorithm.make_policy(config, card["task"], beyond=beyond, device=device)
             policy.load(load_tensors(path)[0])
-    except ModuleNotFoundError as error:  # the network has no form without torch
+    except ModuleNotFoundError as error:  # torch is not installed, and the network has no form without it
         if error.name not in LEARNING:
             raise
         raise ValueError(missing(f"the agent {path}")) from None

@@ -1,10 +1,11 @@
-"""The command line, a shell around the other packages."""
+"""The command line `trilith`: a thin layer over the other packages, with a file for each group of commands."""
 
 from __future__ import annotations
 
 
 def start() -> None:
-    """The command `trilith`. Its modules are imported here, so that Ctrl-C during the imports is handled as quietly as later."""
+    """The command `trilith`. Its modules are imported inside this function, so that Ctrl-C during the imports is handled as quietly
+    as later."""
     try:
         from trilith.cli.main import main
 
@@ -12,6 +13,6 @@ def start() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
-        # CPython remembers an interrupt inside an executed string, and the import of dataclasses executes strings. `python -m` then ends by
-        # the signal, even if the interrupt was handled. Executing another string clears this memory.
+        # CPython remembers an interrupt during `exec`, and the import of dataclasses uses `exec`. `python -m` then dies of the
+        # signal, even if the interrupt was handled. Another `exec` resets this.
         exec("")

@@ -1,4 +1,4 @@
-"""Two agents on the same scenes."""
+"""The command `compare`: two agents on the same scenes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trilith.utils.console import show, table_of
 
 @dataclass(kw_only=True)
 class Compare(SceneOptions):
-    """Compare two agents scene by scene, on the same frozen scenes. Stopped or killed, the same command resumes.
+    """Compare two agents scene by scene, on the same frozen scenes. After a stop or a kill, the same command resumes.
 
     Example: trilith compare objects planner --task covering_hard --scenes 200
 
@@ -28,7 +28,7 @@ class Compare(SceneOptions):
     """Two agents. Each is a name, the folder of a run or of several seeds, a file of weights or my_module:MyAgent, as in `trilith
     evaluate`. With several seeds, the interval of the difference is over seeds."""
     scenes: int = 200
-    """Number of scenes, from the first."""
+    """Number of scenes, counted from the first."""
     budgets: tuple[int, int] = (0, 0)
     """Simulations per decision, for each agent."""
     shown: int = 5
@@ -37,7 +37,7 @@ class Compare(SceneOptions):
     """File for the picture."""
 
     def run(self) -> None:
-        """Evaluates the agents where results are missing, compares them, and draws."""
+        """Evaluates the agents if results are missing, compares them, and draws."""
         from trilith.evaluation.compare import compare, draw_differences
         from trilith.utils.config import check_least
         from trilith.utils.files import check_png

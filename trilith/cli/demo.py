@@ -1,4 +1,4 @@
-"""A demonstration: agents build in every task."""
+"""The command `demo`: agents build in every task."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Demo:
     """
 
     agents: tuple[str, ...] | None = None
-    """Agents by name, or folders of training runs. In each task, the last agent that can build in it is filmed. Unless given: legal,
+    """Agents by name, or folders of training runs. In each task, the last agent that can build in it is filmed. None: legal,
     scripted, planner and objects."""
     budget: int = 10
-    """Simulations per decision. Trained agents are shown without search and once more with search. 0 shows them without search only."""
+    """Simulations per decision. Trained agents are shown both without and with search; 0: only without."""
     world: str = "simulator"
     """The world for the search: the simulator, the folder of a model, or my_module:MyWorld."""
     scenes: int = 8
@@ -46,7 +46,7 @@ class Demo:
         from trilith.utils.distributed.processes import limit_threads
         from trilith.utils.files import make_folder
 
-        limit_threads(1)  # networks are small: on a busy machine, more threads wait for each other ten times as long as they compute
+        limit_threads(1)  # networks are small: on a busy machine, threads would wait ten times as long as they compute
         begun = not self.out.exists()
         loaded = self._load()
         make_folder(self.out)
@@ -62,7 +62,7 @@ class Demo:
                 self.out.rmdir()
 
     def _load(self) -> dict[str, tuple[str, Agent]]:
-        """By label: the name of each agent, and the agent. Raises ValueError for an agent that cannot be shown."""
+        """The name of each agent, and the agent, by label. Raises ValueError for an agent that cannot be shown."""
         from trilith.agents.registry import AGENTS, available, load, short_names
         from trilith.evaluation.scene_sets import SIZES
         from trilith.search.agent import Valuer
@@ -82,7 +82,7 @@ class Demo:
         return loaded
 
     def _build(self, loaded: dict[str, tuple[str, Agent]], written: list[Path]) -> None:
-        """Lets the agents build. Adds every file to `written` before it is written."""
+        """Lets the agents build. Adds the path of every file to `written` before the file is written."""
         from trilith.agents.registry import trained_for
         from trilith.evaluation.play import play
         from trilith.evaluation.scene_sets import generator, start_in_set
@@ -112,14 +112,14 @@ class Demo:
                     progress.add(before + work[task.name, label] - progress.done, f"{what}: reward {means[label]:.2f}")
                 most = sum(task.best(state.scene) for state in starts[task.name]) / self.scenes
                 table.add_row(task.title, *(f"{means[label]:.2f}" if label in means else "–" for label in loaded), f"{most:.2f}")
-                for label in loaded:  # the sheet always shows the first scene, not a selected one
+                for label in loaded:  # the sheet always shows the first scene, so that no scene is selected
                     end = played[label][0][1] if label in played else starts[task.name][0]
                     pictures.append(without_sky(picture(end.scene, 400)))
                     why = f"{end.total:.2f} of {task.best(end.scene):.2f} · {(end.ended or 'not ended').replace('_', ' ')}"
                     captions.append(f"{task.title} · {label}\n{why if label in played else 'not trained for this task'}")
                 if played:
                     recording, path = played[[*played][-1]][0][0], self.out / f"{task.name}.gif"
-                    written.append(path)  # before the file exists, so that no file is left unnamed
+                    written.append(path)  # before the file exists, so that every file is listed
                     film(episode_frames(recording.start, recording.replay(record=True), 400), path)
                     progress.add(films[task.name], str(path))
         save_png(contact_sheet(pictures, captions, len(loaded), legend=True), self.out / "sheet.png")
@@ -132,7 +132,8 @@ class Demo:
         print(f"Films: {', '.join(map(str, written))}")
 
     def _seconds(self, label: str, first: State) -> float:
-        """Approximate seconds that an agent needs for its scenes on one core. A search needs time per step, other agents per scene."""
+        """Approximate seconds that an agent needs for its scenes on one core. For a search the time depends on the number of steps,
+        for others on the number of scenes."""
         if label.endswith(" + search"):
             return 1e-3 * self.budget * first.max_steps * self.scenes
         return (0.3 if label == "planner" else 0.03) * self.scenes
@@ -152,7 +153,7 @@ class _Watched:
 
 
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
-    """One sentence about how a shipped agent has learned, or what search adds to it; "" for any other agent."""
+    """One sentence about how a shipped agent has learned or, with a budget, about what the search adds; "" for any other agent."""
     from trilith.agents.registry import shipped
     from trilith.utils.files import read_json
 

@@ -1,4 +1,4 @@
-"""Evaluates agents on frozen scenes, and writes reports of the results."""
+"""The commands `evaluate`, which measures agents on frozen scenes, and `report`."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class SceneOptions:
     level: str = "hardest"
     """A level's number or name, "hardest", or "all" for the training mix."""
     split: str = "test"
-    """The set of scenes: "test" (10,000, for reported figures) or "valid" (1,000, to monitor a training)."""
+    """The set of scenes: "test" (10,000 scenes, for reported results) or "valid" (1,000 scenes, to monitor a training)."""
     scenes: int = 1000
-    """Number of scenes, from the first."""
+    """Number of scenes, counted from the first."""
     workers: int = 2
     """Number of processes. The result does not depend on it."""
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper."""
     fresh: bool = False
-    """Start over: an earlier result of the same name, finished or not, is replaced."""
+    """Start over: replace an earlier result of the same name, whether it is finished or not."""
     search: SearchOptions = field(default_factory=SearchOptions)
 
 
 @dataclass(kw_only=True)
 class Evaluate(SceneOptions):
-    """Measure an agent on frozen scenes. Stopped or killed, the same command resumes.
+    """Measure an agent on frozen scenes. After a stop or a kill, the same command resumes.
 
     Example: trilith evaluate planner --task covering --level hardest --scenes 500 --workers 2
     """
@@ -61,12 +61,12 @@ class Evaluate(SceneOptions):
     seed: int = 0
     """Seed of the agent's own randomness."""
     budget: str = "0"
-    """Simulations per decision, for an agent that values actions: a trained agent, or legal for a raw search. Several budgets, such as
-    0,10,50, are evaluated one after another."""
+    """Simulations per decision, for an agent with action values: a trained agent, or legal for a search without a network. Several
+    budgets, such as 0,10,50, are evaluated one after another."""
     sample: bool = False
     """Sample from the policy of an agent with continuous actions, instead of taking its mean."""
     worst: int = 10
-    """Number of episodes to show and to keep in the result: those that fell furthest short of the highest possible reward."""
+    """Number of worst episodes to show and to keep in the result: those furthest below the highest possible reward."""
     out: Path | None = None
     """Result file. By default it is in the folder results, with a name that says what was measured."""
     record: Path | None = None
@@ -141,7 +141,7 @@ class Evaluate(SceneOptions):
         return runs
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """Runs the remaining episodes of one evaluation and writes its result, and its entry in the ledger."""
+        """Runs the remaining episodes of one evaluation. Writes its result and, with a ledger, its entry."""
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
@@ -160,7 +160,7 @@ class Evaluate(SceneOptions):
             )
             count, seconds = len(rewards) - before, time.monotonic() - begin
             print(f"{count} episodes in {seconds:.1f} s: {count / max(seconds, 1e-9):.1f} episodes/s", file=sys.stderr)
-        if self.ledger:  # before the result, which drops the actions: if this fails, the same command continues here
+        if self.ledger:  # before the result, which drops the actions: if this fails, the same command resumes here
             from trilith.paper.ledger import make_entry, write_entry
 
             print(write_entry(self.ledger, make_entry(run.evaluation, run.episodes())))
@@ -169,7 +169,7 @@ class Evaluate(SceneOptions):
 
 @dataclass
 class Report:
-    """Tables and figures of evaluations, beside the paper's.
+    """Write tables and figures of evaluations, beside the paper's.
 
     Example: trilith report results --out report
     """
@@ -193,7 +193,7 @@ def _file_name(agent: str) -> str:
 
 
 def _marks(search: SearchConfig) -> str:
-    """The part of a file's name for a search: its budget, and the options that are not the defaults."""
+    """The part of a file's name that describes the search: its budget, and the options that differ from the defaults."""
     usual = asdict(SearchConfig(search.budget))
     parts = [f"-{name}{value}" for name, value in asdict(search).items() if value != usual[name]]
     return re.sub(r"[:/\\]", "-", "".join([f"-budget{search.budget}", *parts])) if search.budget else ""

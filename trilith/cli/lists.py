@@ -1,4 +1,4 @@
-"""Lists of tasks, agents and recipes, and the check of the frozen scenes."""
+"""The commands `tasks`, `agents` and `recipes`, which print lists, and `check-scenes`, which checks the frozen scenes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trilith.utils.console import show, table_of
 
 SCENES = 1000
-"""Test scenes over which the highest possible reward is averaged. Most agents are evaluated on the same number."""
+"""Number of test scenes over which the highest possible reward is averaged. Most agents are evaluated on as many."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Tasks:
 
 @dataclass
 class Agents:
-    """List the agents that need no training of your own, and what the trained ones cost and earn.
+    """List the agents that you need not train, with the cost and the reward of trained ones.
 
     Example: trilith agents
     """

@@ -1,4 +1,4 @@
-"""The command line: reads the arguments and runs one of the `COMMANDS`."""
+"""The command line: parses the arguments and runs one of the `COMMANDS`. Their options come from the fields of config dataclasses."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ COMMANDS = {
     "verify": Verify,
 }
 TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "actors", "cluster", "seed", "seeds", "device"}
-"""Options that `trilith train --help` shows, beside --resume. `--help-all` shows all."""
+"""Options that `trilith train --help` shows, besides --resume. `--help-all` shows all."""
 LONGEST = 600
-"""Letters of the line that bad input gets. Longer ones, such as those that quote a damaged file, lose their middle."""
+"""Maximum length of the error line for bad input. A longer line, such as one that quotes a damaged file, loses its middle."""
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The command that the arguments name. Raises SystemExit as a parser does, ValueError for an unknown command, recipe or run."""
+    """The command that the arguments name. Raises SystemExit like an argument parser, and ValueError for an unknown command, recipe
+    or run."""
     named = next(iter(arguments), "--help")
     require(named.startswith("-") or named in COMMANDS, f"there is no command {named!r}: choose {', '.join(COMMANDS)}")
-    # The recipe and task, or the run to resume, set the defaults of all other training options, so they are read first.
+    # Recipe and task, or the run to resume, are read first, because they set the defaults of all other training options.
     given = {}
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
@@ -94,7 +95,8 @@ def _few_options(config: TrainConfig[Any]) -> Any:
 
 
 def _check_initials(arguments: Sequence[str], config: TrainConfig[Any]) -> None:
-    """Raises ValueError if an option is given by its initials, as --agent.lr: a parser looks for names that are spelled alike."""
+    """Raises ValueError with the full name if an option is given by its initials, as --agent.lr. The parser would only suggest names
+    with a similar spelling."""
     meant = {}
     for name in flat(to_json(config)):
         group, dot, last = name.rpartition(".")
@@ -109,11 +111,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Bad input gets one line on standard error and exit code 2."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # the stream is closed, as by >&-
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as this runs
+        if stream is None:  # the stream is closed, for instance by >&-
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open until the process ends
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show "≤" shows "?"
-    alone = arguments is None  # this process is for the command only
+    alone = arguments is None  # this process runs nothing else
     arguments = sys.argv[1:] if arguments is None else arguments
     if [*arguments] == ["--version"]:
         print(f"trilith {__version__}")
@@ -128,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if stop.code and errors.getvalue():
             _refuse(_one_line(errors.getvalue()))
         raise
-    except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python writes once more at exit, and prints an error
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python would write again at exit, and print an error
         raise SystemExit(1) from None
     except (ValueError, OSError) as error:
         _refuse(" ".join(str(error).splitlines()))
@@ -140,25 +142,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
-        if alone:  # all output is written; Ctrl-C while Python shuts down must not change the exit code
+        if alone:  # all output is written; Ctrl-C during the shutdown must not change the exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _refuse(line: str) -> None:
-    """Prints the one line that bad input gets."""
+    """Prints the error line for bad input."""
     half = LONGEST // 2
     print(f"trilith: {line if len(line) <= LONGEST else f'{line[:half]} … {line[-half:]}'}", file=sys.stderr)
 
 
 def _one_line(box: str) -> str:
-    """The text of a parser's framed message, without frame and advice."""
+    """The text of the parser's framed error message, without its frame and its advice."""
     words: list[str] = []
     titled = False
     for line in box.splitlines():
         text = line.strip(" │")
         if text.startswith(("For full helptext", "Argument helptext")):
             break
-        if text and set(text) == {"-"}:  # a frame of plain letters: a title, then a rule
+        if text and set(text) == {"-"}:  # a frame in plain ASCII: a title, then a line of dashes
             words, titled = words if titled else [], True
         elif text and text[0] not in "╭╰─":
             words.append(text)

@@ -1,4 +1,4 @@
-"""Pictures of scenes and of what a search thinks, and films of episodes."""
+"""The commands `draw`, which draws scenes and searches, and `film`, which films episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Draw:
-    """Draw a scene as a picture, or what an agent's search thinks of it.
+    """Draw a scene, or the placements that an agent's search tries in it.
 
     Example: trilith draw covering --level 2 --seed 7 --out scene.png
 
@@ -38,15 +38,15 @@ class Draw:
     pixels: int = 640
     """Width and height of the picture."""
     agent: str | None = None
-    """Show the placements that this agent's search tried most, with their values and visits. The picture is then 880 wide. If the agent
-    sees segmented images, show these too: the image of each object, with the highest value of a placement by this object."""
+    """Show the placements that this agent's search tried most, with their values and visits. The picture is then 880 wide. If the
+    agent sees segmented images, also show the image of each object, with the highest value of a placement by it."""
     budget: int = 100
-    """Simulations of that search."""
+    """Simulations of the search."""
     search: SearchOptions = field(default_factory=SearchOptions)
     steps: int = 0
     """Placements that the agent makes before the picture."""
     shown: int = 12
-    """Number of placements to show: those tried most. Of several that are close together, only the first is shown."""
+    """Number of placements to show: those tried most. Of placements that are close together, only the first is shown."""
 
     def run(self) -> None:
         """Writes the picture."""
@@ -67,7 +67,7 @@ class Draw:
         print(self.out)
 
     def _thoughts(self, state: State, name: str) -> None:
-        """Draws what a search thinks."""
+        """Draws the placements that a search tried."""
         import numpy as np
 
         from trilith.agents.base import ObjectViews
@@ -100,7 +100,7 @@ class Draw:
         views = agent.agent.views(state) if isinstance(agent.agent, ObjectViews) else []
         captions = ["" if view.value is None else f"{view.value:+.2f}" for view in views]
         seen = views_picture([(caption, *view[1:4]) for caption, view in zip(captions, views, strict=True)]) if views else None
-        [prior] = agent.agent.priors([state])  # a tree may hold only the best
+        [prior] = agent.agent.priors([state])  # a search tree may hold only the best placements
         possible = sum(agent.agent.decode(state, int(action)) is not None for action in prior.ids)
         facts = f"{size(root)} placements simulated, up to {depth(root)} ahead; {possible} could be made"
         title = f"{name}, {self.task}, seed {self.seed}, after {state.steps} placements\n{facts}"
@@ -109,7 +109,7 @@ class Draw:
 
 @dataclass
 class Film:
-    """Film a recorded episode: the blocks fall and settle as they did.
+    """Film a recorded episode, with blocks falling as in the simulator.
 
     Example: trilith film episode.json --out episode.gif
     """

@@ -1,4 +1,4 @@
-"""Episodes of agents as data to learn from."""
+"""The command `record-episodes`, which records episodes of agents as data to learn from."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from trilith.utils.console import tracked
 
 @dataclass
 class RecordEpisodes:
-    """Record episodes with all their states, as data to learn from. Stopped or killed, the same command resumes.
+    """Record episodes with all their states, as data to learn from. After a stop or a kill, the same command resumes.
 
     Example: trilith record-episodes objects planner --task covering_hard --episodes 2000 --epsilon 0.1 --out data/covering_hard
     """
 
     agents: Positional[Annotated[tuple[str, ...], arg(metavar="AGENT [AGENT ...]")]]
-    """Agents that build, in turn: names that `trilith agents` lists, folders of training runs, files of weights, or my_module:MyAgent."""
+    """Agents, which take turns: names that `trilith agents` lists, folders of training runs, files of weights, or my_module:MyAgent."""
     task: str
     """Name of a task, or my_module:MyTask."""
     out: Path
@@ -31,11 +31,11 @@ class RecordEpisodes:
     level: str = "all"
     """A level's number or name, "hardest", or "all" for the training mix."""
     episodes: int = 1000
-    """Number of episodes. A folder that has fewer is continued."""
+    """Number of episodes. If the folder has fewer, the missing ones are added."""
     format: Literal["arrays", "minari"] = "arrays"
     """arrays writes safetensors files. minari (extra minari) also writes a Minari dataset of the same episodes, in OUT/minari."""
     epsilon: float = 0.0
-    """Probability that a placement is a random legal one instead of the agent's."""
+    """Probability that a random legal placement replaces the agent's."""
     split: Literal["new", "valid", "test"] = "new"
     """The scenes: new ones, on which no agent is evaluated, or those of a frozen set."""
     seed: int = 0
@@ -43,7 +43,7 @@ class RecordEpisodes:
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper."""
     budget: int = 0
-    """Simulations per decision, for agents that value actions."""
+    """Simulations per decision, for agents with action values."""
     search: SearchOptions = field(default_factory=SearchOptions)
     workers: int = 2
     """Number of processes. The recording does not depend on it."""

@@ -1,4 +1,5 @@
-"""The paper, re-run: lists its figures, runs what they need, and reports what was found."""
+"""The command `reproduce`, which re-runs the paper: lists its figures, runs the trainings and tests that they need, and writes the
+report."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from trilith.paper.figures import Figure
 
 SHOWN = 12
-"""Jobs in the live table."""
+"""Maximum number of jobs in the live table."""
 
 
 @dataclass
 class Reproduce:
-    """Re-run figures of the paper: train and measure what they need, side by side. Stopped or killed, the same command resumes.
+    """Re-run figures of the paper: train and measure the agents that they need. After a stop or a kill, the same command resumes.
 
     Example: trilith reproduce --list
 
@@ -35,30 +36,30 @@ class Reproduce:
     """
 
     figures: Positional[Annotated[tuple[str, ...], arg(metavar="[FIGURE ...]")]] = ()
-    """Figures and tables by name; all, unless given. `trilith reproduce --list` lists them."""
+    """Names of figures and tables. If there are none, all. `trilith reproduce --list` lists them."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
-    """smoke: seconds for each run, to see that everything works. laptop: 20 minutes of one core for each run. paper: as the paper."""
+    """smoke: seconds for each run, to see that everything works. laptop: 20 minutes of one core for each run. paper: as in the paper."""
     tasks: tuple[str, ...] = ()
     """Only these tasks."""
     seeds: int | None = None
-    """Trainings of each agent. Unless given: 1, 3 and 10 by scale."""
+    """Trainings of each agent. None: 1, 3 or 10, by scale."""
     workers: int | None = None
-    """Processes side by side. Unless given, one for each core."""
+    """Number of processes. None: one for each core."""
     folder: Path = Path("runs/paper")
     """Folder for the runs."""
     ledger: Path = Path("ledger")
-    """Folder of the ledger. What it has is not run again."""
+    """Folder of the ledger. Measurements that it has are not run again."""
     show: Annotated[bool, arg(name="list")] = False
-    """List the figures and what they cost at this scale, and run nothing."""
+    """Only list the figures and their cost at this scale."""
     plan: bool = False
-    """Show what would be run, and what it costs, and run nothing."""
+    """Only show the runs that are needed, and their cost."""
     report: bool = False
     """Draw all figures from the ledger, and write the page paper_rerun.md."""
     out: Path = Path("docs")
     """With --report: folder for the page."""
 
     def run(self) -> None:
-        """Lists, reports, or runs."""
+        """Lists figures, shows the plan, writes the report, or runs the plan, as the options say."""
         from trilith.paper.figures import figures_named
         from trilith.paper.scales import SCALES
         from trilith.world.tasks import TASKS
@@ -128,7 +129,7 @@ class Reproduce:
 
 
 class _Live:
-    """One table that shows what runs. If the screen is not a terminal, a line whenever something has ended."""
+    """A live table of the jobs. If the screen is not a terminal, prints a line whenever a job has ended."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Training, and learning curves."""
+"""The commands `train`, and `plot` for learning curves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ C = TypeVar("C")
 
 @dataclass
 class Train(Generic[C]):
-    """Train an agent. Ctrl-C saves; stopped or killed, the same command resumes, as does --resume. --help-all shows all options.
+    """Train an agent. Ctrl-C saves. After a stop or a kill, the same command resumes, or --resume. --help-all shows all options.
 
     Example: trilith train --task covering_hard --recipe objects --minutes 60 --out runs/x
 
@@ -25,11 +25,11 @@ class Train(Generic[C]):
 
     config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
-    """Resume the run of this folder. The other options keep their values, unless given. Only --minutes, --core-minutes, --steps,
-    --actors and how often the run writes may change."""
+    """Resume the run of this folder. Options that are not given keep their values. Only --minutes, --core-minutes, --steps, --actors
+    and how often the run writes may change."""
 
     def run(self) -> None:
-        """Trains until it is time to stop."""
+        """Trains until a limit is reached, and prints the last evaluation."""
         from trilith.agents.weights import learning, missing
 
         require(learning(), missing("training"))
@@ -54,7 +54,7 @@ class Plot:
     out: Path = Path("curves.png")
     """File for the picture."""
     across: Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"] = "core_minutes"
-    """What the horizontal axis counts."""
+    """Unit of the horizontal axis."""
 
     def run(self) -> None:
         """Writes the picture."""

@@ -1,4 +1,4 @@
-"""Proves a ledger by replay."""
+"""The command `verify`, which proves a ledger by replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trilith.utils.console import Progress
 
 @dataclass
 class Verify:
-    """Prove a ledger: make every action of every entry again, and compare rewards and reasons.
+    """Prove a ledger by replay: repeat every action of every entry, and compare rewards and reasons.
 
     Example: trilith verify ledger
     """
@@ -27,7 +27,7 @@ class Verify:
     """Number of processes."""
 
     def run(self) -> None:
-        """Prints a line for each entry that does not hold."""
+        """Prints a line for each entry that fails the check."""
         from trilith.paper.ledger import entry_files
         from trilith.paper.verify import verify
 

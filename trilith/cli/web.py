@@ -1,4 +1,4 @@
-"""The page in the browser."""
+"""The command `web`, which serves the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Web:
     path: Positional[Path | None] = None
     """A recorded episode or a result file to open."""
     host: str = "127.0.0.1"
-    """Address to listen on. From other machines, only visitors with the printed address, which contains a token, can open the page."""
+    """Address to listen on. Visitors from other machines need the printed address, which contains a token."""
     port: int = 8000
     """Port to listen on."""
     browser: bool = True
@@ -30,7 +30,7 @@ class Web:
     tasks: tuple[str, ...] = ()
     """Further tasks to offer: classes of your own in a module of this folder, as my_module:MyTask."""
     budget: int = 50
-    """Simulations per decision of trained agents that search. 0 offers no agents that search."""
+    """Simulations per decision of trained agents with search. 0: offer no agents with search."""
 
     world: str = "simulator"
     """The world in which agents search: the simulator, the folder of a model, or my_module:MyWorld. If it is not the simulator, the page

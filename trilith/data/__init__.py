@@ -1,1 +1,1 @@
-"""Episodes as data: recording them, and Minari."""
+"""Recording episodes, and exporting them as Minari datasets."""

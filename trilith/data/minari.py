@@ -1,4 +1,5 @@
-"""Recorded episodes as a Minari dataset: plain observations and actions of Gymnasium spaces, to be read without trilith."""
+"""Exports recorded episodes as a Minari dataset. It holds plain observations and actions of Gymnasium spaces, and can be read without
+trilith."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from trilith.utils.checks import require
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes, to_arrays
 
 OBSERVATION = "objects"
-"""The kind of observation of the environments that is written: a row of numbers for each object, and which objects touch."""
+"""The observation of the environments that is written: a row of numbers for each object, and which objects touch."""
 
 
 def check_minari() -> None:
@@ -30,8 +31,8 @@ def check_minari() -> None:
 def write_minari(folder: Path, out: Path) -> int:
     """Writes the recorded episodes of a folder as a Minari dataset in `out`, whole or not at all. Returns the number of episodes.
 
-    An episode that its agent stopped is truncated after its last placement, because stopping is not an action of the spaces. It is left
-    out if it has no placements. Infos have L + 1 rows. Row t + 1 belongs to placement t.
+    If the agent stopped, the episode is truncated after its last placement, because the action spaces have no stop action. Episodes
+    without placements are left out. Infos have L + 1 rows; row t + 1 belongs to placement t.
     """
     check_minari()
     from minari.data_collector.episode_buffer import EpisodeBuffer
@@ -42,7 +43,7 @@ def write_minari(folder: Path, out: Path) -> int:
     made = gymnasium.make("trilith/Construction-v0", **options, action_space="discrete_relative", observation=OBSERVATION)
     env = made.unwrapped
     assert isinstance(env, ConstructionEnv)
-    aside = out.absolute().parent / f".{out.name}.{os.getpid()}.part"  # Minari joins a relative path to itself
+    aside = out.absolute().parent / f".{out.name}.{os.getpid()}.part"  # absolute, because Minari joins a relative path to itself
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
@@ -72,7 +73,7 @@ def write_minari(folder: Path, out: Path) -> int:
 
 
 def _compress(path: Path) -> None:
-    """Writes an HDF5 file anew in a tenth of its size. Minari writes kilobytes of index for each small array of an episode."""
+    """Rewrites an HDF5 file in a tenth of its size. Minari writes kilobytes of index for each small array of an episode."""
     import h5py
 
     packed = path.with_suffix(".packed")
@@ -90,7 +91,7 @@ def _compress(path: Path) -> None:
 
 
 def _columns(episode: Trajectory, env: ConstructionEnv) -> dict[str, Any] | None:
-    """The arrays of an episode; None if nothing was placed in it."""
+    """The arrays of an episode; None if it has no placements."""
     arrays, _ = to_arrays([episode])
     stopped = episode.placements[-1] is None
     steps = len(episode.placements) - stopped

@@ -1,9 +1,9 @@
-"""Recording episodes of agents, with all their states, into a folder of plain arrays: data to learn from.
+"""Records episodes of agents, with all their states, into a folder of plain arrays. Models can learn from these.
 
 A recording depends only on the agents, the scenes and the seed. Every episode has its own random generator, and every file holds a
 fixed number of episodes, so the number of worker processes changes nothing. A file appears whole or not at all. A recording that was
-stopped, even killed, resumes with the missing files. The arrays of an episode are described in `world/trajectory.py`; a single
-episode as JSON, for films and the page, is `world.episode.Recording`.
+stopped or killed resumes with the missing files. `world/trajectory.py` describes the arrays of an episode. A single episode as JSON,
+for films and the page, is `world.episode.Recording`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trilith.world.tasks import Level, get_task
 from trilith.world.trajectory import DATASET, FORMAT, Trajectory, read_dataset, read_shard, shard_path, to_arrays
 
 SHARD = 32
-"""Episodes in a file. This is fixed, because the size of a network's batch may change the last digits of its outputs."""
+"""Number of episodes per file. It is fixed, because the batch size of a network may change the last digits of its outputs."""
 Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 
 
@@ -42,16 +42,16 @@ class Recorder:
     """The definition of a recording. Two equal recorders write the same bytes."""
 
     agents: tuple[str, ...]
-    """The agents play the episodes in turn."""
+    """Names of the agents. They take turns: each episode is played by the next agent."""
     task: str
     level: Level = "all"
     episodes: int = 1000
     split: Literal["new"] | Split = "new"
-    """Scenes: new ones, on which no agent is evaluated, or those of a frozen set, from the first."""
+    """Which scenes are played: `new` ones, on which no agent is evaluated, or those of a frozen set, in order."""
     seed: int = 0
     """Seed of agents and of new scenes."""
     epsilon: float = 0.0
-    """Probability that a placement is a random legal one instead of the agent's."""
+    """Probability that a random legal placement replaces the agent's placement."""
     zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
 
@@ -68,7 +68,7 @@ class Recorder:
         if self.level != "all":
             object.__setattr__(self, "level", rules.check_level(self.level))
         for agent in dict.fromkeys(self.agents):
-            load(agent, self.search, self.zero_on_hit)  # a wrong name is an error before anything is written
+            load(agent, self.search, self.zero_on_hit)  # raises an error for a wrong name before anything is written
             check_builds(agent, self.task)
 
     @property
@@ -77,7 +77,7 @@ class Recorder:
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """The content of `dataset.json`: all that the episodes depend on."""
+        """The content of `dataset.json`: everything that the episodes depend on."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
             facts["search"]["model"] = model
@@ -102,9 +102,9 @@ class Recorder:
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
-    """Records the missing episodes, and yields every file when it is complete. Files that existed before come first.
+    """Records the missing episodes. Yields every file when it is complete; files that already exist come first.
 
-    A folder with fewer episodes is continued. Raises ValueError if `out` holds something else.
+    If `out` holds fewer episodes of the same recording, they are kept. Raises ValueError if `out` holds something else.
     """
     make_folder(out)
     with folder_lock(out):
@@ -145,7 +145,7 @@ def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
 
 
 def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> Shard | None:
-    """Returns a file that exists already. None if it is missing, damaged or not full, and so has to be recorded."""
+    """Returns a file that already exists. None if it is missing, damaged or incomplete, so that it must be recorded."""
     try:
         arrays, texts = read_shard(out, number, checksum)
     except ValueError:
@@ -155,7 +155,7 @@ def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> 
 
 
 def _make_work(recorder: Recorder) -> Work:
-    """Returns the function of a worker: it takes the number of a file, and returns this number and the content of the file."""
+    """Returns the function of a worker. It takes the number of a file, and returns this number and the content of the file."""
     agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 

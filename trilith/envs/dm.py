@@ -65,7 +65,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return dm_env.termination(reward, seen) if self._over else dm_env.transition(reward, seen)
 
     def action_spec(self) -> dict[str, specs.Array]:
-        """Scalars by name."""
+        """The parts of an action by name. Each is a scalar."""
         if self.wrapper_type == "continuous_absolute":
             return {name: specs.BoundedArray((), np.float32, -1, 1, name) for name in ("Selector", "Horizontal", "Vertical", "Sticky")}
         most = {"Index": self._edges - 1, "x_action": OFFSETS - 1, "sticky": 1}
@@ -103,7 +103,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         scene = self.env.state.scene
         _, _, senders, receivers = graph(scene, "full")
         edges = np.stack([senders, receivers], axis=1)
-        # Beyond the edges of the scene: from a block to itself, which is invalid.
+        # An index beyond the scene's edges becomes an edge from a block to itself, which is invalid.
         block, reference = edges[given["Index"]] if given["Index"] < len(edges) else (0, 0)
         if scene.role[reference] == Role.AVAILABLE and scene.role[block] != Role.AVAILABLE:
             block, reference = reference, block

@@ -14,10 +14,10 @@ from trilith.world.scene import SLOTS
 
 
 class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose action is one integer: the flat index of (block, reference, offset, sticky), the last part fastest.
+    """An environment whose action is one integer: the flat index of (block, reference, offset, sticky). Sticky varies fastest.
 
-    The block is its slot, 0 to 6, because only these rows are ever available blocks. `action_masks()` and `info["action_mask"]` say
-    which integers are legal.
+    The block is given by its slot, 0 to 6, because available blocks are always in these rows. `action_masks()` and
+    `info["action_mask"]` say which integers are legal.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -52,7 +52,7 @@ class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
 def flat_env(task: str, **arguments: Any) -> FlatActions:
     """A task with a `Box` observation and a `Discrete` action, registered as `trilith/<Title>Flat-v0`.
 
-    The observation is `objects` in one row: every object, which rows are real, and the contact and glue of every pair. `arguments` are
-    those of `ConstructionEnv`, except `observation`.
+    The observation is the `objects` observation, flattened: all objects, the mask of real rows, and contact and glue of every pair.
+    `arguments` are those of `ConstructionEnv`, except `observation`.
     """
     return FlatActions(gymnasium.wrappers.FlattenObservation(ConstructionEnv(task, observation="objects", **arguments)))

@@ -24,7 +24,7 @@ from trilith.world.tasks import Level, Task, get_task
 FURTHEST, FASTEST = 1e6, 1e4
 """Bounds of positions (m) and velocities (m/s, rad/s) in the spaces.
 
-Far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
+They are far larger than needed: the engine caps speed at 400 m/s, and a block that falls off the floor comes to rest on the ground below.
 """
 
 
@@ -54,7 +54,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     belongs, an offset out of range, the wrong length) raises ValueError.
 
     ## Observation
-    An observation of `trilith.world.observations`, float32, with int8 masks. Rows beyond the scene are 0 and so are their masks:
+    An observation of `trilith.world.observations`, float32, with int8 masks. Rows beyond the scene, and their masks, are 0:
 
     | `observation`  | space                                                                                            |
     |----------------|--------------------------------------------------------------------------------------------------|
@@ -99,7 +99,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     - `level`: the level of this episode, always a string ("7", "nine_targets"), so that a vector environment can hold numbers and names.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  # the base class does so too
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  # as in the base class
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self.action_space: spaces.Space[Any] = (
             spaces.MultiDiscrete(list(self._actions.sizes)) if self._actions.whole else spaces.Box(-1, 1, (self.codec.length,), np.float32)
         )
-        self.observation = one_of("observation", observation, OBSERVATIONS)  # by name: an environment can be pickled
+        self.observation = one_of("observation", observation, OBSERVATIONS)  # stored by name, so that the environment can be pickled
         self.observation_space = OBSERVATIONS[observation].space(self.max_objects)
         self._state: State | None = None
 
@@ -152,7 +152,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode, from `np_random` or as `options` say; returns observation and info."""
+        """Starts an episode, drawn from `np_random` or given by `options`. Returns observation and info."""
         super().reset(seed=seed)
         options = options or {}
         for name in options:
@@ -184,7 +184,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return picture(self.state.scene)
 
     def legal_actions(self) -> NDArray[np.bool_]:
-        """Which actions are a valid edge and overlap nothing, one axis for each part of an action. All True if no action is legal.
+        """Boolean mask of the actions that are a valid edge and overlap nothing, with one axis for each part of an action. All True
+        if no action is legal.
 
         For discrete absolute actions: which actions use an available block. Raises ValueError for continuous actions.
         """
@@ -197,8 +198,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return allowed if allowed.any() else ~allowed
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """For each part of an action, one after another: which of its values occur in some legal action. Maskable PPO of Stable-Baselines3
-        uses this format. Not every combination of these values is legal; `trilith.envs.flat` has the exact mask."""
+        """For each part of an action, which of its values occur in some legal action. The masks of all parts are concatenated, as
+        Maskable PPO of Stable-Baselines3 expects. Not every combination of these values is legal; `trilith.envs.flat` has the exact
+        mask."""
         allowed = self.legal_actions()
         axes = range(allowed.ndim)
         return np.concatenate([allowed.any(axis=tuple(other for other in axes if other != axis)) for axis in axes])

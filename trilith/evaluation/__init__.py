@@ -1,1 +1,1 @@
-"""Evaluation: frozen scenes, playing, measuring, reports."""
+"""Evaluation of agents: frozen scene sets, playing episodes, statistics, comparisons and reports."""

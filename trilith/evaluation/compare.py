@@ -1,6 +1,7 @@
-"""Two agents on the same frozen scenes: the paired difference of their rewards, with its interval.
+"""Compares two agents on the same frozen scenes: the paired difference of their rewards, with its 95 % interval.
 
-Scenes differ much more than agents do, so the difference scene by scene is far more precise than the difference of two means.
+Rewards vary much more between scenes than between agents. So the mean of the differences in each scene is far more precise than the
+difference of two independent means.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Comparison:
     """Mean reward of each agent."""
     difference: float
     interval: float | None
-    """Half of the 95 % interval of the mean difference; None for a single scene."""
+    """Half the width of the 95 % interval of the mean difference; None for a single scene."""
     won: int
     """Number of scenes in which the first agent has the higher reward."""
     lost: int
@@ -56,7 +57,8 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
 
 
 def ends(run: Run, indices: Sequence[int]) -> list[State]:
-    """Returns the final states of the scenes `indices`. If the result comes from an earlier run, their groups are played once more."""
+    """Returns the final states of the episodes in the scenes `indices`. If the result comes from an earlier run, their groups are
+    played again."""
     evaluation = run.evaluation
     found = {each["index"]: each for each in run.episodes()}
     agent: Agent | None = None

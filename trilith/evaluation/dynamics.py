@@ -1,6 +1,6 @@
-"""Measures of a learned model: its predictions of recorded placements, one and several steps ahead, against the simulator.
+"""Evaluates a learned model: compares its predictions of recorded placements with the simulator, one and several steps ahead.
 
-A prediction several steps ahead builds on predictions, as in a search: the recorded placements are made in the predicted scenes.
+To predict several steps ahead, the recorded placements are made in predicted scenes, one after another, as in a search.
 """
 
 from __future__ import annotations
@@ -23,27 +23,26 @@ from trilith.world.scene import Bools, Floats, Placement, Role, Scene
 from trilith.world.trajectory import Trajectory
 
 DEPTH = 4
-"""Steps that are predicted one after another."""
+"""Number of steps that are predicted one after another."""
 OLD, NEW = 0.05, 0.20
-"""Metres: a placement affects an old block that moves by more than `OLD`, and the new block if it ends more than `NEW` from where it
-was placed."""
+"""Metres. A block is affected by a placement if it moves by more than `OLD` or, for the new block, if it ends more than `NEW` from
+where it was placed."""
 NUDGE = 0.001
-"""Metres by which a placement is moved to find the error that no prediction could avoid."""
+"""Metres by which a placement is moved to estimate the error that no prediction can avoid."""
 DEEP = 0.02
-"""Metres of overlap from which two objects of a predicted scene overlap visibly. In the simulator, objects at rest overlap by up to
-0.014."""
+"""Metres: in a predicted scene, an overlap above this counts as visible. In the simulator, objects at rest overlap by up to 0.014."""
 BINS = 10
 PREDICTED_AT_ONCE = 128
 """Predictions in one batch."""
 
 
 def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
-    """For every simulated placement of episodes, a chain: this placement and those that followed, up to `DEPTH` in all."""
+    """A chain for every simulated placement of episodes: this placement and the next ones, up to `DEPTH` in all."""
     return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
 def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
-    """Results of the placements that an agent values highest in each state. A search tries these first."""
+    """Simulates the placements with the highest values of an agent in each state. A search tries these first."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
@@ -57,7 +56,7 @@ def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[
 
 @dataclass(frozen=True)
 class Compared:
-    """A prediction beside the simulator's result."""
+    """A prediction, compared with the simulator's result."""
 
     happened: Transition
     depth: int
@@ -65,11 +64,11 @@ class Compared:
     """Predicted probability that the episode ended, if the rules alone do not decide this."""
     learned: float
     scored: float
-    """Predicted rewards: the network's own, and the score of the predicted scene by the task's rule."""
+    """Predicted rewards: `learned` is the network's own, `scored` follows from the predicted scene by the rules of the task."""
     off: Floats
     """(K,): error in metres of the predicted centre of each affected block (see `OLD`, `NEW`); empty if an obstacle was touched."""
     base_off: Floats
-    """(K,): the same for a baseline in which, at every step, the new block falls straight down and nothing else moves."""
+    """(K,): like `off`, for a baseline: at every step the new block falls straight down and nothing else moves."""
     new: Bools
     """(K,): which affected block is the new one."""
     contacts: int
@@ -79,7 +78,8 @@ class Compared:
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
-    """Every prediction along chains. The first starts from the true state, each later one from the prediction before it."""
+    """Compares every prediction along chains. The first prediction of a chain starts from the true state, each later one from the
+    prediction before it."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
         group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
@@ -127,7 +127,8 @@ def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
 
 
 def nudged(happened: Transition) -> Floats | None:
-    """(K,): metres by which the affected blocks end elsewhere if the placement is moved by 1 mm; None if the moved placement fails."""
+    """(K,): distance in metres between the final positions of each affected block, with and without moving the placement by 1 mm.
+    None if the moved placement touches an obstacle."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
     settled = settle(scene)
@@ -142,7 +143,8 @@ def overlapping(scene: Scene) -> bool:
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
-    """Errors over comparisons of one depth. Ends that are known in advance, by the step limit or because no block is left, are left out."""
+    """Mean errors over comparisons of one depth. For ends, placements after which the rules alone end the episode are left out: by
+    the step limit, or because no block is left."""
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
     reward = np.array([each.happened.reward for each in compared])
@@ -169,7 +171,8 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
 
 
 def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
-    """For ten equal ranges of a predicted probability: its mean, the frequency of the event, and the count. Empty ranges are left out."""
+    """Calibration of a predicted probability in ten equal ranges: (mean prediction, frequency of the event, count). Empty ranges are
+    left out."""
     bins = np.minimum((said * BINS).astype(int), BINS - 1)
     return [
         (float(said[bins == k].mean()), float(truth[bins == k].mean()), int((bins == k).sum())) for k in range(BINS) if (bins == k).any()
@@ -177,7 +180,7 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
 
 
 def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
-    """Mean of `nudged` over the first placements that affect blocks; None if there are none. No prediction could be better."""
+    """Mean of `nudged` over the first placements that affect blocks; None if there are none. No prediction can be better than this."""
     off: list[float] = []
     for chain in all_chains:
         first = chain[0]
@@ -188,7 +191,7 @@ def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> flo
 
 
 def report(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> dict[str, Any]:
-    """Figures by task, by level ("all": of all levels) and by depth."""
+    """The results of `figures` by task, by level ("all" means all levels together) and by depth."""
     compared = compare(world, all_chains)
     found: dict[str, Any] = {}
     for task in sorted({each.happened.state.task for each in compared}):

@@ -1,4 +1,4 @@
-"""Tables and figures from results of `trilith evaluate`, beside the paper's results."""
+"""Writes a report from results of `trilith evaluate`: tables and figures, beside the paper's results."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
         "silhouette": (4.15, 7.18), "connecting": (None, 2.72), "covering": (4.65, 7.18), "covering_hard": (None, 4.61),
     },
 }  # fmt: skip
-"""Mean reward over all scenes and over hardest scenes, where the paper's text or figures give it."""
+"""Mean reward over all scenes and over hardest scenes; None where the paper gives no number, in text or figures."""
 
 
 def load_results(folder: Path) -> list[Result]:
     """Every result in a folder. Raises ValueError if there is none, or if results come from different scenes."""
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
-    paths = sorted(folder.glob("[!.]*.json"))  # names that begin with a dot are files being written
+    paths = sorted(folder.glob("[!.]*.json"))  # files whose names begin with a dot are still being written
     results = [result for path in paths if (result := read_result(path)) and _is_task(result["task"])]
     require(results, f"{folder} has no result of trilith evaluate")
     versions = sorted({result["version"] for result in results})
@@ -74,7 +74,7 @@ def _budget(result: Result) -> int:
 
 
 def _unusual(result: Result) -> list[str]:
-    """The options of a result's search that are not the defaults, except the budget."""
+    """The search options of a result that differ from the defaults, without the budget."""
     usual = asdict(SearchConfig())
     return [f"{name} {value}" for name, value in (result["search"] or {}).items() if name != "budget" and value != usual.get(name)]
 
@@ -103,7 +103,7 @@ def write_report(folder: Path, out: Path) -> Path:
 
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
-    """Results by agent, task and "all" or "hardest", one per seed. Only test scenes count. For each seed the largest run counts."""
+    """Results on test scenes by agent, task and "all" or "hardest". There is one result per seed: the one with the most scenes."""
     by_size = sorted(_tested(results), key=lambda result: result["episodes"])
     largest = {(result["agent"], result["task"], result["level"], result["seed"]): result for result in by_size}
     cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
@@ -171,7 +171,7 @@ def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
     tasks = _tasks(results)
     figure = Figure(figsize=(4.2 * len(tasks), 4.2), layout="constrained")
     panels = figure.subplots(1, len(tasks))
-    colours = _colours(results)  # an agent has the same colour in all panels, even if other agents are missing
+    colours = _colours(results)  # an agent has the same colour in all panels, whichever agents a panel shows
     for panel, task in zip(panels, tasks.values(), strict=True):
         panel.set_title(task.title)
         panel.spines[["top", "right"]].set_visible(False)
@@ -198,7 +198,7 @@ def _colours(results: list[Result]) -> dict[str, str]:
     names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
     names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}
     ordered = [name for *_, name in sorted(names)]
-    plain = {r["plain"] for r in results}  # agents without search first: they still differ if there are more agents than colours
+    plain = {r["plain"] for r in results}  # agents without search come first, so that at least their colours differ
     colours = {name: _COLOURS[k % len(_COLOURS)] for k, name in enumerate(sorted(ordered, key=lambda name: name not in plain))}
     return {name: colours[name] for name in ordered}
 
@@ -249,7 +249,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
         other = "".join(f", {each}" for each in _unusual(result))
         found[result["plain"]][other][_budget(result)].append(result["reward"])
     for kinds in found.values():
-        if without_search := kinds[""].get(0):  # the same for all options of a search
+        if without_search := kinds[""].get(0):  # without search, the options make no difference
             for budgets in kinds.values():
                 budgets[0] = without_search
     if not any(len(budgets) > 1 for kinds in found.values() for budgets in kinds.values()):
@@ -258,7 +258,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
         for number, (other, budgets) in enumerate(sorted(kinds.items())):
             medians = {budget: median(rewards) for budget, rewards in sorted(budgets.items())}
             if plain == "legal":
-                for budget in filter(None, medians):  # more simulations give a more solid line, the same in every panel
+                for budget in filter(None, medians):  # a larger budget gives a more solid line, in every panel the same
                     gap = max(4 - len(str(budget)), 0)
                     line = (0, (4, gap)) if gap else "-"
                     panel.axhline(medians[budget], color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")
@@ -280,7 +280,7 @@ def _draw_levels(results: list[Result], colours: dict[str, str], panel: Any) -> 
     axis = {str(level): float(k) for k, level in enumerate(task.levels)}
     axis |= {name: len(task.levels) + 0.8 + 2.2 * k for k, name in enumerate(task.generalisation)}
     for agent, colour in colours.items():
-        largest: dict[str, dict[tuple[int, int], tuple[int, float]]] = defaultdict(dict)  # by level and seed: episodes and share
+        largest: dict[str, dict[tuple[int, int], tuple[int, float]]] = defaultdict(dict)  # episodes and fraction, by level and seed
         for result in results:
             for level, each in result["by_level"].items() if result["agent"] == agent else ():
                 if each["episodes"] > largest[level].get(result["seed"], (0, 0))[0]:

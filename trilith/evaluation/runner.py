@@ -1,8 +1,8 @@
-"""Evaluates an agent: it builds in frozen scenes, and the result is one file.
+"""Evaluates an agent on frozen scenes, and writes the result to one file.
 
 The result depends only on the agent, the scenes and the seed. Each episode has its own random generator, and episodes run side by
-side in fixed groups, so the number of worker processes changes nothing. Finished groups are kept in a journal beside the result. A
-run that was stopped, even killed, resumes from the journal. The result never contains the time that the run took.
+side in fixed groups, so the number of worker processes changes nothing. Finished groups are kept in a journal beside the result. An
+evaluation that was stopped or killed resumes from the journal. The result contains no times, so equal evaluations give equal files.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
 FRESH = "start over with --fresh"
-"""What a message offers where an earlier result is of something else."""
+"""The advice in an error message, if the file of the result belongs to another evaluation."""
 GROUP = 16
-"""Episodes side by side. This is fixed, because the size of a network's batch may change the last digits of its outputs."""
+"""Number of episodes that run side by side. It is fixed, because the batch size of a network may change the last digits of its outputs."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Evaluation:
     sample: bool = False
     """Whether the agent samples from its policy instead of taking the best action."""
     worst: int = 10
-    """Number of episodes that the result keeps whole: those that fell furthest short of the highest possible reward."""
+    """Number of episodes that the result keeps with all placements: those whose reward was furthest below the highest possible."""
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
@@ -87,7 +87,7 @@ class Evaluation:
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """All that the episodes depend on."""
+        """Everything that the episodes depend on."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
@@ -109,9 +109,9 @@ class Evaluation:
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
-    """The episodes of a group, played side by side.
+    """Plays the episodes of a group, side by side.
 
-    An agent without search acts the same with and without `zero_on_hit`, so both returns are known.
+    Without search, an agent acts the same whether or not `zero_on_hit` holds, so the return under both rules is known.
     """
     e, searches = evaluation, bool(evaluation.search.budget)
     starts = [start_in_set(e.task, e.level, e.split, index) for index in indices]
@@ -137,13 +137,13 @@ def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[
 
 
 def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
-    """An episode of a journal as a recording in JSON."""
+    """Converts an episode of a journal to a recording in JSON."""
     first = start_in_set(evaluation.task, evaluation.level, evaluation.split, episode["index"])
     return {"start": first.to_json(), "placements": episode["placements"], "zero_on_hit": evaluation.zero_on_hit, "physics": PHYSICS}
 
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
-    """The result: means with 95 % intervals, and the numbers that a report draws."""
+    """The content of a result: means with 95 % intervals, and the numbers that a report draws."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
     chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
@@ -175,7 +175,7 @@ def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
 
 
 def _mean(episodes: list[Played], name: Literal["kept", "forfeited"]) -> float | None:
-    """Mean of a figure; None if it is not known."""
+    """Mean return of episodes; None if it is unknown for any episode."""
     values = [episode[name] for episode in episodes]
     return None if None in values else float(np.mean(np.array(values, np.float64)))
 
@@ -184,16 +184,16 @@ class Run:
     """An evaluation in progress. `run` plays the groups that are not done yet, and `finish` writes the result."""
 
     def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None, fresh: bool = False) -> None:
-        """Resumes an earlier run of this evaluation, if any. With `record`, every episode is written to that folder as well.
+        """Resumes an earlier run of this evaluation, if there is one. With `record`, every episode is also written to that folder.
 
-        Raises ValueError if `out` holds anything but the result of this evaluation, or if its episodes were not recorded. With `fresh`,
-        the evaluation starts over, and `run` removes any earlier result.
+        Raises ValueError if `out` holds another file than the result of this evaluation, or if `record` is given but the episodes of
+        the result were not recorded. With `fresh`, the evaluation starts over, and `run` removes an earlier result.
         """
         self.evaluation, self.out, self.record, self.fresh = evaluation, out, record, fresh
         self.journal = out.parent / f".{out.stem}.journal"
         self.done: dict[int, list[Played]] = {}
         self.result: dict[str, Any] | None = None
-        evaluation.load()  # a wrong name is an error before any worker starts
+        evaluation.load()  # raises an error for a wrong name before any worker starts
         self._identity = evaluation.identity()
         if fresh:
             require(not out.exists() or _is_result(out), f"{out} is not a result of trilith evaluate: choose another --out")
@@ -218,7 +218,7 @@ class Run:
         return found
 
     def _take_up(self) -> None:
-        """Reads the journal, if it belongs to this evaluation. Raises ValueError if the agent or task was another one."""
+        """Reads the journal, if the same command wrote it. Raises ValueError if the agent or the task has changed since then."""
         heading, groups = {}, self.evaluation.groups()
         lines = read_file(self.journal, MAX_LINES).splitlines(keepends=True)
         with suppress(ValueError, LookupError):
@@ -227,13 +227,13 @@ class Run:
             return
         check_same(self.journal, "episodes", heading, self._identity, FRESH)
         for line in lines[1:]:
-            with suppress(ValueError, LookupError):  # a line is cut off or damaged, so its group runs again
+            with suppress(ValueError, LookupError):  # the group of a damaged line is played again
                 number, episodes = _entry(line, tuple[Count, list[Played]])
                 if [episode["index"] for episode in episodes] == groups[number]:
                     self.done[number] = episodes
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
-        """Plays the groups that are not done, in worker processes here or on a `cluster`, and yields the episodes of each.
+        """Plays the remaining groups in worker processes, on this machine or on a `cluster`. Yields the episodes of each group.
 
         Raises OSError in one line if a worker dies or the disk is full; finished groups are kept.
         """
@@ -260,11 +260,11 @@ class Run:
                 yield episodes
 
     def episodes(self) -> list[Played]:
-        """The episodes done so far, by index."""
+        """The finished episodes, in the order of their scenes."""
         return [episode for _, episodes in sorted(self.done.items()) for episode in episodes]
 
     def finish(self) -> dict[str, Any]:
-        """Writes the recordings, if any, and the result; the journal is then no longer needed."""
+        """Writes the recordings, if any, and the result. Then removes the journal."""
         if self.result is None:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
@@ -298,12 +298,12 @@ def evaluate(
     out: str | Path | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """Evaluates an agent on frozen scenes and returns the result, as `trilith evaluate` writes it: "reward", "interval", "solved", …
+    """Evaluates an agent on frozen scenes. Returns the result with the fields that `trilith evaluate` writes: "reward", "interval",
+    "solved", …
 
     `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent. `budget` is the number of simulations before each
-    placement.
-    The `workers` are processes of this machine, or run on a Ray `cluster` (local, auto or its address).
-    With `out`, the result is kept in that file, and an evaluation that was stopped is resumed; with `fresh` it starts over.
+    placement. `workers` is the number of worker processes on this machine, or on a Ray `cluster` (local, auto or its address). With
+    `out`, the result is written to that file, and an evaluation that was stopped is resumed; with `fresh` it starts over.
     """
     takes = "evaluate takes a name, the folder of a run, a file of weights or my_module:MyAgent; trilith.play takes an agent itself"
     require(isinstance(agent, str), f"agent {shortened(agent)}: {takes}")
@@ -329,12 +329,12 @@ def _entry(line: bytes, kind: Any) -> Any:
 
 
 def _asked(identity: dict[str, Any]) -> dict[str, Any]:
-    """The part of an identity that the command states; the rest is what agent and task are made of."""
+    """The part of an identity that the command states. The rest identifies the content of agent and task: weights, code, scenes."""
     return {name: value for name, value in identity.items() if name not in ("weights", "code", "checksum")}
 
 
 def _is_result(path: Path) -> bool:
-    """Whether a file holds a result, even of another version or with other numbers."""
+    """Whether a file holds a result, of any version and with any numbers."""
     data = read_json(path, most=MAX_RESULT)
     return isinstance(data, dict) and data.keys() >= {"agent", "task", "reward", "rewards"}
 
@@ -354,7 +354,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
         return
     path = Path(evaluation.agent)
     files = {}
-    if not shipped(evaluation.agent) and path.exists():  # the machines need not share a disk
+    if not shipped(evaluation.agent) and path.exists():  # send the files, because the machines need not share a disk
         weights = weights_file(path)
         files = {each.name: read_file(each, MAX_WEIGHTS) for each in (weights, weights.with_suffix(".json"))}
     with closing(Cluster(address)) as cluster:
@@ -362,7 +362,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
 
 
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
-    """Returns the function of a worker. `files` are the agent's files, if the worker cannot find the agent by its name."""
+    """Returns the function of a worker. `files` holds the agent's files if it is not an agent that every worker can load by name."""
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)

@@ -1,14 +1,14 @@
 """Frozen scenes: the sets on which every agent is measured, defined by seeds and guarded by checksums.
 
-A set has a task, a level and a split: `test`, 10,000 scenes for reported figures, or `valid`, 1,000 scenes to monitor a
-training. Scene i of a set has its own generator, seeded from the set's name and i, so that the scene can be made alone.
-Training uses generators seeded by plain numbers, which never coincide with the generators of sets.
+A set has a task, a level and a split: `test`, 10,000 scenes for reported results, or `valid`, 1,000 scenes to monitor a training.
+Scene i of a set has its own generator, seeded from the set's name and i. So each scene can be generated without the others. Training
+uses generators seeded by plain numbers, which never coincide with the generators of sets.
 
 `scenes.json` holds, for each set, a checksum of the first 100 scenes and a checksum of all scenes. If a generator changes, the
-checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith check-scenes --freeze`). The new
-version shows that figures from before and after cannot be compared.
+checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith check-scenes --freeze`). Results
+of different versions cannot be compared.
 
-A user's own task has sets too, but no checksums here. A result on its scenes carries its own checksum, see `Evaluation.identity`.
+A user's own task has sets too, but no checksums in this file. Instead, results on its scenes contain a checksum; see `Evaluation.identity`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ VERSION = 1
 Split = Literal["test", "valid"]
 SIZES: dict[Split, int] = {"test": 10_000, "valid": 1_000}
 FIRST = 100
-"""Scenes of a set that its first checksum covers."""
+"""Number of scenes that the first checksum of a set covers."""
 CHECKSUMS = Path(__file__).parent / "scenes.json"
 
 
 def set_name(task: str, level: Level, split: Split) -> str:
-    """The name of a set. "hardest" means the last level, so both give the same set."""
+    """The name of a set. The level "hardest" and the last level give the same name."""
     rules = get_task(task)
     require(split in SIZES, f"there is no split {split!r}: choose {', '.join(SIZES)}")
     return f"{rules.name}/{'all' if level == 'all' else rules.check_level(level)}/{split}"
@@ -47,14 +47,14 @@ def generator(*name: object) -> np.random.Generator:
 
 
 def start_in_set(task: str, level: Level, split: Split, index: int) -> State:
-    """The start of the episode with this index in a set."""
+    """The first state of the episode in scene `index` of a set."""
     name = set_name(task, level, split)
     require(0 <= index < SIZES[split], f"scene {index}: {split} sets have the scenes 0 to {SIZES[split] - 1}")
     return start(task, level, generator("trilith scenes", VERSION, name, index))
 
 
 def all_sets() -> list[tuple[str, Level, Split]]:
-    """All sets."""
+    """All sets of the paper's tasks: (task, level, split)."""
     sets: list[tuple[str, Level, Split]] = []
     for task in TASKS.values():
         levels: list[Level] = ["all", *task.levels, *task.generalisation]

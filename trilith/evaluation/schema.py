@@ -21,7 +21,7 @@ Placed = tuple[Annotated[int, Meta(ge=INVALID_EDGE.slot, lt=SLOTS)], float, floa
 
 
 class Played(TypedDict):
-    """An episode, as a line of the journal has it."""
+    """An episode in a line of the journal."""
 
     index: Count
     level: Level
@@ -38,14 +38,14 @@ class Played(TypedDict):
 
 
 Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
-"""A mean, a share or an interval, bounded so that it can be drawn."""
+"""A mean, a fraction or an interval. The bounds ensure that it can be drawn."""
 MAX_RESULT = 2**28
-"""Bytes of a result, which may keep 10,000 episodes whole."""
+"""Maximum size of a result in bytes. A result may contain 10,000 whole episodes."""
 Some = Annotated[int, Meta(ge=1, le=10**9)]
 
 
 class Searched(TypedDict):
-    """How an agent searched: the options of a `SearchConfig`, and the fingerprint of a learned model, if one was searched."""
+    """The search of an agent: the options of a `SearchConfig`, and the fingerprint of the learned model, if it searched in one."""
 
     budget: Some
 
@@ -65,7 +65,7 @@ class _Start(TypedDict):
 
 
 class Worst(TypedDict):
-    """An episode that a result keeps whole; it is a recording as well."""
+    """An episode that a result keeps with all placements. It can be read as a recording."""
 
     index: Count
     reward: Figure
@@ -106,7 +106,7 @@ def read_result(path: Path) -> dict[str, Any] | None:
     data = read_json(path, most=MAX_RESULT)
     if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
         return None
-    check_sealed(path, data)  # first, because a result may be damaged in a field's name
+    check_sealed(path, data)  # before all other checks, because damage may be in a field's name
     if not data.keys() >= Result.__annotations__.keys():
         return None
     check_versions(path, data)

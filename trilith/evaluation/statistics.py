@@ -1,7 +1,7 @@
-"""Statistics over seeds and scenes, in numpy.
+"""Statistics over seeds and scenes: intervals of means and differences, bootstrap, interquartile mean. Needs only numpy.
 
-The rewards of an agent in a task are an array (seeds, scenes). Agents are trained several times because two trainings differ, so an
-interval must be over seeds: an interval over the scenes of one seed says nothing about another training.
+The rewards of an agent in a task are an array (seeds, scenes). Two trainings of the same agent differ, so agents are trained with
+several seeds, and an interval must be over seeds. An interval over the scenes of one seed says nothing about another training.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Interval(NamedTuple):
 
 
 def half_width(values: Rewards) -> float | None:
-    """Half the width of the 95 % interval of a mean, as over the scenes of one evaluation. None for fewer than two values."""
+    """Half the width of the 95 % interval of a mean, for instance over the scenes of one evaluation. None for fewer than two values."""
     return 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
 
 
 class Spread(NamedTuple):
-    """Median, lowest and highest seed, as the paper reports."""
+    """Median, minimum and maximum over seeds, as the paper reports them."""
 
     median: float
     low: float
@@ -49,17 +49,17 @@ def spread_of_seeds(means: Sequence[float]) -> Spread:
 
 
 def interquartile_mean(values: Rewards) -> float:
-    """Mean of the middle half of all values: a quarter of them, rounded down, is left out at each end."""
+    """Mean of the middle half of all values: the lowest and the highest quarter, each rounded down, are left out."""
     ordered = np.sort(values, axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
 def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Generator, repeats: int = 2000) -> Interval:
-    """Percentile interval of a statistic of the mean rewards of seeds, by a stratified bootstrap (Agarwal et al. 2021).
+    """A statistic of the mean rewards of seeds, with its percentile interval by a stratified bootstrap (Agarwal et al. 2021).
 
-    `strata` has the rewards (seeds, scenes) of each task. Seeds are drawn with replacement within each task. If a task has one seed only,
-    scenes are drawn instead, so its interval is over scenes.
+    `strata` has the rewards (seeds, scenes) of each task. Seeds are drawn with replacement within each task. If a task has only one
+    seed, scenes are drawn instead, and the interval is over scenes.
     """
     drawn = [statistic(np.concatenate([_resampled(rewards, rng) for rewards in strata])) for _ in range(repeats)]
     low, high = np.quantile(drawn, (0.025, 0.975))
@@ -67,7 +67,7 @@ def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Ge
 
 
 def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
-    """(seeds,): mean rewards of seeds drawn with replacement; of one seed, the mean of scenes drawn with replacement."""
+    """(seeds,): mean rewards of seeds drawn with replacement. If there is one seed: its mean reward over scenes drawn with replacement."""
     seeds, scenes = rewards.shape
     if seeds == 1:
         return rewards[:, rng.integers(scenes, size=scenes)].mean(axis=1)
@@ -77,7 +77,7 @@ def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
 def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
     """Probability that a seed of the first agent has a higher mean reward than a seed of the second, averaged over tasks.
 
-    Both have, for each task, the mean rewards of their seeds. Equal rewards count half.
+    `first` and `second` hold the mean rewards of an agent's seeds, for each task. Equal rewards count half.
     """
     tasks = []
     for x, y in zip(first, second, strict=True):
@@ -89,7 +89,8 @@ def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequenc
 def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Interval:
     """Difference of the mean rewards of two agents, with Welch's interval over their seeds. Each agent needs two seeds or more.
 
-    A bootstrap of three seeds is too narrow: it never draws a seed outside of those seen. Welch's interval is wider, as it should be.
+    A bootstrap interval of three seeds is too narrow, because it never draws a value outside those seen. Welch's interval is wider,
+    as it should be.
     """
     x, y = np.asarray(first), np.asarray(second)
     value = float(x.mean() - y.mean())
@@ -118,7 +119,8 @@ def t_quantile(freedom: float) -> float:
     scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
 
     def mass(t: float) -> float:
-        """Probability of (0, t), by Simpson's rule over the angle x = √ν tan φ, where the density is a power of a cosine."""
+        """Probability of the interval (0, t). Substitutes x = √ν tan φ, which turns the density into a power of cos φ, and integrates
+        by Simpson's rule."""
         top = np.arctan(t / sqrt(freedom))
         density = np.cos(nodes * top) ** (freedom - 1)
         return float(exp(scale) * sqrt(freedom) * top * (weights * density).sum() / 1200)

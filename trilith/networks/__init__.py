@@ -1,1 +1,2 @@
-"""Q-networks and actor-critic networks. The networks that learn are torch modules; `inference` needs no torch."""
+"""Q-networks, actor-critic networks and the network of learned models, as torch modules. `inference` holds the forms that act without
+torch."""

@@ -1,4 +1,4 @@
-"""Sizes and inputs of networks: of Q-values, of actors with critics, and of learned models. Imports no learning framework."""
+"""Configs of networks: of Q-networks, of actor-critics and of learned models. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from trilith.utils.checks import require
 from trilith.utils.config import check_least, check_most
 
 Mask = Literal["none", "edges", "legal"]
-"""Which actions may be chosen: all, those from an available block to an object, or of these only those that overlap nothing."""
+"""Which actions may be chosen. none: all. edges: those from an available block to an object. legal: of these, only those that overlap
+nothing."""
 
 
 @dataclass(frozen=True)
@@ -19,21 +20,20 @@ class NetConfig:
     """The network that values actions."""
 
     network: str = "objects"
-    """objects (placements that see all objects, ours), graph (the paper's graph network), or, with a segmented image for each object and
-    nothing else of it, pixel-attention (ours) or pixels (the paper's); or a class of your own in a module of this folder, as
-    my_module:MyNetwork."""
+    """objects (placements attend to all objects; ours) or graph (the paper's graph network). pixel-attention (ours) and pixels (the
+    paper's) see only a segmented image of each object. Or a class of your own in a module of this folder, as my_module:MyNetwork."""
     width: int = 64
-    """Units of every hidden layer; of an object's token where there is attention."""
+    """Units of every hidden layer. With attention: units of an object's token."""
     layers: int = 3
     """Objects and pixel-attention: number of attention layers."""
     heads: int = 4
     """Objects and pixel-attention: heads of a layer."""
     pair: int = 32
-    """Objects and pixel-attention: units for how two objects lie to each other."""
+    """Objects and pixel-attention: units for the relation of two objects."""
     decoder: int = 128
     """Objects and pixel-attention: units for an object after the last layer."""
     message: int = 32
-    """Objects: units of what a placement sees of one object."""
+    """Objects: units of the message from one object to a placement."""
     token: int = 64
     """Objects: units of a placement."""
     clock: bool = False
@@ -41,39 +41,39 @@ class NetConfig:
     recurrent: int = 3
     """Graph and pixels: number of recurrent steps, n_rec in the paper."""
     connectivity: Literal["full", "sparse", "sparse-both"] = "full"
-    """Graph: edges between all objects, or the sparse set of the paper's §C.2, in one direction or in both."""
+    """Graph: edges between all objects, or the sparse edges of the paper's §C.2, in one direction or in both."""
     blank: bool = False
-    """From pixels: show empty pictures instead, to see what is learnt without them."""
+    """Pixels and pixel-attention: replace all pictures by empty ones, to measure how much is learned without them."""
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, message=1, token=1, recurrent=1)
         check_most(
             self, width=2**16, pair=2**16, decoder=2**16, message=2**16, token=2**16, layers=1000, recurrent=1000
-        )  # a card may claim anything
+        )  # a damaged or foreign card can hold any number
         attends = self.network in ("objects", "pixel-attention")
         require(not attends or self.width % self.heads == 0, f"width {self.width}: must be a multiple of heads, {self.heads}")
 
     @property
     def pictures(self) -> bool:
-        """Whether it sees segmented images."""
+        """Whether the network sees segmented images."""
         return self.network in ("pixels", "pixel-attention")
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The network of an actor-critic: what it sees of a state, and its sizes, by default the paper's (§C.1, §C.2)."""
+    """The network of an actor-critic: its inputs and its sizes. The default sizes are the paper's (§C.1, §C.2)."""
 
     encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn", "attention"], arg(prefix_name=False)] = "gn"
-    """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or
-    attention (over objects, at which the policy points; ours)."""
+    """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or attention (over
+    objects; the policy points at them; ours)."""
     features: int = 100
-    """mlp: features that the list is normalised into."""
+    """mlp: number of features of the normalised list."""
     embedding: int = 256
     """rnn: units of the GRU. cnn, cnn-rn: features of an image."""
     width: int = 256
     """All but gn: units of the hidden layers of actor and critic."""
     layers: int | None = None
-    """All but gn: hidden layers of actor and critic each; None: four, three for cnn and cnn-rn."""
+    """All but gn: number of hidden layers of the actor, and of the critic. None: three for cnn and cnn-rn, else four."""
     graph: int = 64
     """gn: units of every layer."""
 
@@ -83,12 +83,12 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class DynamicsConfig:
-    """The network of a learned model of the world."""
+    """The network of a learned model."""
 
     width: int = 64
     """Features of an object."""
     layers: int = 3
-    """Rounds in which objects look at each other."""
+    """Number of attention layers."""
     heads: int = 4
     """Heads of the attention."""
     pair: int = 32
@@ -96,5 +96,5 @@ class DynamicsConfig:
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1)
-        check_most(self, width=4096, layers=100, pair=4096)  # a card may claim anything
+        check_most(self, width=4096, layers=100, pair=4096)  # a damaged or foreign card can hold any number
         require(self.width % self.heads == 0, f"width {self.width}: must be a multiple of heads, {self.heads}")

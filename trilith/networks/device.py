@@ -6,7 +6,8 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device of a name: cpu, cuda, or auto (cuda if available, else cpu). Raises ValueError for a device that this machine lacks."""
+    """The torch device of a name: cpu, cuda, or auto (cuda if available, else cpu). Raises ValueError if the machine does not have
+    this device."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -1,8 +1,10 @@
-"""Predicts the result of a placement by attention over the objects of a scene: changes of pose, contacts, reward and end.
+"""The network of a learned model. It predicts the result of a placement by attention over the objects of a scene: changes of pose,
+contacts, reward and end.
 
-Every object is a token. The new block is marked, and its input pose is the end of a straight fall, since contacts begin there. For
-each block the network predicts whether it comes to rest elsewhere (the new block: than after the fall; others: than now), and if
-so, where. A block predicted to stay keeps its exact pose, even when predictions are chained.
+Every object is a token. The new block is marked, and its input pose is the end of a straight fall, because contacts begin there. The
+base pose of the new block is the end of this fall; the base pose of any other object is its current pose. For each block the network
+predicts whether it moves away from its base pose, and if so, where to. A block that is predicted to stay keeps its exact pose, even
+when predictions are chained.
 """
 
 from __future__ import annotations
@@ -21,39 +23,41 @@ from trilith.networks.layers.attention import AttentionTrunk, Rows
 from trilith.world.scene import Bools, Role
 
 _SHARPNESS = (4.0, 16.0)
-"""Lengths between objects are inputs as they are, and as tanh of these multiples, which resolve far, near and touching."""
+"""Lengths between objects are inputs in three forms: linear, and tanh of these multiples. The three forms resolve far, near and
+touching objects."""
 _SIDE_LENGTHS = 8
 PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
 NODE_INPUTS = 11 + len(Role) + FALL
 
 
 class Predicted(NamedTuple):
-    """Predictions for B placements. `base` is the pose of all objects if the new block fell straight down and nothing else moved."""
+    """Predictions for B placements."""
 
     base: Tensor
-    """(B, R, 3)"""
+    """(B, R, 3): base poses: all objects as if the new block fell straight down and nothing else moved."""
     fixed: Bools
     """(B, R): objects that cannot move."""
     moves: Tensor
-    """(B, R): logit of whether an object comes to rest elsewhere than at its base; very negative for objects that cannot move."""
+    """(B, R): logit of the probability that an object moves away from its base pose; very negative for objects that cannot move."""
     shift: Tensor
-    """(B, R, 2): displacement from the base, if the object moves."""
+    """(B, R, 2): displacement from the base pose in metres, if the object moves."""
     turn: Tensor
-    """(B, R, 2): cosine and sine of twice the angle, if the object moves. Twice, because a rectangle turned by 180° is the same."""
+    """(B, R, 2): cosine and sine of twice the angle, if the object moves. The angle is doubled because a rectangle turned by 180° is
+    the same rectangle."""
     pose: Tensor
-    """(B, R, 3): the predicted pose: the base, or the displaced pose where moving is more likely than not."""
+    """(B, R, 3): the predicted pose: the displaced pose if the object moves with a probability above 0.5, else the base pose."""
     touch: Tensor
     """(B, R, R): logits of contacts."""
     hit: Tensor
-    """(B,): logit of touching an obstacle."""
+    """(B,): logit of the probability that a block touches an obstacle."""
     complete: Tensor
-    """(B,): logit that the task is complete, if no obstacle is touched."""
+    """(B,): logit of the probability that the task is complete, if no obstacle is touched."""
     reward: Tensor
     """(B,): predicted reward of the step."""
 
 
 class Dynamics(AttentionTrunk):
-    """See the module."""
+    """The network of a learned model, as the module describes."""
 
     def __init__(self, config: DynamicsConfig) -> None:
         super().__init__()
@@ -65,7 +69,8 @@ class Dynamics(AttentionTrunk):
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
     def forward(self, placed: Placed, poses: Tensor | None = None) -> Predicted:
-        """Predictions for the new block of each scene. `poses` (B, R, 3) replace `placed.pose`, so that gradients pass through them."""
+        """Predicts the result of placing the new block of each scene. `poses` (B, R, 3) replace `placed.pose`, so that gradients can
+        flow to them."""
         b, r = placed.role.shape
         present = np.arange(r) < placed.objects[:, None]
         both = present[:, :, None] & present[:, None]
@@ -105,7 +110,7 @@ class Dynamics(AttentionTrunk):
 
 
 def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """(B, R, NODE_INPUTS): features of each object; the new block also has the features of the fall (B, 7)."""
+    """(B, R, NODE_INPUTS): features of each object. The new block also gets the features of its fall, `fall` (B, 7)."""
     size = torch.from_numpy(placed.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
@@ -131,7 +136,8 @@ _MINE, _OTHERS = [0, 1, 2, 3, 2, 3, 4, 5], [0, 1, 2, 3, 3, 2, 5, 4]
 
 
 def _between(sides: Tensor, pair_at: tuple[Tensor, ...]) -> Tensor:
-    """(p, 24): distances between centres, edges of the same side and of opposite sides of pairs of objects."""
+    """(p, 24): signed distances between the two objects of each pair, in three forms: between their centres, between equal sides
+    (left to left) and between opposite sides (left to right)."""
     scene, i, j = pair_at
     lengths = sides[scene, i][:, _MINE] - sides[scene, j][:, _OTHERS]
     return torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, *((each * lengths).tanh() for each in _SHARPNESS)], dim=1)

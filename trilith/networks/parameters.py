@@ -1,4 +1,4 @@
-"""Parameters of networks as arrays by name, and back."""
+"""Reads and loads the parameters of networks as arrays by name, and checks their names and shapes."""
 
 from __future__ import annotations
 

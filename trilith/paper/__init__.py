@@ -1,1 +1,1 @@
-"""The paper, re-run: its figures as data, the runs they need, the ledger of what was measured, and the report."""
+"""The paper, re-run: its figures as data, the plan of runs that they need, the ledger of measurements, and the report."""

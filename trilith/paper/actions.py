@@ -1,7 +1,7 @@
-"""The placements of many episodes as one short text, for a file of the ledger.
+"""Packs the placements of many episodes into one short text, for a file of the ledger.
 
-Columns of equal bytes compress well, so the numbers are stored column by column, and the bytes of x and y by their significance.
-Every number comes back exactly: a replay needs x and y to the last bit.
+Similar bytes side by side compress well. So numbers are stored column by column, and x and y byte by byte: first the first byte of
+all numbers, then the second, and so on. Every number is restored exactly, because a replay needs x and y to the last bit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def pack(episodes: Sequence[Sequence[Placement | None]]) -> str:
 
 
 def unpack(text: str, episodes: int) -> list[tuple[Placement | None, ...]]:
-    """The placements of so many episodes. Raises ValueError in one line if the text does not hold them."""
+    """Restores the placements of `episodes` episodes. Raises ValueError in one line if the text is damaged or holds another number of
+    episodes."""
     try:
         content = lzma.decompress(base64.b85decode(text), lzma.FORMAT_RAW, filters=_FILTERS)
     except (ValueError, lzma.LZMAError) as error:
@@ -58,6 +59,6 @@ def _placement(slot: int, x: float, y: float, sticky: bool) -> Placement | None:
 
 
 def _by_significance(numbers: Sequence[float]) -> bytes:
-    """The bytes of all numbers, all first bytes first."""
+    """The bytes of all numbers: the first byte of each number, then the second of each, and so on."""
     column: NDArray[np.float64] = np.array(numbers, "<f8")
     return column.view("u1").reshape(len(numbers), 8).T.tobytes()

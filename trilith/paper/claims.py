@@ -1,4 +1,4 @@
-"""The claims of the paper as comparisons of two agents, and what the ledger says of each."""
+"""The claims of the paper as comparisons of two agents, and the verdict of the ledger on each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trilith.world.tasks import Level
 
 Verdict = Literal["agrees", "disagrees", "undecided here"]
 SEEDS = 3
-"""Fewest seeds a side for a verdict."""
+"""Minimum number of seeds per trained agent for a verdict."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The paper says that one agent earns more than another."""
+    """A claim of the paper: one agent earns more than another."""
 
     topic: str
     text: str
@@ -37,7 +37,7 @@ _BEYOND: tuple[tuple[str, str], ...] = (
     ("connecting", "additional_layer"),
 )
 STRUCTURE = ("relative actions", "structure", "generalisation")
-"""Topics that answer whether structure pays."""
+"""Topics of claims that show whether structure pays."""
 
 CLAIMS: tuple[Claim, ...] = (
     *(
@@ -81,24 +81,26 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("raw search", "GN-DQN earns more than raw search with 1,000 simulations", "§5.2, Fig. 5", _GN_DQN, RAW[1000, 2], level="hardest"),
     Claim("ours", "objects earns more than GN-DQN (no claim of the paper)", "ours", OBJECTS, _GN_DQN, level="hardest"),
 )  # fmt: skip
-"""A comparison of the paper's text, for each task that it is said of."""
+"""Every claim of the paper's text, once for each task that it is about."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What the ledger has of an agent in a task and level."""
+    """The entries of the ledger for one agent in a task and level, as one side of a comparison."""
 
     means: dict[int, float]
-    """Mean reward by seed, of seeds that learned something."""
+    """Mean reward by seed. Only seeds that learned something are included."""
     unlearned: int
-    """Seeds that do not beat random legal placements: no evidence."""
+    """Number of seeds that do not beat random legal placements. They are no evidence."""
     trained: bool
     error: float = 0.0
-    """Standard error of the mean over scenes, of an agent without training. The seeds of a trained agent show it themselves."""
+    """Standard error of the mean over scenes, for an agent without training. For a trained agent it is 0, because the spread of its
+    seeds includes this error."""
 
 
 def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
-    """The difference with its interval over seeds, and the verdict. An agent without training has no seeds, and counts as known."""
+    """The difference of two agents with its interval over seeds, and the verdict. An agent without training has no seeds; its error
+    over scenes widens the interval."""
     trained = [side for side in (better, worse) if side.trained]
     first, second = ([*side.means.values()] for side in (better, worse))
     if not first or not second or any(len(side.means) < 2 for side in trained):
@@ -117,7 +119,7 @@ def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
 
 
 def answer(verdicts: Sequence[dict[str, Any]]) -> str:
-    """One sentence: does structure pay?"""
+    """One sentence that says whether structure pays, from the verdicts."""
     about = [each["verdict"] for each in verdicts if each["topic"] in STRUCTURE]
     yes, no, open_ = (about.count(verdict) for verdict in ("agrees", "disagrees", "undecided here"))
     evidence = f"of {len(about)} comparisons {yes} agree with the paper, {no} disagree and {open_} are undecided"

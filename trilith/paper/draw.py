@@ -1,4 +1,4 @@
-"""The pictures of the page: plots in the paper's arrangement, and what agents built, played again from the ledger."""
+"""The pictures of the report: plots arranged as in the paper, and pictures of what agents built, replayed from the ledger."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888", "#2c9c9c", "#b8a12c")
 SHOWN = 3
-"""Episodes of an agent in a picture; ten where the paper shows ten."""
+"""Number of episodes of an agent in a picture. It is ten if the paper shows ten."""
 TEN = ("tableG.1", "H.5", "H.6")
 
 Points = Sequence[Mapping[str, Any]]
 
 
 def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> bool:
-    """Draws a figure. Returns False, and writes nothing, if there is nothing to draw."""
+    """Draws a figure and returns True. If there is nothing to draw, writes nothing and returns False."""
     if figure.kind == "actions" or (figure.kind != "scenes" and not points):
         path.unlink(missing_ok=True)
         return False
@@ -40,7 +40,7 @@ def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> boo
 
 
 def _draw_panels(figure: Figure, points: Points, path: Path) -> None:
-    """A panel for each task and level."""
+    """Draws a panel for each task and level."""
     from matplotlib.figure import Figure as Canvas
 
     panels = [*dict.fromkeys((each["task"], each["level"]) for each in points)]
@@ -102,7 +102,7 @@ def _draw_curves(axis: Any, points: Points, colours: Mapping[str, str], figure: 
 
 
 def _draw_curriculum(task: str, path: Path) -> None:
-    """A row of scenes for each level."""
+    """Draws a row of scenes for each level."""
     levels = get_task(task).levels
     states = [(level, start_in_set(task, level, "test", k)) for level in levels for k in range(5)]
     pictures = [without_sky(picture(state.scene, 200)) for _, state in states]
@@ -110,7 +110,7 @@ def _draw_curriculum(task: str, path: Path) -> None:
 
 
 def _draw_built(figure: Figure, found: Found, path: Path) -> None:
-    """What agents built: a row of pictures for each task, level and agent, each with reward and reason."""
+    """Draws what agents built: a row of pictures for each task, level and agent. Captions give the reward and the reason of the end."""
     count = 10 if figure.name in TEN else SHOWN
     pictures, captions = [], []
     for task in figure.tasks:
@@ -126,7 +126,8 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
 
 
 def _shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Entry]]:
-    """The agents of a row of pictures: the best seed of the best agent with absolute and with relative actions, or of each agent."""
+    """The agents to show in a task and level, each by the entry of its best seed. If the figure has both, only the best agent with
+    absolute actions and the best with relative actions are shown."""
     rows = [row for row in figure.rows if task in row.tasks]
     groups = [[row] for row in rows]
     if any(row.options == ABSOLUTE for row in rows):
@@ -143,6 +144,6 @@ def _shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[
 
 
 def _end(entry: Entry, index: int) -> State:
-    """The end of an episode of an entry, played again."""
+    """Replays an episode of an entry and returns its last state."""
     start = start_in_set(entry.task, entry.level, entry.split, index)
     return [*Recording(start, entry.placements()[index], entry.zero_on_hit).replay()][-1].state

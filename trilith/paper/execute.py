@@ -1,7 +1,7 @@
-"""Runs a plan: trainings and evaluations as processes of their own, side by side, with one live table.
+"""Runs a plan: trainings and evaluations in separate processes, side by side, with one live table.
 
-All state is on disk: runs have checkpoints, evaluations have journals, and an entry of the ledger means that a measurement is done. So a
-plan that was stopped, even killed, continues with the same command.
+All state is on disk: runs have checkpoints, evaluations have journals, and a measurement is done if the ledger has its entry. So
+after a stop, or even a kill, the same command resumes the plan.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from trilith.paper.scales import Scale
 from trilith.utils.files import make_folder
 
 TRAINED = "trained"
-"""Name of the empty file in the folder of a run, or of a model, that is done."""
+"""Name of an empty file in the folder of a run. It marks that the training is done."""
 POLL_SECONDS = 0.5
 MODEL_RATES = {"record-episodes": 60.0, "train-model": 8.0}
-"""Episodes, and learner steps, per second of one core, roughly."""
+"""Approximate speed on one core: recorded episodes per second, and learner steps of a model per second."""
 
 
 @dataclass(eq=False)
@@ -47,16 +47,16 @@ class Job:
     """waiting, running, done or failed."""
 
     def ready(self) -> bool:
-        """Whether all that it needs is done."""
+        """Whether all jobs that this job needs are done."""
         return self.state == "waiting" and all(other.state == "done" for other in self.needs)
 
     def hopeless(self) -> bool:
-        """Whether something that it needs has failed."""
+        """Whether a job that this job needs has failed."""
         return self.state == "waiting" and any(other.state == "failed" for other in self.needs)
 
 
 def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path) -> list[Job]:
-    """The commands for all measurements that the ledger has not. Commands run in `folder`, which holds a folder for each run."""
+    """The jobs for all measurements that are missing in the ledger. Commands run in `folder`, which holds a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
@@ -73,7 +73,7 @@ def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, led
 
 
 def _training(run: Run, how: Scale, folder: Path, jobs: dict[Any, Job], entries: Sequence[Any]) -> list[Job]:
-    """The jobs of a training: for a model that is trained before, record episodes and train the model first."""
+    """The jobs of a training. If the agent searches in a model, two jobs come first: record episodes, and train the model."""
     needs, found = [], []
     if run.model_of:
         source, model = run.model_of.name, f"models/{run.model_of.name}"
@@ -93,7 +93,7 @@ def _training(run: Run, how: Scale, folder: Path, jobs: dict[Any, Job], entries:
 
 
 def _once(job: Job, mark: Path) -> Job:
-    """A job that leaves a mark when it is done, and is done if the mark is there."""
+    """Adds a marker file to a job. The job writes it when it is done, and counts as done if the file exists."""
     if mark.exists():
         job.state = "done"
 
@@ -117,14 +117,14 @@ def _evaluation(measurement: Measurement, folder: Path, ledger: Path) -> Job:
         name += f"-budget{search.budget}" + ("-one-stage" if search.stages == 1 else "")
     out = folder / "results" / f"{name}.json"
     command += [f"--out={out}", f"--ledger={ledger}"]
-    # A result without an entry comes from a process that was killed between the two.
+    # If there is a result but no entry, the process was killed before it wrote the entry. So the result is removed first.
     return Job(
         name, command, measurement_seconds(measurement), folder / "results" / f"{name}.log", prepare=lambda: out.unlink(missing_ok=True)
     )
 
 
 def total_seconds(jobs: Sequence[Job]) -> float:
-    """Seconds of one core of the jobs that are not done."""
+    """Estimated seconds of one core for all jobs that are not done."""
     return sum(job.seconds for job in jobs if job.state in ("waiting", "running"))
 
 
@@ -152,7 +152,7 @@ def execute(jobs: Sequence[Job], folder: Path, workers: int, show: Callable[[Seq
     finally:
         for job in running:
             if job.process:
-                job.process.terminate()  # a training saves its run
+                job.process.terminate()  # a training then saves its run
         for job in running:
             if job.process:
                 job.process.wait()
@@ -178,12 +178,13 @@ def _start(job: Job, folder: Path) -> None:
 
 
 def _python_path() -> str:
-    """The path of modules, with the folder of this package first: a clone that is not installed runs its own code."""
+    """The value of PYTHONPATH, with the folder of this package first, so that a clone that is not installed runs its own code."""
     return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
 
 
 def _end_with_parent() -> None:
-    """In a new process: be asked to end when the parent ends, even if it is killed. Otherwise its training would go on unseen."""
+    """Called in a new process: it will get SIGTERM when its parent ends, even if the parent is killed. Otherwise a training would
+    continue unnoticed."""
     import ctypes
 
     pr_set_pdeathsig = 1
@@ -200,6 +201,6 @@ def _end(job: Job) -> None:
 
 
 def last_line(job: Job) -> str:
-    """The last line that a job wrote: why it failed. Empty if it was never started."""
+    """The last line that a job printed, which says why it failed. Empty if the job was never started."""
     lines = job.log.read_text(encoding="utf-8", errors="replace").split("\n") if job.process and job.log.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

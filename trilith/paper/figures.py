@@ -1,7 +1,7 @@
 """The figures and tables of the paper as data: which agents, in which tasks and levels, and the values that the paper prints.
 
-A printed value is copied from the text of the paper, with its section. Where the paper only plots, there is no value here.
-Agents are trained by recipes; `plan.py` says how long, and with which sibling of a recipe, at a given scale.
+A printed value is copied from the text of the paper, with its section. If the paper only plots a value, it is not listed here. Agents
+are trained by recipes. `plan.py` decides for how long, and whether the recipe or its tuned sibling is trained, at a given scale.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAPER_SCRIPT = "trilith.planners.paper_scripts:PaperScript"
 
 @dataclass(frozen=True)
 class Row:
-    """An agent of a figure: trained by a recipe, or one that needs no training, by its name."""
+    """An agent of a figure: it is trained by a recipe, or has a name and needs no training."""
 
     label: str
     recipe: str = ""
@@ -31,11 +31,11 @@ class Row:
     options: tuple[tuple[str, Any], ...] = ()
     """Options of the training that differ from the recipe, by their full names."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """The search when the agent is tested."""
+    """The agent's search in tests."""
     model_of: Row | None = None
-    """The agent whose episodes a model of the world is trained on, before this agent is trained by searching in that model."""
+    """If this agent is trained by searching in a model: the agent whose episodes the model is trained on."""
     tasks: tuple[str, ...] = FOUR
-    """The tasks in which the figure has this row."""
+    """The tasks for which the figure shows this agent."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Printed:
     level: Level
     value: float
     what: str
-    """median: over ten seeds. best seed. script: of the one script."""
+    """The kind of value: "median" over ten seeds, "best seed", or "script"."""
     where: str
 
 
@@ -63,12 +63,12 @@ class Figure:
     rows: tuple[Row, ...] = ()
     printed: tuple[Printed, ...] = ()
     note: str = ""
-    """What else the paper says, or what it leaves open."""
+    """Further statements of the paper, or details that it leaves open."""
     metric: Metric = "reward"
 
 
 def mcts(budget: int, stages: Literal[1, 2] = 2) -> SearchConfig:
-    """The paper's search with so many simulations per decision."""
+    """The paper's search (UCT) with `budget` simulations per decision."""
     return SearchConfig(budget, algorithm="mcts", c=2.0, stages=stages)
 
 
@@ -77,7 +77,7 @@ RS0 = {"RNN-RS0": "rnn-rs0", "CNN-RS0": "cnn-rs0", "GN-RS0": "gn-rs0"}
 FAMILIES = {**RS0, "GN-DQN": "gn-dqn"}
 """The model-free agents of the main text."""
 TEST_BUDGETS = (0, 5, 10, 50, 100)
-"""Simulations per decision at test time. Figure 5 plots several; its text names 0, 5, 10, 50 and 100."""
+"""Simulations per decision in tests, as named in the text of Figure 5."""
 
 
 def _both(families: dict[str, str]) -> tuple[Row, ...]:
@@ -100,20 +100,21 @@ RAW = {
     for budget in (10, 100, 1000)
     for stages, text in _STAGES.items()
 }
-"""Search without values, over all edges and offsets."""
+"""Search without a network, over all edges and offsets."""
 LEGAL = Row("random legal placements", name="legal")
-"""Below this an agent has not learned anything: it is in every figure with trained agents."""
+"""Baseline in every figure with trained agents. An agent that earns less has not learned anything."""
 RECURRENT = {
     steps: Row(f"GN-DQN, n_rec {steps}", "gn-dqn", options=() if steps == 3 else (("agent.net.recurrent", steps),)) for steps in (1, 3, 5)
 }
 _RATE = (("agent.learning_rate", 2e-4),)
-"""Figures E.2 and E.3 have this rate for all agents. The tuned siblings have one rate with and without search, so they leave it out."""
+"""Learning rate of all agents in Figures E.2 and E.3. Tuned siblings have the same rate with and without search, so for them this
+option is left out."""
 _FREE = Row("model-free", "gn-dqn", options=_RATE)
 _PERFECT = Row("perfect model", "gn-dqn-mcts")
 
 
 def _reported(values: dict[str, tuple[float, ...]], rows: tuple[str, ...], level: Level, what: str, where: str) -> tuple[Printed, ...]:
-    """Printed values: for each task, those of the rows in order."""
+    """Printed values from a table: `values` has, for each task, the values of `rows` in order."""
     return tuple(
         Printed(row, task, level, value, what, where) for task, each in values.items() for row, value in zip(rows, each, strict=True)
     )
@@ -313,7 +314,7 @@ def level_name(task: str, level: Level) -> str:
 
 
 def figures_named(names: tuple[str, ...]) -> list[Figure]:
-    """The figures of these names; all without a name. Raises ValueError that lists the figures."""
+    """The figures of these names, or all figures if there are no names. Raises ValueError that lists the figures."""
     for name in names:
         if name not in FIGURES:
             raise ValueError(f"there is no figure {name!r}: choose {', '.join(FIGURES)}")

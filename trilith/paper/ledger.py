@@ -1,7 +1,7 @@
-"""The ledger: one JSON file for each run and evaluation, with the reward, the reason and the actions of every scene.
+"""The ledger: one JSON file for each evaluation, with the reward, the reason of the end, and the actions of every scene.
 
-An entry can be checked by anyone: `verify.py` plays its actions again. Files are independent of each other, so ledgers are merged by
-putting their files into one folder. `docs/reference/ledger.md` describes the fields.
+Anyone can check an entry: `verify.py` replays its actions and compares the rewards. Files are independent of each other, so ledgers
+are merged by putting their files into one folder. `docs/reference/ledger.md` describes the fields.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ FORMAT = 1
 """Version of the fields below."""
 FOLDER = Path("ledger")
 IGNORED = (
-    *("task", "recipe", "seed", "seeds"),  # an entry has them beside its options
+    *("task", "recipe", "seed", "seeds"),  # an entry has separate fields for these
     *("out", "actors", "cluster", "actor_cpus", "learner_gpus", "device", "threads", "track", "log_seconds", "checkpoint_seconds"),
 )
-"""Fields of a config that are no options of a training: they change only where and how fast it runs, and how often it writes."""
+"""Fields of a config that do not count as options of a training. They have their own fields in an entry, or affect only where and how
+fast the training runs, and how often it writes."""
 
 
 class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the weights of an agent were trained, and what that cost."""
+    """The training of an agent's weights, and its cost."""
 
     recipe: str
     """Exact name, as gn-dqn-v2."""
@@ -62,11 +63,11 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     level: Count
     """Number of the highest level of the curriculum that was reached."""
     curve: list[tuple[int, float, float, float]]
-    """Validations: learner step, core-minutes, mean reward on hardest scenes and on all."""
+    """Validations: (learner step, core-minutes, mean reward on hardest scenes, mean reward on all levels)."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An agent on the first scenes of a set."""
+    """An entry: the evaluation of an agent on the first scenes of a set."""
 
     format: int = FORMAT
     agent: str
@@ -83,16 +84,16 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     zero_on_hit: bool
     sample: bool
     search: dict[str, Any] | None
-    """Options of the search; None without search."""
+    """Options of the search; None if there was no search."""
     version: int
     """Version of the scenes."""
     physics: int
     commit: str | None
-    """Commit of the code that evaluated; it ends in -dirty if files had been changed."""
+    """Commit of the code that made the evaluation. It ends in -dirty if files differed from the commit."""
     rewards: list[Figure]
     """Return of each scene."""
     reasons: list[Reason]
-    """Why the episode of each scene ended."""
+    """The reason why the episode in each scene ended."""
     actions: str
     """The placements of all scenes, see `actions.py`."""
 
@@ -116,7 +117,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return unpack(self.actions, self.scenes)
 
     def evaluation(self, agent: str) -> Evaluation:
-        """The evaluation that made this entry, of an agent by this name or path."""
+        """The evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
         options = {name: value for name, value in (self.search or {}).items() if name != "model"}
         return Evaluation(
             agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, SearchConfig(**options), self.sample, 0
@@ -124,7 +125,8 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def file_name(self) -> str:
-        """The name of the entry's file. It ends in a digest of all that says what was measured, so equal names mean equal measurements."""
+        """The name of the entry's file. It ends in a digest of all fields that define the measurement, so equal names mean equal
+        measurements."""
         measured = ("agent", "weights", "task", "level", "split", "scenes", "seed", "zero_on_hit", "sample", "search", "version", "physics")
         training = self.training and [self.training.recipe, self.training.options, self.training.seed, self.training.weights]
         digest = json_checksum({"training": training, **{name: getattr(self, name) for name in measured}})[:10]
@@ -141,7 +143,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
 
 
 def read_entry(path: Path) -> Entry:
-    """Reads an entry. Raises ValueError in one line if its content was edited, or is not that of its name."""
+    """Reads an entry. Raises ValueError in one line if its content was changed, or does not fit the file's name."""
     data = read_json(path)
     require(isinstance(data, dict), f"{path} is not an entry of a ledger")
     check_sealed(path, data)
@@ -161,18 +163,19 @@ def read_ledger(folder: Path) -> list[Entry]:
 
 
 def entry_files(folder: Path) -> list[Path]:
-    """The files of a ledger's entries. Names that begin with a dot are files being written."""
+    """The files of a ledger's entries. Files whose names begin with a dot are still being written, and are left out."""
     return sorted(folder.glob("[!.]*.json"))
 
 
 def check_can_enter(evaluation: Evaluation) -> None:
-    """Raises ValueError in one line if an evaluation can have no entry: of a task of the user's own, or of weights without their run."""
+    """Raises ValueError in one line if an evaluation cannot have an entry: its task is a user's own, or its weights lack the folder
+    of their run."""
     require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
     _run_folder(evaluation.agent)
 
 
 def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
-    """The entry of an evaluation whose episodes are all there."""
+    """Makes the entry of an evaluation. `episodes` must be complete."""
     check_can_enter(evaluation)
     require(len(episodes) == evaluation.scenes, f"{len(episodes)} episodes of {evaluation.scenes}: the ledger needs all")
     identity = evaluation.identity()
@@ -192,13 +195,13 @@ def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
 
 
 def run_name(run: Path) -> str:
-    """The name of a run: that of its folder. For one of several seeds the name of the folder above comes first."""
+    """The name of a run, which is the name of its folder. If the run is one of several seeds, the name of the parent folder comes first."""
     run = run.absolute()
     return f"{run.parent.name}/{run.name}" if run.name.removeprefix("seed").isdecimal() else run.name
 
 
 def _run_folder(agent: str) -> Path | None:
-    """The folder of the training run of an agent; None if the agent needs none. Raises ValueError if its run is not there."""
+    """The folder of an agent's training run; None if the agent needs no training. Raises ValueError if the folder is missing."""
     if agent in AGENTS or names_a_class(agent) or shipped(agent):
         return None
     folder = weights_file(Path(agent)).parent
@@ -214,7 +217,7 @@ class _Card(TypedDict):
 
 
 def training_of(run: Path, weights: str) -> Training:
-    """The training of the weights "last" or "best" in the folder of a run."""
+    """Describes the training of the weights "last" or "best" in the folder of a run."""
     config, card, lines = run_config(run), read_json(run / f"{weights}.json", _Card), read_log(run)
     spent = card["spent"]
     return Training(
@@ -253,7 +256,7 @@ def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @cache
 def commit() -> str | None:
-    """The commit of this package, with -dirty if files of the package differ from it; None if it is not in a clone."""
+    """The commit of this package, with -dirty if its files differ from the commit; None if the package is not in a git clone."""
     package = str(Path(__file__).parents[1])
     said = []
     for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", package]):

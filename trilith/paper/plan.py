@@ -1,4 +1,5 @@
-"""The trainings and tests that figures need at a scale, shared between figures, and what they cost."""
+"""The plan of a re-run: the trainings and tests that figures need at a scale, and their estimated cost. Figures share trainings and
+tests."""
 
 from __future__ import annotations
 
@@ -18,37 +19,38 @@ from trilith.world.tasks import Level, get_task
 UNPREFIXED = ("actions", "updates_per_step", "encoder", "budget", "world")
 """Options of a training whose names on the command line have no prefix."""
 STARTUP = 5.0
-"""Seconds of one core until a command does its work: imports, compiled loops from their cache, and the end of it."""
+"""Seconds of one core that a command needs besides its work: imports, loading compiled loops, and ending."""
 DECISIONS = {"silhouette": 7, "connecting": 12, "covering": 12, "covering_hard": 6}
-"""Placements in an episode of the hardest level, roughly."""
+"""Approximate number of placements in an episode of the hardest level."""
 LEARNER_RATES = {
     "gn-dqn": (6.4, 19.9), "gn-dqn-mcts": (6.4, 19.9), "cnn-gn-dqn": (6.0, 15.7), "cnn-gn-dqn-mcts": (6.0, 15.7), "objects": (6.0, 9.0),
     "gn-rs0": (5.3, 34.0), "rnn-rs0": (12.8, 38.0), "cnn-rs0": (9.1, 35.0), "mlp-rs0": (107.0, 190.0), "cnn-rn-rs0": (1.6, 7.0),
 }  # fmt: skip
-"""Learner steps per second of one core in large scenes and in Covering Hard (docs/notebook.md, docs/reference/speed.md). The rate of
-a training of the same recipe and task in the ledger is taken instead, if there is one."""
+"""Learner steps per second of one core in large scenes and in Covering Hard (docs/notebook.md, docs/reference/speed.md). If the
+ledger has a training of the same recipe and task, its rate is used instead."""
 DECISION_RATES = {
     "gn-dqn": (586.0, 1771.0), "gn-dqn-mcts": (586.0, 1771.0), "cnn-gn-dqn": (493.0, 1139.0), "cnn-gn-dqn-mcts": (493.0, 1139.0),
     "objects": (1369.0, 2235.0), "gn-rs0": (1235.0, 1235.0), "rnn-rs0": (1130.0, 1130.0), "cnn-rs0": (896.0, 896.0),
     "mlp-rs0": (1235.0, 1235.0), "cnn-rn-rs0": (448.0, 448.0), "": (3177.0, 3177.0),
 }  # fmt: skip
-"""Decisions or simulations per second of one core, likewise (docs/reference/speed.md, docs/notebook.md); "" needs no network."""
+"""Decisions or simulations per second of one core, in large scenes and in Covering Hard (docs/reference/speed.md, docs/notebook.md).
+The key "" is for agents without a network."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training. Equal runs are the same training, whichever figures need it."""
+    """A training. Equal runs are the same training, even if several figures need it."""
 
     name: str
     """Name of its folder."""
     recipe: str
-    """Exact name."""
+    """Exact name, with version."""
     task: str
     seed: int
     options: tuple[tuple[str, Any], ...]
     """Options that differ from the recipe's, by their full names."""
     model_of: Run | None = None
-    """The run on whose episodes the model in which it searches is trained."""
+    """If this run searches in a model: the run on whose episodes the model is trained."""
 
     @property
     def family(self) -> str:
@@ -76,14 +78,14 @@ class Measurement:
     scenes: int
 
     def key(self) -> Key:
-        """Equal for a measurement and for the entry that answers it, whatever the number of scenes."""
+        """A key that this measurement and its entry in the ledger share. It does not depend on the number of scenes."""
         run = self.agent if isinstance(self.agent, Run) else None
         search = asdict(self.search) if self.search.budget else None
         return _key((run.recipe, dict(run.options), run.seed) if run else None, self.agent, self.task, self.level, search)
 
 
 Key = tuple[str, int]
-"""What was measured, equal for all seeds of an agent, and the seed of the training."""
+"""(description of the measurement, seed of the training). The description is equal for all seeds of an agent."""
 
 
 def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> Key:
@@ -91,11 +93,12 @@ def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Le
         return json.dumps([agent, task, level, search], sort_keys=True), 0
     recipe, options, seed = training
     what = json.dumps([recipe, options, task, level, search], sort_keys=True)
-    return what.replace(f"-seed{seed}", ""), seed  # a model trained before is named for the run that it comes from
+    return what.replace(f"-seed{seed}", ""), seed  # the name of a model contains the seed of the run that it comes from
 
 
 def entry_key(entry: Entry) -> Key | None:
-    """The key of the measurement that an entry answers; None for an entry that no figure uses, as one of a run's best weights."""
+    """The key of the measurement that an entry belongs to. None if no figure uses the entry, for instance an entry of a run's best
+    weights."""
     training = entry.training
     if entry.split != "test" or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
         return None
@@ -105,7 +108,7 @@ def entry_key(entry: Entry) -> Key | None:
 
 
 def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
-    """Entries by their keys. Of several the one with the most scenes counts."""
+    """Entries by their keys. Of several entries with the same key, the one with the most scenes counts."""
     found: dict[Key, Entry] = {}
     for entry in entries:
         key = entry_key(entry)
@@ -115,12 +118,13 @@ def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
 
 
 def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Measurement]:
-    """The tests that the ledger has not, or has with fewer scenes."""
+    """The tests that are missing in the ledger, or that it has with fewer scenes."""
     return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
 
 
 def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int) -> list[Measurement]:
-    """All tests of figures, each once, in the order in which they are made: the first seed of all figures first."""
+    """All tests of figures, each once, in the order in which they should run: first all tests of the first seed, then of the second,
+    and so on."""
     found: dict[Measurement, None] = {}
     for seed in range(seeds):
         for figure in figures:
@@ -130,7 +134,7 @@ def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence
 
 
 def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str], seed: int) -> Iterator[tuple[Row, Measurement]]:
-    """The tests of a figure with one seed, each with its row. Agents without training have one seed only."""
+    """Yields the tests of a figure with one seed, each with its row. Agents without training have only one seed."""
     if figure.kind in ("scenes", "actions"):
         return
     trained = any(row.recipe for row in figure.rows)
@@ -148,7 +152,7 @@ def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str]
 
 
 def tasks_of(figure: Figure, how: Scale, tasks: Sequence[str]) -> list[str]:
-    """The tasks of a figure that are asked for."""
+    """The tasks of a figure that are also in `tasks`."""
     if not tasks and how.one_task:
         return [figure.tasks[-1]]
     return [task for task in figure.tasks if not tasks or task in tasks]
@@ -169,7 +173,7 @@ def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
 
 
 def with_options(config: Any, options: dict[str, Any]) -> Any:
-    """A config with some options changed, named by their full names, as "agent.net.recurrent"."""
+    """A config with some options changed. Options have their full names, as "agent.net.recurrent"."""
     for name, value in options.items():
         head, _, rest = name.partition(".")
         inner = getattr(config, head)
@@ -184,7 +188,7 @@ def _argument(name: str) -> str:
 
 
 def runs_of(tests: Iterable[Measurement]) -> list[Run]:
-    """The trainings that tests need, each once; a run comes after the run whose episodes its model needs."""
+    """The trainings that tests need, each once. A run whose model needs the episodes of another run comes after that run."""
     found: dict[Run, None] = {}
     for test in tests:
         if isinstance(test.agent, Run):
@@ -195,7 +199,7 @@ def runs_of(tests: Iterable[Measurement]) -> list[Run]:
 
 
 def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
-    """Seconds of one core that a training takes."""
+    """Estimated seconds of one core for a training."""
     config, small = run.config(), run.task == "covering_hard"
     rate = LEARNER_RATES[run.family][small]
     for entry in entries:
@@ -211,7 +215,7 @@ def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
 
 
 def measurement_seconds(test: Measurement) -> float:
-    """Seconds of one core that an evaluation takes."""
+    """Estimated seconds of one core for an evaluation."""
     family = test.agent.family if isinstance(test.agent, Run) else ""
     rate = DECISION_RATES[family][test.task == "covering_hard"]
     return STARTUP + test.scenes * DECISIONS[test.task] * max(1, test.search.budget) / rate

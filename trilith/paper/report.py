@@ -1,6 +1,6 @@
-"""The paper, re-run, as a page: every figure from the ledger beside what the paper prints, and its claims one by one.
+"""The report of the re-run as a page: every figure from the ledger beside the paper's printed values, and a verdict on each claim.
 
-`collect` makes all numbers of the page, in a fixed order and rounded, so that the same ledger gives the same bytes.
+`collect` computes all numbers of the page, rounded and in a fixed order, so that the same ledger gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Seeds = dict[int, Entry]
 
 
 class Found:
-    """The entries of a ledger by what was measured, each with its seeds."""
+    """The entries of a ledger, grouped by measurement: all seeds of an agent in a task and level are together."""
 
     def __init__(self, entries: Sequence[Entry], scale: str) -> None:
         self.scale, self.how = scale, SCALES[scale]
@@ -47,7 +47,8 @@ class Found:
         return self.seeds(Measurement(agent, task, level if level == "all" else get_task(task).check_level(level), row.search, 1))
 
     def learned(self, entry: Entry, level: Level) -> bool:
-        """Whether an agent earns more than random legal placements in the same scenes. False if these were not measured."""
+        """Whether an agent earns more than random legal placements in the same scenes. False if random placements were not measured
+        there."""
         chance = self.of(LEGAL, entry.task, level).get(0)
         if chance is None:
             return False
@@ -87,7 +88,7 @@ def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
-    """The values of a figure: one for each row, task and level that the ledger has. Random placements alone are no data."""
+    """The values of a figure: one for each row, task and level that the ledger has. Empty if the ledger has only random placements."""
     if figure.kind == "actions":
         return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
     points = []
@@ -116,14 +117,15 @@ def _value(figure: Figure, entry: Entry) -> float:
 
 
 def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[list[float]]:
-    """Learner step, and median, lowest and highest reward on all scenes, at the steps that every seed has."""
+    """Points of a learning curve over seeds: [learner step, median, minimum, maximum] of the reward on all levels. Only steps that
+    every seed has are included."""
     by_step = [{point[0]: point[3] for point in curve} for curve in curves]
     steps = sorted(set.intersection(*map(set, by_step))) if by_step else []
     return [[step, *map(_rounded, spread_of_seeds([curve[step] for curve in by_step]))] for step in steps]
 
 
 def _action_count(row: Row, task: str) -> dict[str, Any]:
-    """The number of actions half-way through the longest episode of the hardest level, mean over a hundred scenes."""
+    """The number of possible actions half-way through the longest episode of the hardest level, as a mean over a hundred scenes."""
     rules = get_task(task)
     starts = [start_in_set(task, "hardest", "test", k) for k in range(100)]
     placed = [state.max_steps / 2 if rules.keeps_supply else 0 for state in starts]
@@ -138,7 +140,7 @@ def _rounded(value: float) -> float:
 
 
 def data_text(data: Mapping[str, Any]) -> str:
-    """The numbers of the page as text, always the same for the same ledger."""
+    """The numbers of the page as JSON text. The same ledger always gives the same text."""
     return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
@@ -202,7 +204,7 @@ def _heading(name: str) -> str:
 
 
 def _table(figure: Figure, points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A row for each value that is printed or measured."""
+    """A Markdown table with a row for each value that the paper prints or the ledger has."""
     here = {(point["row"], point["task"], level_name(point["task"], point["level"])): point for point in points}
     printed = {(each.row, each.task, level_name(each.task, each.level)): each for each in figure.printed}
     keys = [*here, *(key for key in printed if key not in here)]

@@ -1,4 +1,4 @@
-"""How much of the paper to run: seconds, an evening, or all of it."""
+"""Scales: how much of the paper is run. smoke takes seconds, laptop an evening; paper runs everything."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scale:
-    """How long agents are trained, and on how many scenes they are tested."""
+    """A scale: how long agents are trained, and on how many scenes they are tested."""
 
     about: str
     tuned: bool
-    """Whether the tuned siblings of recipes are trained, not the recipes that are exactly the paper's."""
+    """Whether the tuned siblings of recipes are trained, instead of the paper's exact recipes."""
     seeds: int
     scenes: int
-    """Test scenes of an agent without search."""
+    """Number of test scenes of an agent without search."""
     searched_scenes: int
     raw_scenes: int
-    """Test scenes of a raw search."""
+    """Number of test scenes of a raw search, a search without a network."""
     max_budget: int
-    """Highest number of simulations per decision of a trained agent. Rows with more are left out."""
+    """Maximum number of simulations per decision of a trained agent. Rows with more are left out."""
     max_raw_budget: int
     model_episodes: int
-    """Episodes on which a model of the world is trained, before an agent searches in it."""
+    """Number of episodes on which a model is trained, before an agent searches in it."""
     model_steps: int
     """Learner steps of such a model."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of every training, by their full names."""
+    """Options that every training at this scale has, by their full names."""
     one_task: bool = False
-    """Whether a figure has only the last of its tasks, unless tasks are named."""
+    """Whether only the last task of each figure is run, if the user names no tasks."""
 
 
 SCALES = {

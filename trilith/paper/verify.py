@@ -1,7 +1,7 @@
-"""Proves a ledger: every action of every entry is made again in the simulator, and rewards and reasons are compared.
+"""Verifies a ledger by replay: every action of every entry is made again in the simulator, and rewards and reasons are compared.
 
-This shows that these actions earn these rewards in these scenes. Who chose the actions is another question: where the agent needs no
-weights, or its weights are kept, it decides again in the first scenes, and its actions are compared as well.
+A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose them. So if the agent needs no
+weights, or if its weights are available, the agent decides again in the first scenes, and its actions are compared too.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, checked_placement
 
 REDECIDED = 20
-"""Scenes in which an agent decides again, rounded up to whole groups."""
+"""Number of scenes in which an agent decides again. It is rounded up to whole groups."""
 TOLERANCE = 1e-9
-"""Difference of two equal rewards, by rounding."""
+"""Rewards that differ by less than this are equal, because of rounding."""
 
 
 class Checked(NamedTuple):
-    """What was found about the file of an entry."""
+    """The result of checking the file of an entry."""
 
     path: Path
     episodes: int
     problem: str
-    """What is wrong, in one line that names the file; empty if nothing is."""
+    """The problem in one line that names the file; empty if there is none."""
     redecided: int
-    """Scenes in which the agent decided again and made the same placements; 0 if its weights are not here, so this is not proved."""
+    """Number of scenes in which the agent decided again and made the same placements; 0 if its weights are not available."""
 
 
 def verify(folder: Path, runs: Path, workers: int = 1) -> Iterator[Checked]:
@@ -75,7 +75,7 @@ def check(path: Path, runs: Path) -> Checked:
 
 
 def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) -> str:
-    """Plays an episode again. Returns what differs, or an empty text."""
+    """Replays an episode. Returns the first difference in words, or an empty text."""
     start = start_in_set(entry.task, entry.level, entry.split, index)
     state, where = start, f"scene {index}"
     try:
@@ -91,9 +91,9 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
 
 
 def _agent(entry: Entry, runs: Path) -> str | None:
-    """The name or the weights of the agent of an entry, if they are here and the same."""
+    """The name of an entry's agent, or the path of its weights. None if they are not available or not the same."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
-    ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # never import what a file names
+    ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # a file must not cause an import
     name = entry.agent if ours else str(kept) if kept and kept.exists() else None
     if name is None or (entry.search and "model" in entry.search):
         return None

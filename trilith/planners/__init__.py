@@ -1,6 +1,7 @@
 """Builders that learn nothing: `ScriptedBuilder` follows rules of thumb, `Planner` searches with the simulator.
 
-Each task has its own functions for both, registered by the task's name. Importing this package registers those of the paper's tasks.
+Each task has its own script and its own planning function, registered by the task's name. Importing this package registers the
+functions of the paper's tasks.
 """
 
 from trilith.planners import connecting, covering, covering_hard, silhouette  # noqa: F401

@@ -1,8 +1,8 @@
-"""The possible placements of a scene: every legal discrete relative action, and where its block would come to rest if nothing moved.
+"""Candidate placements of a scene: every legal discrete relative action, with a forecast of where its block comes to rest.
 
-The forecast is plain geometry: the block falls straight down from its placement until it meets something. Scripts choose by the
-forecast alone. Planners use it to decide which placements are worth simulating. The file named for a task defines how its planner
-proposes, orders and prunes placements.
+The forecast is plain geometry: the block falls straight down until it meets something, and nothing else moves. Scripts choose by the
+forecast alone. Planners use it to decide which placements are worth simulating. How a task's planner proposes, orders and prunes
+placements is in the file named for the task.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from trilith.world.scene import BLOCK_HEIGHT, FLOOR, PLACE_X, Bools, Floats, Int
 from trilith.world.tasks.task import SPACING
 
 CODEC = DiscreteRelative()
-"""All builders act through this codec: the paper's interface with 15 offsets."""
+"""The action space of all scripts and planners: the paper's discrete relative actions with 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
 """(15,): the offsets, in units of the mean width of the placed block and its reference."""
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """K placements, one row each, not sticky. Available blocks of one width are interchangeable, so each width appears once."""
+    """K placements without glue, one row each. Available blocks of equal width are interchangeable, so only one of them is used."""
 
     scene: Scene
     edge: Ints
@@ -35,7 +35,7 @@ class Options:
     x: Floats
     """(K,): x of the centre."""
     width: Floats
-    """(K,)"""
+    """(K,): width of the block."""
     rest: Floats
     """(K,): y of the centre at rest."""
     drop: Floats
@@ -59,7 +59,8 @@ class Options:
 
     @property
     def balance(self) -> Floats:
-        """(K,): how far inside its supports the middle of the block is, in metres; if negative, the block tips over."""
+        """(K,): distance in metres of the block's middle from the nearer end of its supports. If it is negative, the middle lies
+        outside and the block tips over."""
         return np.minimum(self.x - self.left, self.right - self.x)
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
@@ -92,7 +93,8 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
 
 
 def rounded_key(scene: Scene, cells: int) -> bytes:
-    """Equal for scenes with the same blocks in about the same places, built in any order. Places are rounded to 1 / `cells` metres."""
+    """A key that is equal for scenes with the same blocks at nearly the same positions, whatever the order of building. Positions are
+    rounded to 1 / `cells` metres."""
     blocks = scene.rows(Role.BLOCK)
     rows = np.rint(cells * np.column_stack([scene.pose[blocks, :2], scene.size[blocks, 0], scene.sticky[blocks]])).astype(np.int64)
     return rows[np.lexsort(rows.T)].tobytes()

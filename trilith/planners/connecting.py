@@ -1,7 +1,7 @@
 """Connecting: chains of glued blocks from the floor, or from blocks of the scene, past the obstacles to the targets.
 
-Glue is free here, so every block is sticky. The step limits leave room for three chains from the floor, so a chain is chosen by
-how well it stands rather than by its length. Obstacles are only 0.175 m away from a block in the next layer.
+Glue is free here, so every block is sticky. The step limit allows three chains from the floor, so the choice of a chain depends more
+on its stability than on its length. A block in the layer above or below an obstacle is only 0.175 m away from it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from trilith.world.tasks.connecting import reached
 from trilith.world.tasks.task import SPACING, layer_y
 
 CHAIN_SEARCHES = 30
-"""Searches from the start of an episode."""
+"""Number of attempts, each a search for all chains, from the start of an episode."""
 CHAIN_SEARCHES_MIDWAY = 4
-"""Searches from the middle of an episode. There the steps left are often too few for all targets, and every search would fail.
-In 60 states from which an agent failed, 4 searches gained 0.60; 30 searches gained 0.63 and took five times as long."""
+"""Number of attempts from the middle of an episode, where the steps left are often too few for all targets. In 60 states from which
+an agent failed, 4 attempts gained 0.60; 30 attempts gained 0.63 and took five times as long."""
 FAILED_CHAINS = 6
-"""Chains that may fail before a search ends."""
+"""An attempt ends when this many chains have failed."""
 
 
 @scripts("connecting")
@@ -36,7 +36,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("connecting")
 def plan(state: State) -> list[Placement]:
-    """Builds the cheapest chain to a target in the simulator, then the next. If a chain fails, only a random part of it is kept."""
+    """Builds the cheapest chain to a target in the simulator, then the next chain. If a chain fails, only its first blocks, a random
+    number of them, are kept."""
     best: list[Placement] = []
     most = state.total
     for attempt in range(CHAIN_SEARCHES_MIDWAY if state.steps else CHAIN_SEARCHES):
@@ -62,7 +63,7 @@ def plan(state: State) -> list[Placement]:
 
 
 def _build(state: State, opts: Options, chain: Chain) -> tuple[list[Placement], list[State]]:
-    """The placements of a chain and the state after each, up to its end or to the end of the episode."""
+    """Builds a chain in the simulator. Returns its placements and the state after each, up to the end of the chain or of the episode."""
     placements = [opts.placement(chain.root, sticky=True)]
     states = [step(state, placements[0]).state]
     for width, offset in chain.rest:
@@ -75,7 +76,8 @@ def _build(state: State, opts: Options, chain: Chain) -> tuple[list[Placement], 
 
 
 def cheapest(opts: Options, rng: np.random.Generator | None = None) -> Chain | None:
-    """The cheapest chain to any target not yet reached. Its root is an option. With `rng`, costs are random."""
+    """The cheapest chain to any target that is not yet reached. Its root is the index of an option. With `rng`, costs have a random
+    part."""
     scene = opts.scene
     targets = scene.rows(Role.TARGET)[~reached(scene)]
     target_layer = np.rint((scene.pose[targets, 1] - layer_y(0)) / SPACING).astype(np.int64)

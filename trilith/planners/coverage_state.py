@@ -1,7 +1,9 @@
-"""The state of a scene for both covering tasks: bare obstacles, the length each option would cover, and missing supports.
+"""The state of a scene for both covering tasks: uncovered ("bare") parts of obstacles, the length that each option would cover, and
+missing supports.
 
-Lengths are counted in cells of 0.05 m. `world.geometry.coverage` gives the exact length, but only for one scene. Here every option,
-and every block of a planned sequence, needs its added length, which is a difference of two running sums over cells.
+Lengths are counted in cells of 0.05 m. `world.geometry.coverage` gives the exact length, but of one scene at a time. Planning needs
+the added length of every option and of every block of a planned sequence. With cells, an added length is the difference of two
+running sums.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ CELL_X = np.linspace(-SCENE_WIDTH / 2, SCENE_WIDTH / 2, 281)
 """(281,): the centres of the cells."""
 CELL_WIDTH = float(CELL_X[1] - CELL_X[0])
 SUPPORT_REACH = 0.45
-"""Metres from an obstacle's end within which a support in the obstacle's own layer begins."""
+"""Metres: a support in an obstacle's own layer must begin within this distance of the obstacle's end."""
 SUPPORT_BAND = (0.3, 0.5)
-"""Metres from an obstacle's end between which supports in the layers below are wanted: about under the middle of the upper support."""
+"""Metres: supports in the layers below must cross this range of distances from the obstacle's end, about under the middle of the
+support above."""
 
 
 class CoverageState:
@@ -39,18 +42,18 @@ class CoverageState:
         self.taken: Bools = np.array(
             [((begin[layer == n, None] < CELL_X) & (end[layer == n, None] > CELL_X)).any(axis=0) for n in self.layers]
         )
-        """(layers, cells): cells of obstacles."""
+        """(layers, cells): which cells contain an obstacle."""
         over = [scene.pose[blocks, 1] >= layer_y(n) - BLOCK_HEIGHT / 4 for n in self.layers]
         hidden = [((self.left[o, None] <= CELL_X) & (self.right[o, None] >= CELL_X)).any(axis=0) for o in over]
         self.bare: Bools = self.taken & ~np.array(hidden, dtype=bool).reshape(self.taken.shape)
-        """(layers, cells): obstacles that no block covers."""
+        """(layers, cells): which cells contain an obstacle that no block covers."""
         o = self.options
         self.first, self.last = (np.searchsorted(CELL_X, o.x + side * o.width / 2) for side in (-1, 1))
-        """(K,) each: the range of cells that each option lies over, the last not included."""
+        """(K,) each: the range of cells over which each option lies, without the last."""
         self.over: Bools = o.layer[:, None] > np.array(self.layers)
         """(K, layers): whether each option is above a layer of obstacles."""
         self.gain = self.covers(self.bare)
-        """(K,): metres that each option would cover in addition."""
+        """(K,): additional metres of obstacle that each option would cover."""
 
     def covers(self, bare: Bools) -> Floats:
         """(K,): metres of the bare cells that each option would cover."""
@@ -60,7 +63,7 @@ class CoverageState:
     def supports(self) -> Floats:
         """(K,): the number of missing supports that each option would provide.
 
-        At each end of every bare stretch a column of blocks is wanted, up to the obstacle's own layer.
+        Each end of every bare stretch needs a column of blocks, from the floor up to the obstacle's own layer.
         """
         o = self.options
         left, right, layer = o.x - o.width / 2, o.x + o.width / 2, o.layer
@@ -82,11 +85,11 @@ class CoverageState:
 
 
 def running(bare: Bools) -> Floats:
-    """(layers, cells + 1): metres of the bare cells before each cell."""
+    """(layers, cells + 1): running sum of the bare length before each cell, in metres."""
     return np.concatenate([np.zeros((len(bare), 1)), np.cumsum(bare, axis=1)], axis=1) * CELL_WIDTH
 
 
 def stretches(bare: Bools) -> list[tuple[float, float]]:
-    """Begin and end of each run of bare cells of a layer."""
+    """x of the beginning and the end of each run of bare cells in a layer."""
     edges = np.flatnonzero(np.diff(bare.astype(np.int8), prepend=0, append=0))
     return [(float(CELL_X[a]), float(CELL_X[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,4 +1,4 @@
-"""Covering: layer by layer, supports beside the obstacles first, then blocks across them."""
+"""Covering: script and planner. They build layer by layer, first supports beside the obstacles, then blocks across them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SCRIPT_MARGIN = 0.04
 SUPPORT_GAIN = 0.5
 """Value of a support beside an obstacle, in metres of covered length."""
 MIN_GAIN = 0.03
-"""Metres of gain below which a block is not placed."""
+"""Metres: a block that gains less than this is not placed."""
 PLACEMENT_TRIES = 12
 """Placements that a plan simulates in one scene before it gives up."""
 COVERING_PLANS = 20
 """Maximum number of plans."""
 SCORE_NOISE = 0.15
-"""Scale of the random part of a placement's score, from the second plan on."""
+"""Scale of the noise in a placement's score. The first plan has no noise."""
 FALLEN = 0.15
 """Metres: a block at rest farther than this from its forecast has fallen."""
 
@@ -30,8 +30,8 @@ FALLEN = 0.15
 def script(scene: Scene) -> Placement | None:
     """The next placement; None when nothing more can be gained. Never sticky, because glue costs 2.
 
-    As in the paper, it builds layer by layer with wide blocks first: beside the obstacles of a layer, then over them, then wherever a
-    column must reach the next obstacles. Unlike the paper's script, it leaves gaps that no obstacle needs filled.
+    As in the paper, it builds layer by layer, wide blocks first: beside the obstacles of a layer, then over them, then columns up to
+    the next obstacles. Unlike the paper's script, it does not fill gaps that no obstacle needs.
     """
     view = CoverageState(scene)
     for k in _ranked(view, SCRIPT_MARGIN, None).tolist():
@@ -43,9 +43,10 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering")
 def plan(state: State) -> list[Placement]:
-    """The best of several plans in the script's order, each with its own noise. Stops at the first plan that covers everything.
+    """The best of several plans. Each orders placements as the script does, with its own noise. Stops at the first plan that covers
+    everything.
 
-    A placement that falls, tears down or touches an obstacle is undone, and the next best one is tried.
+    If a block falls, tears others down or touches an obstacle, its placement is undone and the next best placement is tried.
     """
     best: list[Placement] = []
     most = state.total
@@ -66,7 +67,7 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None) -> Ints:
-    """The options worth trying, best first: the lowest layer first, in a layer the greatest gain first."""
+    """The options worth trying: lower layers first, and within a layer the greatest gain first."""
     o = view.options
     gain = view.gain + SUPPORT_GAIN * view.supports()
     k = np.flatnonzero(o.safe & (o.balance >= balance) & (gain > MIN_GAIN))
@@ -77,7 +78,7 @@ def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None
 
 
 def _try(state: State, rng: np.random.Generator | None) -> tuple[Placement, State] | None:
-    """The first placement whose block stays at its forecast, and the state after it."""
+    """The first placement whose block comes to rest where the forecast says, and the state after it."""
     view = CoverageState(state.scene)
     for k in _ranked(view, 0.0, rng)[:PLACEMENT_TRIES].tolist():
         placement = view.options.placement(k)

@@ -1,7 +1,9 @@
-"""Covering Hard: there are only seven blocks, so each must be planned. A beam search whose prospects are plain geometry.
+"""Covering Hard: script and planner. There are only seven blocks, so the planner is a beam search. Plain geometry estimates the
+prospects of a scene, the reward that it can still earn.
 
-The best shelter is rarely an arch. A sticky block holds the block below and the blocks placed on it, so a chain in which every
-second block is sticky can hang far over. If it begins with a sticky block on the floor, it can hang over almost anything.
+The best shelter is rarely an arch. A sticky block holds the block below it and the blocks on top of it. So a chain in which every
+second block is sticky can hang out far to one side. If the chain begins with a sticky block on the floor, it can reach over almost
+any obstacle.
 """
 
 from __future__ import annotations
@@ -20,19 +22,20 @@ from trilith.world.tasks import get_task
 
 GLUE_COST = get_task("covering_hard").sticky_cost
 TIPS_BELOW = 0.03
-"""Metres: a block whose middle is less than this inside its supports needs glue."""
+"""Metres: a block needs glue if its middle lies less than this inside its supports."""
 STEADY_MARGIN = 0.12
-"""Safety margin of the statics for the script, in metres. With 0 it earns about 0.5 less, because some piles fall that should balance."""
+"""Safety margin of the statics for the script, in metres. With the margin 0 the script earns about 0.5 less, because some piles fall
+although statics says that they stand."""
 HANGING_OVERLAP = 0.3
-"""Metres of width that a block of a hanging chain is assumed to share with the block below it."""
+"""Metres: assumed overlap in width of a block of a hanging chain and the block below it."""
 BEGUN_VALUE = 0.5
-"""Value of a metre of bare stretch whose supports at both ends are complete."""
+"""Value of a metre of obstacle that is still bare but has complete supports at both ends."""
 PROSPECT_WEIGHT = 0.8
 """Weight of prospects relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
-"""Discount factor of each further block of a prospect."""
+"""Discount factor per block, in the prospects of a scene."""
 MIN_PROSPECT = 0.1
-"""Metres of gain below which a block is not placed."""
+"""Metres: a block that gains less than this is not placed."""
 COMPARED_PLACEMENTS = 12
 """Placements whose prospects the script compares."""
 BEAM_WIDTH = 40
@@ -69,7 +72,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering_hard")
 def plan(state: State) -> list[Placement]:
-    """The best sequence found by beam search. Each round tries the most promising placements of many scenes in parallel."""
+    """The best sequence that a beam search finds. Each round tries the most promising placements of many scenes, all scenes side by
+    side."""
     best: list[Placement] = []
     most = state.total
     beam = [_Node(state, [], CoverageState(state.scene))]
@@ -99,7 +103,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
-    """Placements worth considering, best first: gain by itself and for supports, the option, sticky or not."""
+    """Placements worth considering, best first: (value, index of the option, sticky or not). The value counts the covered length and
+    the progress of supports."""
     o = view.options
     layer, tips = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     gain = view.gain + _raised(view)
@@ -116,7 +121,8 @@ def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
 
 
 def prospect(view: CoverageState) -> float:
-    """The reward still to earn if nothing fell: adds the best block repeatedly, on the scene or at the end of a hanging chain."""
+    """Estimates the reward that can still be earned if nothing falls. Repeatedly adds the best block, on the scene or at the end of a
+    hanging chain."""
     o = view.options
     layer, tips_over = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     supply = Counter(view.scene.size[view.scene.rows(Role.AVAILABLE), 0].tolist())
@@ -161,7 +167,8 @@ def prospect(view: CoverageState) -> float:
 
 
 def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, float, int]]:
-    """For both ends of each bare stretch: left and right end of the column wanted there, layers wanted, half the length, layers built."""
+    """The column of blocks needed at each end of each bare stretch, as (left, right, needed height, half the stretch's length,
+    present height). Heights are in layers."""
     columns = []
     for n, cells in zip(view.layers, bare, strict=True):
         for begin, end in stretches(cells):
@@ -172,7 +179,7 @@ def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, 
 
 
 def _begun(view: CoverageState, bare: Bools) -> float:
-    """Metres of bare stretches, each times the part of its columns that is built."""
+    """Metres of bare stretches, each weighted by the fraction of its two columns that is built."""
     return sum(length * now / wanted for _, _, wanted, length, now in _columns(view, bare))
 
 

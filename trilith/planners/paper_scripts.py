@@ -1,4 +1,4 @@
-"""The scripts of the paper's appendix (§A.2) as printed, to compare with. Ours in `silhouette.py` and `covering.py` are better."""
+"""The scripts of the paper's appendix (§A.2) as printed, for comparison. Our scripts in `silhouette.py` and `covering.py` are better."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MIDDLE = OFFSETS // 2
 LAYER_SLACK = 0.15
 """Metres: two surfaces that are closer than this in height belong to the same layer."""
 LEAST_BALANCE = 0.02
-"""Metres that the middle of a block must lie inside its supports."""
+"""Metres: the middle of a block must lie at least this far inside its supports."""
 LEAST_GAIN = 0.03
-"""Metres of covered length below which a block covers nothing."""
+"""Metres: a block that adds less covered length than this counts as covering nothing."""
 
 
 class PaperScript:
-    """Builds by the paper's script, in Silhouette and Covering. The paper has none for the other tasks."""
+    """Builds by the paper's script, in Silhouette and Covering. The paper has no script for the other tasks."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The script's placement in each state; None (stop) where it has none. Raises ValueError in a task without a script."""
+        """The script's placement in each state; None means stop. Raises ValueError if the task has no script."""
         return [self._script(state.task)(state.scene) for state in states]
 
     @staticmethod
@@ -64,7 +64,8 @@ def silhouette(scene: Scene) -> Placement | None:
 
 
 def covering(scene: Scene) -> Placement | None:
-    """Layer by layer, large blocks first: fills the gaps between obstacles, then covers the obstacles below and fills what is left."""
+    """Builds layer by layer, large blocks first. In a layer it fills the gaps between obstacles, then covers the obstacles below,
+    then fills the rest."""
     view = CoverageState(scene)
     o = view.options
     possible = o.safe & (o.balance >= LEAST_BALANCE)

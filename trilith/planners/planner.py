@@ -1,4 +1,4 @@
-"""The agent `planner`: a search with the simulator, without learning. It follows the plans from the file named for each task."""
+"""The agent `planner`: plans with the simulator, without learning. Each task has a planning function in the file named for the task."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ CACHED_PLANS = 256
 class Planner:
     """Tries placements in the simulator before it commits to one.
 
-    Its choice depends on the state alone. It plans an episode as a whole from the beginning. Every state still shows the beginning: it
-    is the scene without blocks. In a state of that plan, it makes the plan's next placement. In any other state, for instance one that
-    a person has built, it makes a new plan. Caching plans changes no choice.
+    Its choice depends on the state alone. It plans the whole episode from its first state, which is the current scene without the
+    placed blocks. If the current state is part of that plan, it makes the plan's next placement. In any other state, for instance one
+    that a person has built, it makes a new plan. Plans are cached, which changes no choice.
     """
 
     def __init__(self) -> None:
         self._course = lru_cache(CACHED_PLANS)(course)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The next placement of the plan in each state; None (stop) where there is nothing more to gain."""
+        """The next placement of the plan in each state; None (stop) if nothing more can be gained."""
         return [plan[0] if plan else None for plan in map(self.plan, states)]
 
     def plan(self, state: State) -> list[Placement]:
-        """The placements that the planner would make from here, up to where nothing more can be gained."""
+        """The placements that the planner would make from this state, until nothing more can be gained."""
         here = (state.scene, state.steps)
         planned = self._course(beginning(state))
         return planned[here] if here in planned else self._course(state)[here]
 
 
 def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
-    """Follows the plan from `state` to its end. Returns, for each (scene, number of steps) on the way, the placements that remain."""
+    """Follows the plan from `state` to its end. Returns the remaining placements of the plan, by (scene, number of steps)."""
     todo = plan_for(state.task)(state)
     found = {(state.scene, state.steps): todo}
     for k, placement in enumerate(todo, start=1):

@@ -1,4 +1,4 @@
-"""Scripts and planners by the name of their task. A module that defines a task can register builders for it as well."""
+"""Scripts and planners by the name of their task. A module that defines a task can also register a script and a planner for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trilith.world.tasks import TASKS, get_task
 Plan = Callable[[State], list[Placement]]
 """The placements of the best plan found from a state. A pure function."""
 Script = Callable[[Scene], Placement | None]
-"""The next placement by rules of thumb; None where there is nothing more to gain. A pure function."""
+"""The next placement by rules of thumb; None if nothing more can be gained. A pure function."""
 B = TypeVar("B", Plan, Script)
 
 _PLANS: dict[str, Plan] = {}

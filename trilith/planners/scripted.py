@@ -12,8 +12,8 @@ from trilith.world.scene import Placement
 
 
 class ScriptedBuilder:
-    """Builds by its task's script, through the discrete relative interface."""
+    """Builds by the script of its task, with discrete relative actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The script's placement in each state; None (stop) where the script sees nothing more to gain."""
+        """The script's placement in each state; None (stop) if nothing more can be gained."""
         return [script_for(state.task)(state.scene) for state in states]

@@ -1,4 +1,5 @@
-"""Silhouette: a script like the paper's, and a search over the order of the targets and over which blocks get glue."""
+"""Silhouette: a script like the paper's, and a planner. The planner searches over the order of the targets and over the blocks that
+get glue."""
 
 from __future__ import annotations
 
@@ -22,19 +23,21 @@ PILE_MARGIN = 0.02
 PILE_SLACK = 0.1
 """Metres: statics is a little stricter than the simulator, so a placement that fails statics by less than this is simulated."""
 MAX_SHIFT = 0.08
-"""Block widths by which a block may lie beside its target. A tenth is too far, because some overlap is also lost in height."""
+"""Maximum shift of a block relative to its target, as a fraction of its width. A tenth is too far, because some overlap is also lost
+in height."""
 SIMULATION_BUDGET = 600
 """Approximate maximum number of simulated placements of each of the two searches."""
 OPEN_TARGET_VALUE = 0.8
-"""Value of an open target in the order of the search: below 1, so that of two scenes with equal bounds the fuller comes first."""
+"""Value of an open target in the order of the search. It is below 1, so that of two scenes with equal upper bounds the one with more
+filled targets comes first."""
 
 
 @scripts("silhouette")
 def script(scene: Scene) -> Placement | None:
     """The next placement; None when no further block would stand.
 
-    As in the paper, it builds layer by layer, from the centre to the sides, with glue only where a block would not be supported without.
-    The paper checks whether the block's own centre of mass is supported. This script checks whether the whole pile would stand. In a
+    As in the paper, it builds layer by layer, from the centre to the sides, and uses glue only if a block would fall without it. The
+    paper checks whether the block's own centre of mass is supported. This script checks whether the whole pile would stand. In a
     layer it first places the blocks that need no glue, because they often balance the others.
     """
     aside = np.abs(scene.pose[:, 0] - scene.pose[scene.role == Role.TARGET, 0].mean())
@@ -51,14 +54,16 @@ def plan(state: State) -> list[Placement]:
     """The best sequence found. The first search puts every block in the middle of its target. If this does not fill all targets without
     glue, a second search also shifts blocks.
 
-    A block may lie up to a tenth of its width beside its target, which is often enough to balance a block that would need glue.
+    A target accepts a block that is shifted by almost a tenth of its width. Such a shift often balances a block that would otherwise
+    need glue.
     """
     best, most = _search(state, [], state.total, False, SIMULATION_BUDGET)
     return _search(state, best, most, True, SIMULATION_BUDGET)[0]
 
 
 def _search(state: State, best: list[Placement], most: float, shifted: bool, budget: int) -> tuple[list[Placement], float]:
-    """A*: a state can earn at most 1 more for every open target, so the search knows when it has found the optimum."""
+    """A* search. A state can earn at most 1 more for every open target. With this upper bound the search knows when it has found the
+    optimum."""
     tie = count()
     queue: list[tuple[float, int, State, list[Placement]]] = [(0.0, next(tie), state, [])]
     seen: set[bytes] = set()
@@ -82,7 +87,7 @@ def _search(state: State, best: list[Placement], most: float, shifted: bool, bud
 
 
 def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
-    """Placements that fill an open target, and the scene with that block at rest."""
+    """Yields placements that fill an open target, each with the forecast scene in which the block is at rest."""
     yield from (_fill(scene, target, sticky) for target in _open(scene) for sticky in (False, True))
     if not shifted:
         return

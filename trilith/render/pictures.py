@@ -1,4 +1,4 @@
-"""Pictures for people: scenes, contact sheets, films of episodes. Drawn by the rasteriser of `observations.image`, no window needed.
+"""Draws pictures for people: scenes, contact sheets, films of episodes. Uses the rasteriser of `observations.image` and needs no window.
 
 Pillow, matplotlib (for its font) and imageio are imported when they are first used, so that importing this module stays cheap.
 """
@@ -44,14 +44,16 @@ Picture = NDArray[np.uint8]
 """(height, width, 3): red, green, blue, 0 to 255."""
 
 SHOWN = (-9.5, 9.5, -3.0, 16.0)
-"""The shown area: left, right, bottom, top. Wider than an observation, which cuts off the longest block at an end."""
+"""The shown area in metres: left, right, bottom, top. It is wider than an observation, in which a long block at an end of the floor
+is cut off."""
 PIXELS = 640
 SUPERSAMPLE = 3
 """Antialiasing: a pixel of a picture is the mean of this many by this many drawn pixels."""
 OUTLINE = 0.05
 """Width of the line around an object, in metres: two pixels of a picture of 640."""
 LIGHTEN, DARKEN = 0.25, 0.45
-"""How far the paper's colours move to white inside an object and to black along its outline, because pure blue would hide the outline."""
+"""How far the paper's colours are moved towards white inside an object, and towards black on its outline. On pure blue the outline
+would be invisible."""
 INK = (40, 44, 52)
 """Colour of text."""
 LEGEND = {
@@ -65,17 +67,17 @@ LEGEND = {
 """The entries of a legend, with their colours."""
 
 FPS = 25
-"""Frames a second of a film: two physics steps each."""
+"""Frames per second of a film. Each frame shows two physics steps."""
 HOLD = 0.6
-"""Seconds that a film pauses before the first placement and after each, so that the viewer can read the reward."""
+"""Seconds that a film pauses before the first placement and after every placement, so that the viewer can read the reward."""
 STILL = 0.01
-"""A film cuts the end of a fall, once everything is closer than this (metres, radians) to where it comes to rest."""
+"""A film cuts the end of a fall: it stops when every object is closer than this (metres, radians) to its final pose."""
 BONDED = 0.05
-"""A film shows a glue point once the two points that it joins are this close (metres)."""
+"""A film shows a glue point as soon as the two points that it joins are closer than this (metres)."""
 
 
 def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
-    """(pixels, pixels, 3): the scene with smooth edges and a thin darker outline around every object, which separates stacked blocks."""
+    """(pixels, pixels, 3): an antialiased picture of the scene. Every object has a thin darker outline, which separates stacked blocks."""
     fine = pixels * SUPERSAMPLE
     scale, pose = _SCALE, scene.pose.copy()
     pose[:, :2] = _shown(pose[:, :2])
@@ -102,9 +104,11 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
 def thoughts_picture(
     scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "", seen: Picture | None = None
 ) -> None:
-    """Writes a PNG of a scene with the placements that a search tried, each with its value, which also sets its shade, and its visits.
+    """Writes a PNG of a scene with the placements that a search tried. Each shows its value and its number of visits; the value sets
+    its shade.
 
-    The best placement is drawn last, with a thick outline. `seen`, the agent's view of the objects from `views_picture`, goes below.
+    The best placement is drawn last, with a thick outline. `seen` is drawn below the scene: the agent's view of the objects, from
+    `views_picture`.
     """
     from matplotlib import cm, colormaps, colors, patches
     from matplotlib.figure import Figure
@@ -184,7 +188,7 @@ def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns:
         top, left = margin + i // columns * cell_height, margin + i % columns * cell_width
         sheet[top : top + head, left : left + width] = _text(caption, head, width, size)
         framed = sheet[top + head - 1 : top + head + height + 1, left - 1 : left + width + 1]
-        framed[:] = 215  # a thin grey frame, since pictures are as white as the paper
+        framed[:] = 215  # a thin grey frame, because pictures and sheet are both white
         framed[1:-1, 1:-1] = each
     return np.concatenate([sheet, legend_picture(sheet.shape[1], size)]) if legend else sheet
 
@@ -213,8 +217,8 @@ def legend_picture(width: int, size: int) -> Picture:
 def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) -> Iterator[Picture]:
     """Pictures of an episode at `FPS`, with falls in real time, each below a line with step, reward and total.
 
-    `steps` must have been recorded (`Recording.replay(record=True)`). Nothing is held in memory, so `steps` may be simulated while
-    this runs. Each picture is (pixels + a line, pixels, 3); both sides are even, as video requires.
+    `steps` must have been recorded (`Recording.replay(record=True)`). Only one step at a time is held in memory, so `steps` may be a
+    generator that simulates them. Each picture is (pixels + a line, pixels, 3); both sides are even, as video requires.
     """
     pixels += pixels % 2
     hold = round(HOLD * FPS)
@@ -237,7 +241,8 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) ->
 def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     """Writes pictures of one size as a .gif or .mp4, one by one. The file is complete or not written.
 
-    Raises ValueError for any other suffix, without pictures, or if pictures differ in size; OSError if the file cannot be written.
+    Raises ValueError for any other suffix, if there are no pictures, or if pictures differ in size. Raises OSError if the file cannot
+    be written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -275,9 +280,9 @@ def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
 
 
 _OWN_PALETTES = "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1:dither=none"
-"""A palette per frame, so that no frame must be read ahead, and no dither, because dither flickers."""
+"""Each frame has its own palette, so the encoder need not read ahead. There is no dithering, because it flickers."""
 _ENCODERS: dict[str, dict[str, Any]] = {
-    # No transparent pixels: they save little here, and they make readers give some frames a fourth channel.
+    # No transparent pixels: they save little here, and some readers would then return frames with a fourth channel.
     ".gif": {
         "codec": "gif",
         "pix_fmt_out": "pal8",
@@ -327,7 +332,7 @@ def _ring(outer: Window, inner: Window) -> Window:
 
 
 def _at(scene: Scene, pose: Floats) -> Scene:
-    """The scene during its fall: with the poses (N, 3) of that moment, and only the glue that had bonded by then."""
+    """A settled scene at an earlier moment of its fall: with the poses (N, 3) of that moment, and only the glue that had already bonded."""
     moved = replace(scene, pose=pose)
     second = replace(moved, glue=scene.glue[:, ::-1], glue_frame=scene.glue_frame[:, [2, 3, 0, 1, 4]])
     bonded = np.hypot(*(glue_points(moved) - glue_points(second)).T) < BONDED
@@ -335,14 +340,14 @@ def _at(scene: Scene, pose: Floats) -> Scene:
 
 
 def _moving(frames: Floats) -> Floats:
-    """(T, N, 3): poses (T + 1, N, 3) without the end, in which everything is almost at rest, and without poses that are not finite."""
+    """The poses (T, N, 3) of a fall without its end, in which everything is almost at rest, and without poses that are not finite."""
     frames = frames[np.isfinite(frames).all(axis=(1, 2))]
     away = np.abs(frames - frames[-1:]).max(axis=(1, 2), initial=0) > STILL
     return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]
 
 
 def _captioned(scene: Scene, caption: str, pixels: int) -> Picture:
-    """(pixels + a line, pixels, 3): the picture of a scene with one line of text above; the height is even if `pixels` is.
+    """(pixels + a line, pixels, 3): the picture of a scene with one line of text above. The height is even if `pixels` is even.
 
     The line is left-aligned, so that its beginning does not move while its end changes.
     """

@@ -1,1 +1,2 @@
-"""Search before acting: one file per algorithm, on a shared tree that does not depend on networks or physics."""
+"""Search algorithms: simulate actions before one is made. There is one file per algorithm; they share a tree that does not depend on
+networks or physics."""

@@ -1,4 +1,4 @@
-"""Agents that search. Any agent that values actions can simulate placements before it makes one."""
+"""Agents that search. An agent that gives values to actions can simulate placements before it makes one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trilith.world.scene import INVALID_EDGE, Placement
 
 @runtime_checkable
 class Valuer(ActionValues[State, Placement | None], Protocol):
-    """An agent that values every action. Its actions are placements, and None, which stops."""
+    """An agent that estimates the value of every action. An action is a placement, or None, which stops the episode."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
         """The agent's choice without search."""
@@ -33,11 +33,12 @@ class ValuesByTask(Protocol):
 
 
 class SearchAgent:
-    """Acts by search with the values of another agent, in a transition model: by default the simulator.
+    """Searches before it acts. Another agent gives the values, and a transition model gives the outcomes: by default the simulator.
 
-    The tree below the chosen action is kept for the next decision of the same episode. The key of an episode is its next state together
-    with the state of its generator after the decision. So a copy of an episode continues exactly as the original. An episode with another
-    generator, or with a generator that was used in between, gets a new tree. Episodes with equal keys each get their own tree.
+    The tree below the chosen action is kept for the next decision of the same episode. An episode is identified by its next state and
+    by the state of its random generator after the decision. So a copy of an episode continues exactly like the original. If the
+    generator differs, or was used between two decisions, the episode gets a new tree. Episodes with equal keys each get their own
+    tree.
     """
 
     def __init__(self, agent: Valuer, config: SearchConfig, world: TransitionModel[State, Placement | None] | None = None) -> None:
@@ -47,7 +48,7 @@ class SearchAgent:
         """Trees by `episode_key`."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The decision of a search in each state; None where the agent stops or has no action."""
+        """The decision of a search in each state; None if the agent stops or has no action."""
         if not self.config.budget:
             return self.agent.act(states, rngs)
         roots = self.search(states, rngs)
@@ -57,7 +58,7 @@ class SearchAgent:
         return [None if action is None else self._decode(root, action) for root, action in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        """The searched tree of each state. The states are of one task."""
+        """Searches from each state and returns the trees. All states belong to one task."""
         kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # one call contains all running episodes, so the other trees belong to finished episodes
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
@@ -71,7 +72,7 @@ class SearchAgent:
         return roots
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:
-        """The best k placements, simulated ones first: placement, value, visits, and the placements that would follow."""
+        """The best k placements: (placement, value, visits, the placements that would follow). Simulated placements come first."""
         [root] = self.search([state], [rng])
         best = sorted(range(len(root.values)), key=lambda action: (action not in root.children, -root.values[action], -root.counts[action]))
         found = []
@@ -87,7 +88,7 @@ class SearchAgent:
         return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
-        """Keeps the tree below an action for the next decision of the episode that uses `rng`."""
+        """Keeps the tree below `action` for the next decision of the episode. `rng` is the episode's generator."""
         child = None if action is None else root.children.get(action)
         if child is not None:
             self._kept[episode_key(child.state, rng)].append(child)

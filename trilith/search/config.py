@@ -1,9 +1,10 @@
-"""How to search: the algorithms by name, and their options. Imports no learning framework.
+"""The search algorithms by name, and their options. Imports no learning framework.
 
 A new algorithm is a file in this package and a line here, or a class of your own as my_module:MyAlgorithm.
 
-The options of all algorithms are in one flat config, and each algorithm takes those that it has a field for. A nested config per
-algorithm would turn `--search.c 2` into a subcommand with options of its own, and results and cards could not be compared by field.
+The options of all algorithms are in one flat config. Each algorithm reads the options that are also its fields. A nested config per
+algorithm would turn `--search.c 2` into a subcommand with its own options, and results and cards could not be compared field by
+field.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ from trilith.utils.modules import imported, names_a_class
 ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": Halving, "mcts": MCTS, "lookahead": Lookahead}
 
 ONLINE = "online"
-"""The world of actors that search in a model learned beside their agent: its learner has it, and it cannot be loaded by name."""
+"""Value of `world` for actors that search in a model learned beside their agent. The learner holds this model, so it cannot be loaded
+by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """How to search. The defaults are ours, see docs/explanation/search.md; the paper has algorithm mcts and c = 2."""
+    """Options of a search. The defaults are ours, see docs/explanation/search.md; the paper has algorithm mcts and c = 2."""
 
     algorithm: str = "rollout"
     """rollout: simulate episodes to their end and follow the best. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).
-    halving: sequential halving at the root, UCT below. lookahead: the first choice that does not end the episode by mistake, which takes
-    one simulation or two. Or a class of your own, as my_module:MyAlgorithm."""
+    halving: sequential halving at the root, UCT below. lookahead: the first choice that does not end the episode by mistake (one or
+    two simulations). Or a class of your own, as my_module:MyAlgorithm."""
     c: float = MCTS.c
     """Of mcts and halving: exploration constant, in units of reward."""
     stages: Literal[1, 2] = MCTS.stages
@@ -49,7 +51,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class SearchConfig(SearchOptions):
-    """How to search, and how much."""
+    """Options of a search, and its budget."""
 
     budget: Annotated[int, arg(prefix_name=False)] = 0
     """Simulations per decision; 0: no search."""
@@ -62,7 +64,7 @@ class SearchConfig(SearchOptions):
 
 
 def make_algorithm(options: SearchOptions) -> SearchAlgorithm:
-    """The algorithm with the given name, with the options that it has a field for. Raises ValueError if there is no such algorithm."""
+    """Makes the algorithm that `options` names, with the options that are its fields. Raises ValueError if there is no such algorithm."""
     name = options.algorithm
     kind = ALGORITHMS[name] if name in ALGORITHMS else imported(name, "search algorithm")
     if not (isinstance(kind, type) and issubclass(kind, SearchAlgorithm)):

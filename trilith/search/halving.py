@@ -1,7 +1,7 @@
 """Sequential halving at the root, and UCT below it (Danihelka et al. 2022, without noise).
 
-The root's actions with the highest values are the candidates and share the first simulations equally. Then the better half of them
-shares the next simulations, and so on.
+The candidates are the root's actions with the highest values. The first simulations are divided equally among the candidates, the
+next ones among the better half of the candidates, and so on.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from trilith.search.tree import S, argmax, best_action
 
 
 class HalvingNode(MCTSNode[S]):
-    """A node of UCT with a schedule while the node is the root of a search."""
+    """A node of UCT. While it is the root of a search, it also has a schedule."""
 
     candidates = 0
-    """Actions that shared the first simulations of the last search from this node."""
+    """Number of candidates in the last search from this node."""
     schedule: Sequence[int] = ()
-    """For each remaining simulation: how many simulations its action has had before."""
+    """For each remaining simulation: the number of earlier simulations of the action that it must choose."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Halving(MCTS):
 
 
 def visit_schedule(candidates: int, budget: int) -> list[int]:
-    """(budget,): for each simulation, how many simulations its action has had before, if `candidates` actions are halved repeatedly."""
+    """(budget,): for each simulation, the number of earlier simulations of its action, if `candidates` actions are halved repeatedly."""
     if candidates <= 1:
         return list(range(budget))
     rounds, visits, schedule = ceil(log2(candidates)), [0] * candidates, list[int]()

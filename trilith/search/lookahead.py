@@ -1,6 +1,7 @@
 """One-step lookahead: the agent's first choice that does not end the episode by mistake. One or two simulations suffice.
 
-It removes mistakes from the agent's order of actions. It does not replace that order by values of other states.
+The search removes actions that are mistakes, and otherwise keeps the agent's order of actions. Values of later states do not change
+this order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 from trilith.search.tree import A, ActionValues, Node, S, SearchAlgorithm, TransitionModel, argmax, expand
 
 FAR_LESS = 0.5
-"""An episode ended by mistake if its return is less than this share of the expected return. With more, the end may be the goal."""
+"""An episode ended by mistake if its last reward is less than this fraction of the value that the agent expected. Otherwise the end
+may be the goal."""
 
 
 @dataclass(frozen=True)

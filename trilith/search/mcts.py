@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MCTSNode(Node[S]):
-    """A node with returns, and with its actions grouped by its E edges."""
+    """A node that also sums returns, and that groups its actions by its E edges."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, prior)
@@ -36,7 +36,7 @@ class MCTSNode(Node[S]):
 
     @cached_property
     def first(self) -> Ints:
-        """(E + 1,): where the actions of each edge begin."""
+        """(E + 1,): index of the first action of each edge; the last entry is the number of actions."""
         new = np.ones(len(self._edges), dtype=bool)
         new[1:] = self._edges[1:] != self._edges[:-1]
         return np.append(np.flatnonzero(new), len(new))
@@ -52,7 +52,7 @@ class MCTSNode(Node[S]):
         return np.add.reduceat(self.counts, self.first[:-1])
 
     def update(self, action: int, value: float) -> None:
-        """Counts an action and sets its value."""
+        """Adds 1 to the count of an action and sets its value."""
         self.values[action] = value
         self.counts[action] += 1
         edge = self.first.searchsorted(action, side="right") - 1
@@ -80,7 +80,7 @@ class MCTS(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Makes `budget` simulations in each tree. A simulation that reaches a known end simulates no action."""
+        """Makes `budget` simulations in each tree. If a simulation reaches an end that is already known, nothing has to be simulated."""
         for root in roots:
             self.start(root, budget)
         for _ in range(budget):

@@ -4,9 +4,9 @@ A rollout leaves the tree by an untried action, then takes the action with the h
 One simulation is one action of a rollout. The return of a finished rollout is exact, as the transition model is deterministic.
 The next rollout starts with the untried action, anywhere in the tree, that has the highest estimated return.
 
-The plan is the finished rollout with the highest return. Only a better rollout replaces it, so search never does worse than a plan
-it knows (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997). There is one exception: a plan that earns less than half of the estimate
-of an unfinished rollout. A plan with the highest possible return ends the search.
+The plan is the finished rollout with the highest return. Only a better rollout replaces it, so the decision is never worse than a
+known plan (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997). There is one exception: if the plan earns less than half of the
+estimate of an unfinished rollout, the decision follows that rollout. A plan with the highest possible return ends the search.
 
 The tree is kept between decisions, so even a small budget soon reaches the end of the episode.
 """
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from trilith.world.scene import Ints
 
 MAX_ACTIONS = 64
-"""Number of actions that a node keeps, those with the highest values. This keeps the many nodes small."""
+"""Maximum number of actions in a node: those with the highest values. The limit saves memory, because there are many nodes."""
 VALUE_ERROR = 1.0
-"""In reward: the assumed error of values. An action that promises less than the plan by more than this is not tried."""
+"""Assumed error of values, in units of reward. An action is not tried if its estimated return is lower than the plan's by more than
+this."""
 ROUNDING = 1e-6
-"""In reward: rounding error of a sum of rewards."""
+"""Rounding error of a sum of rewards, in units of reward."""
 
 
 class Plan(NamedTuple):
@@ -52,7 +53,7 @@ class RolloutNode(Node[S]):
     """A node with the best finished rollout of each action."""
 
     max_return = inf
-    """Upper bound of the return of rollouts from this node. Set for roots."""
+    """Upper bound of the return of rollouts from this node. It is set only for roots."""
     decision: int | None = None
     """The decision of the last search from this node."""
 
@@ -78,13 +79,13 @@ class RolloutNode(Node[S]):
 
     @property
     def principal_action(self) -> int:
-        """The first action of the plan. Without a plan, the principal action of any tree."""
+        """The first action of the plan. Without a plan, as in `Node`."""
         return self.plan.action if self.plan else super().principal_action
 
 
 @dataclass(frozen=True)
 class Rollout(SearchAlgorithm):
-    """Follows the plan, and looks for a better one."""
+    """Rollout search: follows the best plan, and looks for a better one."""
 
     node_type = RolloutNode
     uses_max_return = True
@@ -116,7 +117,8 @@ class Rollout(SearchAlgorithm):
 
 
 def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
-    """An unfinished rollout with one more action. Empty if the rollout is finished, or now promises too little."""
+    """Adds one action to an unfinished rollout. Returns an empty path if the rollout is finished, or if its estimated return is now
+    too low."""
     tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
         return []
@@ -127,10 +129,10 @@ def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
 
 
 def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
-    """The path to the untried action with the highest estimated return. Empty if none promises enough, or the plan is optimal.
+    """The path to the untried action with the highest estimated return. Empty if all estimates are too low, or if the plan is optimal.
 
-    A rollout about as long as the plan must be finished before its first untried action is due. Available simulations are the remaining
-    simulations of this decision, plus `budget` for each decision until then.
+    A new rollout, assumed to be as long as the plan, must be finished before its untried action has to be made. The simulations until
+    then are the remaining ones of this decision, and `budget` for each decision on the path.
     """
     plan = root.plan
     if plan is not None and plan.earned >= root.max_return - ROUNDING:
@@ -146,7 +148,8 @@ def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Pa
 
 
 def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
-    """Counts a simulation in each node of its path. If the simulation finished the rollout, each node gets the return from that node on."""
+    """Counts a simulation in each node of its path. If the simulation finished the rollout, each node stores its return, if that is
+    the best so far."""
     for node, action in path:
         node.visits += 1
         node.counts[action] += 1
@@ -162,7 +165,8 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 
 
 def choose(root: RolloutNode[S], discount: float) -> int | None:
-    """The first action of the plan. If there is no plan, or an unfinished rollout promises far more, the first action of that rollout."""
+    """The first action of the plan. If an unfinished rollout has a far higher estimate, or if there is no plan, the first action of
+    that rollout."""
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for path, node, earned, weight in open_nodes(root, discount):
@@ -174,7 +178,8 @@ def choose(root: RolloutNode[S], discount: float) -> int | None:
 
 
 def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
-    """Every node in which the episode continues: the path to it, the node, the discounted reward of the path, and the discount there."""
+    """Yields every node in which the episode continues, as (path to the node, node, discounted reward of the path, discount at the
+    node)."""
     stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
     while stack:
         path, node, earned, weight = stack.pop()
@@ -185,8 +190,8 @@ def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[Rol
 
 
 def top_actions(prior: Prior, count: int) -> Prior:
-    """The `count` actions with the highest values, or all if there are fewer. Ties go to ids spread over all ids, so that a search without
-    a network tries actions from everywhere."""
+    """The `count` actions with the highest values, or all if there are fewer. Ties are broken by a hash of the id, so that a search
+    without a network tries actions of all kinds."""
     if len(prior.values) <= count:
         return prior
     ties = (prior.ids * 2654435761 % 2**32) / 2**32  # multiplicative hashing

@@ -1,4 +1,4 @@
-"""The default transition model: the exact rules of the world.
+"""The simulator, the default transition model: it applies the exact rules of the world.
 
 The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the model that `--world` names.
 """
@@ -14,7 +14,7 @@ from trilith.world.scene import Placement
 
 @dataclass(frozen=True)
 class Simulator:
-    """A placement has the same outcome as in an episode."""
+    """Simulates placements with the rules of an episode, so the outcomes are exact."""
 
     zero_on_hit: bool = False
     """Whether an episode that touches an obstacle has the return 0."""

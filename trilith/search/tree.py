@@ -1,9 +1,9 @@
 """Shared by all search algorithms: a tree of states, the values of their actions, and the interface of an algorithm.
 
 A node holds its state, so no action is simulated twice. A `TransitionModel` gives the outcome of an action. `ActionValues` gives the
-actions of a state and their values. Nothing here depends on networks, blocks or physics. Several trees grow side by side, so that each
-round simulates its actions, and values its new states, in one batch. Each tree has its own random generator and does not depend on
-the others.
+actions of a state and their values. Nothing here depends on networks, blocks or physics. Several trees grow side by side: each round
+simulates one action of every tree in one batch, and evaluates all new states in one batch. Each tree has its own random generator and
+does not depend on the others.
 
 In shapes, A is the number of actions of a state. Within a tree an action is an index from 0 to A - 1.
 """
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 import numpy as np
 
-if TYPE_CHECKING:  # imports numba, which help texts do not need
+if TYPE_CHECKING:  # this imports numba, which is slow and not needed for help texts
     from trilith.world.scene import Floats, Ints
 
 S = TypeVar("S")
 """A state."""
 A = TypeVar("A")
-"""An action as a transition model takes it."""
+"""An action in the form that a transition model takes."""
 N = TypeVar("N", bound="Node[Any]")
 """A node of one algorithm."""
 S_in = TypeVar("S_in", contravariant=True)
@@ -35,7 +35,7 @@ Path = list[tuple[N, int]]
 
 
 class Prior(NamedTuple):
-    """The actions of a state, and their values before any is simulated."""
+    """The actions of a state, and their values before any simulation."""
 
     values: Floats
     """(A,): estimated return of each action; all 0 for a search without a network."""
@@ -46,7 +46,7 @@ class Prior(NamedTuple):
 
 
 class TransitionModel(Protocol[S, A_in]):
-    """The model to search in, in batches: the simulator, or a learned model. Deterministic: an action has one outcome."""
+    """The model to search in, in batches: the simulator, or a learned model. It is deterministic: an action has one outcome."""
 
     def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
         """Takes one action in each state. Returns the next state, the reward, and the probability that the episode ended."""
@@ -67,16 +67,16 @@ class ActionValues(Protocol[S_in, A_out]):
 
 
 class Node(Generic[S]):
-    """A state in a tree. Its actions are arrays, because there can be thousands, most of them never tried."""
+    """A state in a tree. Its actions are stored as arrays, because there can be thousands, and most are never tried."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
         self.continue_probability = 1.0
-        """Probability that the episode continues in this node; below 1 only if the transition model is not sure."""
+        """Probability that the episode continues in this node. It is below 1 only if the transition model is uncertain."""
         self.ids = prior.ids
         """(A,): as in the prior."""
         self.values = np.array(prior.values, dtype=np.float64)
-        """(A,): the prior value, or the search's estimate once there is one."""
+        """(A,): the prior value; replaced by the search's estimate when there is one."""
         self.prior_value = float(self.values.max()) if len(self.values) else 0.0
         """Value of the state before any simulation: the value of its best action."""
         self.rewards: dict[int, float] = {}
@@ -86,7 +86,7 @@ class Node(Generic[S]):
         self.visits = 0
         """Simulations that passed through this node."""
 
-    @cached_property  # lazily, because most nodes are never visited again
+    @cached_property  # computed when needed, because most nodes are never visited again
     def counts(self) -> Floats:
         """(A,): 1 + number of simulations that took each action."""
         return np.ones(len(self.values))
@@ -103,12 +103,12 @@ class Node(Generic[S]):
 
 
 def make_nodes(node_type: type[N], valuer: ActionValues[S, Any], states: Sequence[S]) -> list[N]:
-    """A node for each state, valued in one batch."""
+    """Makes a node for each state. The values of all states are computed in one batch."""
     return [node_type(state, prior) for state, prior in zip(states, valuer.priors(states), strict=True)] if states else []
 
 
 def expand(valuer: ActionValues[S, A], model: TransitionModel[S, A], paths: Sequence[Path[N]]) -> None:
-    """Simulates the last action of every path, unless it was simulated before, and adds the new nodes. One batch."""
+    """Simulates the last action of every path in one batch, and adds the new nodes. Actions that were simulated before are skipped."""
     leaves = [path[-1] for path in paths if path and path[-1][1] not in path[-1][0].children]
     if not leaves:
         return
@@ -158,7 +158,7 @@ def size(root: Node[Any]) -> int:
 
 @dataclass(frozen=True)
 class SearchAlgorithm(ABC):
-    """A search algorithm. A subclass is a frozen dataclass whose fields are its options; `SearchOptions` sets the fields that it also has.
+    """A search algorithm. A subclass is a frozen dataclass whose fields are its options. `SearchOptions` sets the fields of the same name.
 
     The tree below the chosen action becomes the tree of the next decision, so a root may have been searched before.
     """

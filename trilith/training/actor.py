@@ -1,7 +1,7 @@
-"""The actor as one function: given a policy and a request, it plays whole episodes side by side and returns them.
+"""The work of an actor as one function: given a policy and a request, it plays whole episodes side by side and returns them.
 
-An actor keeps no state between requests. So it can be this process, another process or another machine, and it can die and be
-replaced at any time. A run without actor processes gives the same result wherever it is interrupted and resumed.
+An actor keeps no state between requests. So it can run in this process, in another process or on another machine, and it can be
+replaced at any time. A run without actor processes gives the same result even if it is interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trilith.world.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class _NewEpisodes:
-    """Play new episodes."""
+    """Base of requests that play new episodes."""
 
     seed: tuple[int, int]
     """Seed of everything random in the request: the seed of the run and the number of the request."""
@@ -40,28 +40,28 @@ class _NewEpisodes:
 
 @dataclass(frozen=True)
 class PlayRequest(_NewEpisodes):
-    """Play new episodes, exploring."""
+    """Play new episodes with exploration, to learn from."""
 
     exploration: Any
-    """How the policy explores, from the learner."""
+    """The exploration settings of the policy. They come from the learner."""
 
 
 class CorrectRequest(_NewEpisodes):
-    """Play new episodes without exploring, and let the planner continue from one of their states."""
+    """Play new episodes without exploration. In each, the planner then continues from one of the states."""
 
 
 class AssessRequest(_NewEpisodes):
-    """Play new episodes without exploring, for a curriculum by performance."""
+    """Play new episodes without exploration, for a curriculum by performance."""
 
 
 @dataclass(frozen=True)
 class ValidateRequest:
-    """Play the first validation scenes of the hardest level and of all levels, without exploring. A policy that searches searches."""
+    """Play the first validation scenes of the hardest level and of all levels, without exploration. If actors search, it searches."""
 
     step: int
     """Learner step at which the validation was due."""
     scenes: int
-    """Number of scenes for each of the two."""
+    """Number of scenes of the hardest level, and of all levels."""
     zero_on_hit: bool
 
 
@@ -70,14 +70,14 @@ Request = PlayRequest | CorrectRequest | ValidateRequest | AssessRequest
 
 @dataclass(frozen=True)
 class Simulated:
-    """Steps of the simulator that the agent learned from, by their purpose."""
+    """Number of simulator steps that the agent learned from, by purpose."""
 
     made: Count = 0
-    """Steps of episodes."""
+    """Steps of played episodes."""
     counterfactual: Count = 0
     """Counterfactual actions simulated beside these steps."""
     corrections: Count = 0
-    """Steps of episodes to be corrected and of the corrections. Simulations inside the planner are not counted."""
+    """Steps of episodes that the planner corrects, and steps of the corrections. Simulations inside the planner are not counted."""
 
     def plus(self, other: Simulated) -> Simulated:
         """The sum of both."""
@@ -94,11 +94,11 @@ class Result(NamedTuple):
 
     request: Request
     episodes: list[Episode]
-    """Empty for a validation or an assessment, because their episodes are not learned from."""
+    """The episodes to learn from. Empty for a validation or an assessment."""
     rewards: dict[str, float]
     """For a validation: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()
-    """For an assessment: one for each episode."""
+    """For an assessment: an entry for each episode."""
     simulated: Simulated = Simulated()
     """Steps of the simulator that the request took."""
     cpu_seconds: float = 0.0
@@ -106,7 +106,7 @@ class Result(NamedTuple):
 
 
 def collect(policy: Policy, task: str, request: Request) -> Result:
-    """Does what a request asks for. The same arguments always give the same result."""
+    """Plays the episodes of a request and returns the result. The same arguments always give the same result."""
     if isinstance(request, ValidateRequest):
         return Result(request, [], {level: _validate(policy, task, level, request) for level in ("hardest", "all")})
     rules, rng = get_task(task), np.random.default_rng(request.seed)
@@ -147,7 +147,7 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
     running, beside = list(range(len(states))), 0
     while running:
         decided = policy.act([states[i] for i in running], [rngs[i] for i in running], request.exploration)
-        # An episode in which nothing can be placed is over; the step before was its last.
+        # If nothing can be placed, the episode is over, and the previous step was its last.
         going_on = [(i, decision) for i, decision in zip(running, decided, strict=True) if decision.step is not None]
         running, decisions = [i for i, _ in going_on], [decision for _, decision in going_on]
         options = [(decision.placement, *decision.beside) for decision in decisions]
@@ -165,8 +165,8 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
 
 
 def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
-    """The policy plays episodes, and the planner continues each from a random state of it. So the policy learns in the states that it
-    visits itself (Ross et al. 2011). A correction is kept only if it earns more than the policy did."""
+    """The policy plays episodes, and in each the planner continues from a random state. So the policy learns in states that it visits
+    itself (DAgger, Ross et al. 2011). A correction is kept only if it earns more than the policy's own episode."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
     for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
@@ -176,7 +176,8 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
         first = played.states[rng.integers(len(played.placements))]
         shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.zero_on_hit)
         count += len(shown)
-        # If the policy's actions are not near enough to the planner's placements, the building breaks. The default grid is the planner's.
+        # The placements are made as the nearest actions of the policy. If these are too far off, the structure falls. By default both
+        # use the same actions.
         end = shown[-1][1].state if shown else first
         good = end.ended in (None, "complete", "max_steps") and end.total > played.states[-1].total
         episodes.append(_episode(policy, first, shown if good else [], None, True))
@@ -190,7 +191,7 @@ def _flawless(trajectory: Trajectory) -> bool:
 
 
 def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
-    """Makes placements as the nearest actions of the policy, and returns the steps."""
+    """Makes the planner's placements, each as the nearest action of the policy. Returns the steps."""
     state, shown = first, []
     for placement in placements:
         if placement is None:  # the planner stopped
@@ -209,7 +210,7 @@ def _episode(policy: Policy, first: State, kept: list[tuple[Decision, Step]], ex
     steps = np.zeros(len(kept), dtype)
     for name in policy.dtype.names or ():
         for k, (decision, _) in enumerate(kept):
-            assert decision.step is not None  # something was placed
+            assert decision.step is not None  # because a block was placed
             steps[name][k] = decision.step[name]
     rewards = tuple(after.reward for _, after in kept)
     steps["reward"] = rewards

@@ -1,4 +1,4 @@
-"""Actors: in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work."""
+"""Starts actors: in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trilith.utils.distributed.ray_pool import RayPool
 
 
 class PolicySpec(NamedTuple):
-    """Enough to make the policy of an actor, in any process."""
+    """All arguments to make an actor's policy in any process."""
 
     algorithm: str
     config: Any
@@ -30,7 +30,7 @@ class PolicySpec(NamedTuple):
 
 
 class Inline:
-    """No actor processes. This process plays each request at once, so a run is deterministic."""
+    """Actors without processes. The run's own process plays each request immediately, so the run is deterministic."""
 
     def __init__(self, spec: PolicySpec) -> None:
         self._spec, self._policy = spec, spec.make()

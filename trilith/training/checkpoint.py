@@ -1,7 +1,8 @@
-"""A run on disk: one file that holds everything. It is written whole, and a damaged file is refused in one line.
+"""The checkpoint of a run: one file that holds its whole state. It is written whole or not at all. Loading refuses a damaged file
+with one line.
 
-The file is in safetensors format: arrays by name, and one JSON text with all that is not an array. It can contain no executable
-code. The checkpoint before the last is kept beside it. `training/run.py` decides when to write a checkpoint and how to resume.
+The file is in safetensors format: arrays by name, and one JSON text for all other values (`Facts`). It can contain no executable
+code. The previous checkpoint is kept beside it. `training/run.py` decides when to write a checkpoint and how to resume.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from trilith.utils.tensors import MAX_CHECKPOINT, load_tensors, save_tensors
 
 NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
-"""The checkpoint before the last."""
+"""Name of the previous checkpoint."""
 CHECKPOINT_FORMAT = 2
 """Version of the format of the facts."""
 
@@ -33,14 +34,14 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 @dataclass(kw_only=True)
 class Facts:
-    """All of a run that is not an array. The run counts in it, and a checkpoint stores it."""
+    """The state of a run except its arrays. The run updates its counters during training, and a checkpoint stores it."""
 
     format: int = CHECKPOINT_FORMAT
     learner: dict[str, Any] = field(default_factory=dict)
-    """Facts of the learner, filled in for a checkpoint."""
+    """State of the learner without arrays. It is set when a checkpoint is written."""
     requests: Count = 0
     corrections: Count = 0
-    """Number of episodes of corrections whose request was answered. Requests under way are lost with the process."""
+    """Number of correction episodes in answered requests. Requests under way are lost if the process dies."""
     actor_steps: Count = 0
     simulated: Simulated = field(default_factory=Simulated)
     """Steps of the simulator that the agent learned from."""
@@ -57,13 +58,13 @@ class Facts:
     figures: dict[str, float] = field(default_factory=dict)
     """Running means of the learner's metrics."""
     curriculum: dict[str, Any] = field(default_factory=dict)
-    """Facts of the curriculum, filled in for a checkpoint."""
+    """State of the curriculum. It is set when a checkpoint is written."""
     rng: dict[str, Any]
     """State of the run's generator."""
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """Inode, size and time of the checkpoint in a folder, which together identify it; None if there is no checkpoint."""
+    """Identifies the checkpoint in a folder by its inode, size and modification time; None if there is no checkpoint."""
     try:
         status = (folder / NAME).stat()
     except OSError:
@@ -72,13 +73,14 @@ def mark(folder: Path) -> tuple[int, int, int] | None:
 
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
-    """Writes arrays and facts to a file, and keeps the old file too. If the process is killed, `path` holds the whole old or new file."""
+    """Writes arrays and facts to a file, and keeps the old file beside it. Even if the process is killed, `path` holds a whole file,
+    old or new."""
     save_tensors(path, arrays, {"facts": json.dumps(asdict(facts))}, previous=path.with_name(PREVIOUS))
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    """Reads the result of `save`. If the file is missing or damaged, raises ValueError in one line that says how to resume from the
-    checkpoint before."""
+    """Reads a file of `save`. If it is missing or damaged, raises ValueError in one line that says how to resume from the previous
+    checkpoint."""
     try:
         return _load(path)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The config of a training run: one dataclass, which is also the command line of `trilith train`. Imports no learning framework."""
+"""The config of a training run. The fields of the dataclass are the options of `trilith train`. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIG = "config.json"
 FREE = {"out", "minutes", "core_minutes", "steps", "actors", "log_seconds", "checkpoint_seconds"} | {
     "cluster", "actor_cpus", "learner_gpus", "track"
 }  # fmt: skip
-"""Fields of a config that may have any new value when a run is resumed."""
+"""Fields of a config that may change when a run is resumed."""
 C = TypeVar("C")
 
 
@@ -29,22 +29,23 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """Recipe with the defaults of the agent's options: a name for its newest version, or an exact version as objects-v1. See
-    `trilith recipes` and `trilith train --recipe NAME --help-all`."""
+    """Recipe that sets the defaults of the agent's options: a name, which means its newest version, or an exact version as
+    objects-v1. See `trilith recipes` and `trilith train --recipe NAME --help-all`."""
     out: Path = Path("runs/run")
-    """Folder for weights, logs and checkpoints. If the folder holds a run already, this run is resumed; it must be the same run."""
+    """Folder for weights, logs and checkpoints. If the folder already holds the same run, it is resumed."""
     minutes: float | None = None
     """Stop after this many minutes of training, including the minutes before a resume."""
     core_minutes: float | None = None
-    """Stop after this much processor time (in minutes) of all processes of the run together. It does not depend on the machine's load."""
+    """Stop after this many minutes of processor time, of all processes of the run together. Other load on the machine does not matter."""
     steps: int | None = None
     """Stop after this many learner steps. Schedules count learner steps, so this has the same meaning on every machine."""
     actors: int = 1
     """Actor processes beside the learner. The number of cores minus one keeps all cores busy. 0 plays in the learner's own process,
     deterministically."""
     cluster: str | None = None
-    """Run the actors on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that this
-    machine belongs to (its address, as 10.0.0.1:6379). Unless given, actors are processes of this machine. See docs/howto/cluster.md."""
+    """Run the actors on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that
+    this machine belongs to (its address, as 10.0.0.1:6379). None: actors are processes of this machine. See
+    docs/howto/cluster.md."""
     actor_cpus: float = 1.0
     """On a cluster: CPUs that an actor takes, such as 0.5."""
     learner_gpus: float = 0.0
@@ -54,15 +55,15 @@ class TrainConfig(Generic[C]):
     seeds: int = 1
     """Train this many runs, one after another. Their seeds count up from `seed`, and each run has its own folder inside `out`."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Where the learner's network runs; actors are on the CPU."""
+    """Device of the learner's network. Actors always use the CPU."""
     zero_on_hit: bool = False
     """An episode that touches an obstacle has the return 0, as in the paper, in training and in evaluations."""
     episodes: int = 32
-    """Episodes that an actor plays side by side between two sets of weights."""
+    """Episodes that an actor plays side by side in one request, with the same weights."""
     threads: int = 1
     """Threads of the learner's network. Actors have one each."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
-    """When each level is played."""
+    """The curriculum: which levels are played when."""
     evaluate_every: int = 5000
     """Learner steps between two evaluations on the validation scenes."""
     evaluate_scenes: int = 100
@@ -72,9 +73,9 @@ class TrainConfig(Generic[C]):
     log_seconds: float = 10.0
     """Time between two lines of the log."""
     track: Literal["wandb"] | None = None
-    """Draw the curves with Weights & Biases too (extra `wandb`). Its environment variables apply, such as WANDB_MODE=offline."""
+    """Also log to Weights & Biases (extra `wandb`). Its environment variables apply, such as WANDB_MODE=offline."""
     agent: C = field(default_factory=lambda: OBJECTS)  # type: ignore[assignment]
-    """The agent and how it learns."""
+    """Options of the algorithm."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "recipe", exact_name(self.recipe))
@@ -115,13 +116,14 @@ def run_config(out: Path) -> TrainConfig[Any]:
 
 
 def differences(run: TrainConfig[Any], other: TrainConfig[Any]) -> list[str]:
-    """Name and value of each field of a run's config that makes another config one of another run."""
+    """The fields in which `other` differs from a run's config, each with the run's value. Fields that may change on a resume (`FREE`)
+    are left out."""
     here, there = flat(to_json(run)), flat(to_json(other))
     return [f"{name} {value}" for name, value in here.items() if name not in FREE and value != there.get(name)]
 
 
 def flat(data: dict[str, Any]) -> dict[str, Any]:
-    """All fields of nested dictionaries, by their full path, because two dictionaries may both have a `width`."""
+    """Flattens nested dictionaries. Fields are named by their full path, because two dictionaries may both have a `width`."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= {f"{name}.{inner}": each for inner, each in flat(value).items()} if isinstance(value, dict) else {name: value}

@@ -1,4 +1,4 @@
-"""When each level is played: by a schedule, or by the agent's performance."""
+"""The curriculum: which levels are played when. Levels are raised by a schedule, or by the agent's performance."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from trilith.utils.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200
-"""The last episodes of a group that count, as in the paper. Ours: a level is judged only after this many episodes of it."""
+"""Only this many of the last episodes of a group count, as in the paper. Our addition: a level is judged only after this many of its
+episodes."""
 LEAST = 20
-"""Ours: a group counts by itself from this many episodes on."""
+"""Ours: a group with at least this many episodes is judged on its own."""
 SHARE = 5
 """Ours: the evaluator makes at most one step for this many steps of the actors."""
 RARE = "rare"
-"""The name of the pooled small groups of a level."""
+"""Name of the pool of all smaller groups of a level."""
 
 
 @dataclass(frozen=True)
 class CurriculumConfig:
-    """When each level is played."""
+    """Options of the curriculum: which levels are played when."""
 
     steps: int = 5_000
     """Learner steps over which a schedule raises the levels from the first to the last."""
     hardest_share: float = 0.5
-    """Share of episodes at the highest level reached. The other episodes come from the task's own mix of levels up to it."""
+    """Fraction of episodes at the highest level reached. The others come from the task's mix of all levels reached."""
     kind: Kind = "schedule"
-    """schedule: levels are raised with the steps of the learner. performance: a level is reached when all levels before it are passed.
-    An evaluator that does not explore decides this; it makes up to a sixth of all steps that are played."""
+    """schedule: learner steps raise the level. performance: a level is reached when all levels before it are passed. An evaluator
+    plays without exploration to decide this; it makes up to a sixth of all steps."""
     pass_mark: float | None = None
-    """With performance: a level is passed if at least this share of the episodes earn at least this share of the highest possible reward.
-    None: the task's own mark, 0.5 for silhouette and covering_hard, 0.25 for connecting and covering, as in the paper."""
+    """With performance: an episode is good if it earns at least this fraction of the highest possible reward, and a level is passed
+    if at least this fraction of its episodes is good. None: the task's own mark, as in the paper: 0.5 for silhouette and
+    covering_hard, 0.25 for connecting and covering."""
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)
@@ -62,14 +64,14 @@ class Assessed(NamedTuple):
 
 
 class Curriculum(ABC):
-    """Levels are reached one after another.
+    """Base of curricula. Levels are reached one after another.
 
-    Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten.
-    The share `hardest_share` of them comes from the highest level reached.
+    Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten. A
+    fraction of the episodes, `hardest_share`, comes from the highest level reached.
     """
 
     def __init__(self, task: str, config: CurriculumConfig) -> None:
-        from trilith.world.tasks import get_task  # not at the top, so that options are shown without loading the engine
+        from trilith.world.tasks import get_task  # imported here, so that showing options does not load the physics engine
 
         self.task, self.config = get_task(task), config
         self.last = len(self.task.levels) - 1
@@ -84,27 +86,27 @@ class Curriculum(ABC):
         return self._up_to(self.top(step))
 
     def final(self) -> tuple[float, ...]:
-        """Probability of each level once all are reached."""
+        """Probability of each level after all levels are reached."""
         return self._up_to(self.last)
 
     def _up_to(self, top: int) -> tuple[float, ...]:
         weights = np.where(np.arange(self.last + 1) <= top, self.task.mix, 0.0)
-        if not weights.any():  # a mix may leave levels out
+        if not weights.any():  # in a mix, levels may have the probability 0
             weights[top] = 1.0
         weights *= (1 - self.config.hardest_share) / weights.sum()
         weights[top] += self.config.hardest_share
         return tuple(float(w) for w in weights / weights.sum())
 
     def due(self, actor_steps: int, episodes: int) -> bool:
-        """Whether the evaluator should play `episodes` episodes now, when the actors have made `actor_steps` steps."""
+        """Whether the evaluator should now play `episodes` episodes. The actors have made `actor_steps` steps so far."""
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:
-        """Takes the evaluator's episodes, and returns whether they pass the highest level."""
+        """Takes the evaluator's episodes. Returns whether the highest level reached is now passed."""
         return False
 
     def figures(self) -> dict[str, float]:
-        """Figures for the log."""
+        """Metrics for the log."""
         return {}
 
     def state(self) -> dict[str, Any]:
@@ -130,20 +132,20 @@ class Kept(TypedDict):
     passed: Annotated[int, Meta(ge=0)]
     steps: Annotated[int, Meta(ge=0)]
     good: list[tuple[int, str, str]]
-    """Level, group, and a text with 1 for each good and 0 for each other of its last episodes."""
+    """Level, group, and a string for its last episodes: 1 if an episode was good, else 0."""
 
 
 class Performance(Curriculum):
-    """A level is reached when the one before is passed, as the paper does for RS0 (§F, dynamic curriculum).
+    """A level is reached when the previous level is passed, as in the paper for RS0 (§F, dynamic curriculum).
 
-    An evaluator plays the levels reached so far, in the same mix as the actors but without exploring. The agent does not learn from
-    its episodes. An episode is good if it earns at least `pass_mark` times its highest possible reward. A group of scenes
+    An evaluator plays the levels reached so far, in the same mix as the actors but without exploration. The agent does not learn from
+    the evaluator's episodes. An episode is good if it earns at least `pass_mark` times its highest possible reward. A group of scenes
     (`Task.group`: the same number of targets and obstacles, the same height) passes if at least `pass_mark` of its last 200 episodes
     were good. A level is passed when all its groups and all groups of lower levels pass. Passed levels stay passed, and are still
     played.
 
-    The paper does not say what happens to groups that hardly ever occur. One such group would block a run forever. Our rules:
-    - a group counts by itself from 20 episodes on; groups with fewer episodes are pooled within their level, and pass together;
+    The paper does not say what happens to groups that hardly ever occur. One such group could block a run forever. Our rules:
+    - a group with at least 20 episodes is judged on its own; smaller groups of a level are pooled and judged together;
     - each level has its own groups, so a level must be passed even if its groups have the same names as those of the level before;
     - a level is judged only after 200 episodes of it;
     - the evaluator makes at most one step for five steps of the actors, and stops when the last level is passed.
@@ -158,7 +160,7 @@ class Performance(Curriculum):
         """Steps that the evaluator made."""
         self.good: dict[tuple[int, str], deque[bool]] = {}
         """Whether each of the last episodes was good, by level and group."""
-        # One scene of each level is enough, because in the paper's tasks all scenes of a level have the same limit.
+        # One scene of each level is enough, because in the paper's tasks all scenes of a level have the same step limit.
         scenes = {level: self.task.generate(np.random.default_rng(0), level) for level in self.task.levels}
         self._limits = [self.task.max_steps(scene, level) for level, scene in scenes.items()]
 
@@ -181,12 +183,12 @@ class Performance(Curriculum):
         return True
 
     def _judged(self) -> bool:
-        """Whether the highest level has enough episodes. A level that is never played needs none."""
+        """Whether there are enough episodes to judge the highest level. A level that is never played needs none."""
         known = sum(len(good) for (level, _), good in self.good.items() if level == self.passed)
         return known >= WINDOW or self._up_to(self.passed)[self.passed] == 0
 
     def groups(self) -> dict[tuple[int, str], bool]:
-        """The groups that count now, by level and name, and whether each passes."""
+        """Whether each group passes, by level and name of the group. Small groups are pooled."""
         counted: dict[tuple[int, str], list[bool]] = {}
         for (level, group), good in self.good.items():
             counted.setdefault((level, group if len(good) >= LEAST else RARE), []).extend(good)

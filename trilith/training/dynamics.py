@@ -1,4 +1,4 @@
-"""Training a model of the world from recorded episodes: a run with a log, checkpoints, and a validation at its end.
+"""Trains a model from recorded episodes: a run with a log, checkpoints, and a validation at its end.
 
 The same command resumes from the last checkpoint. The weights are then the same as without the interruption.
 """
@@ -48,13 +48,13 @@ from trilith.utils.tensors import MAX_CHECKPOINT, load_tensors, save_tensors
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 
 HELD_OUT = 10
-"""One episode in this many is held out for validation, unless other episodes are given for that."""
+"""One episode in this many is held out for validation, unless separate validation episodes are given."""
 WATCHED = 500
 """Number of chains of placements for validation during training."""
 
 
 class Facts(TypedDict):
-    """The part of a checkpoint that is not arrays."""
+    """The values of a checkpoint that are not arrays."""
 
     steps: Count
     seconds: Seconds
@@ -62,7 +62,7 @@ class Facts(TypedDict):
 
 
 class Errors(TypedDict):
-    """The figures of a validation that are always shown."""
+    """The errors of a validation that are always shown."""
 
     placements: Count
     reward_scored: float
@@ -76,7 +76,7 @@ class Errors(TypedDict):
 
 
 Report = dict[str, dict[str, dict[str, Errors]]]
-"""By task, level and depth."""
+"""Errors by task, level and depth."""
 
 
 class Validation(TypedDict):
@@ -110,7 +110,7 @@ def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
 
 
 class _Run:
-    """A training under way."""
+    """The state of a training, and its loop."""
 
     def __init__(self, config: ModelRunConfig, agent: Valuer | None, log: Log) -> None:
         self.config, self.agent, self.log = config, agent, log
@@ -125,7 +125,7 @@ class _Run:
                 require(facts["steps"] <= config.model.steps, f"{facts['steps']} steps, more than {config.model.steps}")
                 self.learner.load(arrays, facts)
                 self.rng.bit_generator.state, self.seconds = facts["rng"], facts["seconds"]
-            except (TypeError, ValueError, LookupError, ArithmeticError) as error:  # also from the random generator
+            except (TypeError, ValueError, LookupError, ArithmeticError) as error:  # the random generator raises these too
                 raise ValueError(f"{path} is not the checkpoint of a model: {' '.join(str(error).split())}") from None
         cut_log(config.out, self.seconds, self.learner.steps)
         log.say(f"reading {', '.join(map(str, config.data))}")
@@ -201,7 +201,7 @@ class _Run:
         save_model(config.out, config.model.net, self.tasks, parameters_of(self.learner.net), about)
 
     def validate(self) -> dict[str, Any]:
-        """All figures: on the recorded placements, on an agent's best placements, and of the simulator after a nudge."""
+        """All errors: on the recorded placements, on an agent's best placements, and the unavoidable error (`nudge_error`)."""
         world = ModelWorld(self.learner.net)
         recorded = report(world, self.held_out)
         nudges = {task: nudge_error([chain for chain in self.held_out if chain[0].state.task == task]) for task in recorded}

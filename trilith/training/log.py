@@ -1,4 +1,4 @@
-"""The log of a run: a line on the screen, lines of JSON in a file, curves on trackers."""
+"""The log of a run: a line on the screen, JSON lines in a file, and metrics for trackers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trilith.utils.files import MAX_LINES, atomic_write, check_regular, parse_json, read_file
 
-if TYPE_CHECKING:  # curves are drawn from a log without TensorBoard
+if TYPE_CHECKING:  # reading a log must not need TensorBoard
     from trilith.training.trackers import Tracker
 
 JSONL = "log.jsonl"
@@ -36,7 +36,7 @@ class Log(ExitStack):
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
         """Writes one line of the log, of a `kind` ("train" or "valid"), at a learner step."""
-        # The file is opened each time. So a vanished folder is an error now; an open file would be written without a name.
+        # The file is opened each time. So a deleted folder is an error at once; an open file would be written although it has no name.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
         scalars = {f"{kind}/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
@@ -57,10 +57,10 @@ class Log(ExitStack):
 
 
 def read_log(out: Path) -> list[dict[str, Any]]:
-    """The lines in the log of a run; none without a log."""
+    """The lines in the log of a run; an empty list if there is no log."""
     path, found = out / JSONL, []
     for line in read_file(path, MAX_LINES).splitlines() if path.exists() else ():
-        with suppress(ValueError):  # half a line, because the machine stopped while it was written
+        with suppress(ValueError):  # an incomplete line, because the machine stopped during writing
             found.append(parse_json(line, dict[str, int | float | str]))
     return [line for line in found if line.keys() >= {"kind", "step", "minutes"}]
 
@@ -68,9 +68,9 @@ def read_log(out: Path) -> list[dict[str, Any]]:
 def cut_log(out: Path, seconds: float, evaluated: int) -> None:
     """Drops the lines that a killed run wrote after its last checkpoint, because the resumed run writes them again.
 
-    Keeps lines of evaluations that were due at the learner step `evaluated` or before. Keeps other lines if they were written in the
-    first `seconds` seconds of training, the time of the checkpoint. Their learner step cannot decide this, because actors also make
-    steps while the learner waits.
+    The checkpoint was written after `seconds` of training. Lines of evaluations are kept if they were due at the learner step
+    `evaluated` or before. Other lines are kept if they were written before the checkpoint. Their learner step cannot decide this,
+    because actors also make steps while the learner waits.
     """
     lines = read_log(out)
     kept = [line for line in lines if (line["step"] <= evaluated if line["kind"] == "valid" else line["minutes"] <= seconds / 60)]

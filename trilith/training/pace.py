@@ -1,28 +1,28 @@
-"""How far actors run ahead of the learner."""
+"""Limits how far actors run ahead of the learner, so that learner steps per actor step keep their ratio."""
 
 from __future__ import annotations
 
 AHEAD = 200
-"""Learner steps for which actors may deliver episodes in advance, so that neither side waits for single messages."""
+"""Number of learner steps for which episodes may be delivered in advance, so that learner and actors rarely wait for each other."""
 RATE = 0.1
-"""Share of a new value in the running means."""
+"""Weight of a new value in the running means."""
 
 
 class Pace:
-    """Decides whether to request more episodes, so that both sides work and the ratio of their steps holds (paper §D.1).
+    """Decides whether to request more episodes, so that learner and actors are both busy and the ratio of their steps holds (paper §D.1).
 
-    Requests under way count too, because their episodes will allow more learner steps. With a hundred actors these episodes are many
-    times those that the learner has now. But the learner continues meanwhile, so requests may also cover the learner steps made until
-    a request is answered. All estimates come from past requests: the learner steps that a result allows, the duration of a request,
+    Requests under way count too, because their episodes will allow more learner steps; with a hundred actors these are most of the
+    episodes. On the other hand, the learner continues until a request is answered, so requests may also cover the learner steps made
+    until then. Three estimates from the past are needed: the number of learner steps that a result allows, the duration of a request,
     and the duration of a learner step.
 
-    If episodes allow no additional learner steps, as with a learner that runs freely (§F.4), actors get as many requests as they can
-    take. The same holds before the first learner step.
+    Actors get as many requests as they can take before the first learner step, and if episodes do not limit the learner, which then
+    runs freely (§F.4).
     """
 
     def __init__(self) -> None:
         self._worth = self._latency = self._step = 0.0
-        """Running means: learner steps that a result allows, seconds that a request takes, seconds of a learner step."""
+        """Running means: number of learner steps that a result allows, duration of a request and duration of a learner step in seconds."""
         self._under_way: dict[int, float] = {}
         """The time at which each request under way was sent, by the request's number."""
 

@@ -1,4 +1,4 @@
-"""Learning curves of runs as a picture. Imports no learning framework."""
+"""Draws the learning curves of runs. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def curve(run: Path, across: Across = "core_minutes") -> Points:
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """(x, level) for each level that a run with a curriculum by performance has passed. x is where the log first shows it as passed."""
+    """(x, level) for each level that a run has passed in a curriculum by performance. At x the log first shows the level as passed."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
@@ -44,11 +44,11 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
 
 
 def model_curve(run: Path, across: Across = "core_minutes") -> Points:
-    """Points (x, remaining error) of the model that a run learns beside its agent, on episodes before it learned from them. Empty without
-    a model.
+    """Points (x, remaining error) of the model that a run learns beside its agent; empty if there is no model. Errors are measured on
+    episodes before the model learned from them.
 
-    For ends, the error is the Brier score relative to the Brier score of the best constant. For rewards, it is the unexplained share of
-    their variance.
+    For ends, the error is the Brier score divided by the Brier score of the best constant prediction. For rewards, it is the fraction
+    of unexplained variance.
     """
     points: Points = {"end": [], "reward": []}
     for entry in _entries(run, "train"):

@@ -1,4 +1,5 @@
-"""A training run: `train` starts one, `resume` continues one. The loop keeps learner and actors in step."""
+"""A training run: `train` starts a run, `resume` continues it. The loop sends requests to actors, gives their episodes to the
+learner, and writes logs and checkpoints."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ CORRECTIONS = 8
 
 
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """Trains and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or resume.
+    """Trains an agent and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or resume.
 
-    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt.
-    If the folder holds the same run, this run is resumed. It may then end at another time or have other actors. Several seeds are
-    trained one after another, each in its own folder, and the result is the evaluation of the last one.
+    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt. If the folder holds the same run, it is resumed. Its end and
+    its actors may then be changed. Several seeds are trained one after another, each in its own folder; the result is the evaluation
+    of the last seed.
     """
     several = [
         replace(config, seed=seed, seeds=1, out=seed_folder(config.out, seed)) for seed in range(config.seed, config.seed + config.seeds)
@@ -57,12 +58,12 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
             _begin(run)
             result = run.go(screen)
         if run.stopped:
-            raise KeyboardInterrupt  # all is saved; after Ctrl-C no further seed is trained
+            raise KeyboardInterrupt  # the run is saved; after Ctrl-C no further seed is trained
     return result
 
 
 def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """As `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
+    """Like `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
     path = config.out / checkpoint.NAME
     require(path.exists(), f"there is no checkpoint {path}: nothing to resume")
     return train(config, screen)
@@ -82,7 +83,7 @@ def _begin(run: Run) -> None:
 
 
 class Run:
-    """The state of a run, and its loop. It does not depend on the algorithm, only on the interfaces of a learner and its policy."""
+    """The state of a run, and its loop. It uses only the interfaces `Learner` and `Policy`, so it works for any algorithm."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
@@ -99,14 +100,14 @@ class Run:
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.facts = checkpoint.Facts(rng={**self.rng.bit_generator.state})
         self.corrections = 0
-        """Number of requested episodes of corrections."""
+        """Number of correction episodes requested so far."""
         self._validations: dict[int, tuple[int, Weights]] = {}
-        """Validations under way, by the learner step at which they were due. Each has the learner step and the weights of the policy."""
+        """Validations under way, by the learner step at which they were due: the learner step and the weights that are validated."""
         self._assessing = False
         """Whether a request for the curriculum's evaluator is under way."""
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
-        """Learner step and content of the weights that were last sent to actors."""
+        """The weights that were last sent to actors, with their learner step."""
         self._mark = checkpoint.mark(config.out)
         """Mark of the checkpoint that this run last read or wrote."""
         self.stopped = False
@@ -115,16 +116,16 @@ class Run:
     # ---- the loop
 
     def go(self, screen: bool = True) -> dict[str, Any]:
-        """Runs until the time or the steps are over, or until Ctrl-C. Saves, and returns the last evaluation."""
+        """Trains until a limit is reached (time or steps), or until Ctrl-C. Then saves the run, and returns the last evaluation."""
         config = self.config
         with ExitStack() as opened:
-            # Before we handle signals, so that Ctrl-C also ends the wait for a cluster or for wandb.
+            # This comes before signals are handled, so that Ctrl-C also ends the wait for a cluster or for wandb.
             others = [Wandb(config.out, to_json(config), screen)] if config.track else []
             actors = self._start_actors(opened)
             try:
                 with (
                     catch_signals(signal.SIGINT, signal.SIGTERM) as stop,
-                    opened,  # all is closed before Ctrl-C ends the process again
+                    opened,  # closed before Ctrl-C gets its usual effect back
                     Log(config.out, screen, TensorBoard(config.out), *others) as log,
                 ):
                     self._run(actors, log, stop)
@@ -134,7 +135,7 @@ class Run:
         return self.facts.last_valid
 
     def _start_actors(self, opened: ExitStack) -> Actors:
-        """Starts the actors. `opened` will close them, and their cluster."""
+        """Starts the actors. `opened` closes them, and their cluster, at the end."""
         config = self.config
         spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
         if not config.actors:
@@ -162,7 +163,8 @@ class Run:
         log.say(f"{'stopped' if self.stopped else 'done'} at learner step {self.learner.steps}: {config.out}")
 
     def _send(self, actors: Actors, request: Request) -> None:
-        """Sends a request with the current weights. The weights of one learner step are one object, so that a cluster sends them once."""
+        """Sends a request with the current weights. All requests of one learner step share the same weights object, so a cluster
+        transfers it only once."""
         if self._weights[0] != self.learner.steps:
             self._weights = (self.learner.steps, self.learner.policy.weights())
         if isinstance(request, PlayRequest):
@@ -186,7 +188,7 @@ class Run:
                 self._send(actors, request)
             if due >= 1:
                 for name, value in learner.step(self.rng).items():
-                    if isfinite(value):  # JSON has only finite numbers, and Python's
+                    if isfinite(value):  # JSON has no infinite numbers
                         facts.figures[name] = 0.99 * facts.figures.get(name, float(value)) + 0.01 * float(value)
                 self.pace.stepped(time.monotonic() - now)
             self._receive(actors, log, 0.0 if due >= 1 else 0.2)
@@ -200,7 +202,7 @@ class Run:
         facts.seconds = time.monotonic() - started
 
     def _limits(self) -> list[tuple[float, float]]:
-        """How much is done of all that can end the run, and its limit."""
+        """The limits of the run that are set, each as (done, limit): minutes, core-minutes, learner steps."""
         config, facts = self.config, self.facts
         limits = (
             (facts.seconds / 60, config.minutes),
@@ -231,13 +233,13 @@ class Run:
         return PlayRequest(seed, config.episodes, levels, config.zero_on_hit, learner.exploration())
 
     def _validation(self, due: int) -> ValidateRequest:
-        """Returns the request for a validation. Keeps the weights until their result shows whether they are the best."""
+        """Returns the request for a validation. Keeps the current weights until the result shows whether they are the best so far."""
         self.facts.validated = due
         self._validations[due] = self.learner.steps, self.learner.policy.weights()
         return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
-        """Validates once more at the end, unless these weights are validated already. Validations under way are dropped."""
+        """Validates the final weights, unless this was already done. Drops validations under way."""
         if not self.config.evaluate_scenes or (self.learner.steps == self.facts.validated and not self._validations):
             return
         self._validations.clear()
@@ -249,7 +251,7 @@ class Run:
             self._receive(actors, log, 0.2, ValidateRequest)
 
     def _receive(self, actors: Actors, log: Log, timeout: float, kind: type = object) -> None:
-        """Takes the results of requests of a `kind`, and logs the notes of the actors, such as which of them died."""
+        """Takes results of requests of type `kind`. Logs the notes of the actors, for instance that one of them died."""
         for result in actors.receive(timeout):
             if isinstance(result.request, kind):
                 self._take(result, log)
@@ -258,7 +260,7 @@ class Run:
         actors.notes.clear()
 
     def _take(self, result: Result, log: Log) -> None:
-        """Handles a result: gives episodes to the learner, or takes the figures of a validation or an assessment."""
+        """Handles a result: gives episodes to the learner, or records the rewards of a validation or an assessment."""
         facts, learner, request = self.facts, self.learner, result.request
         facts.core_seconds += result.cpu_seconds
         facts.simulated = facts.simulated.plus(result.simulated)
@@ -284,7 +286,7 @@ class Run:
         else:
             self.pace.taken(request.seed[1], time.monotonic(), learner.updates_due() - due)
 
-    # ---- upkeep
+    # ---- logs, weights and checkpoints
 
     def _validated(self, due: int, steps: int, weights: Weights, means: dict[str, float], log: Log) -> None:
         facts = self.facts
@@ -306,7 +308,7 @@ class Run:
         return {**minutes, "actor_steps": facts.actor_steps, "simulator_steps": facts.simulated.total, **simulated}
 
     def _left(self) -> str:
-        """The state of the checkpoint after the run failed, in words."""
+        """What happened to the checkpoint when the run failed, in words."""
         mark = checkpoint.mark(self.config.out)
         if mark is None:
             return "there is no checkpoint"
@@ -314,9 +316,10 @@ class Run:
 
     @contextmanager
     def _kept(self, log: Log) -> Iterator[None]:
-        """Logs files that cannot be written, and lets the run continue, because the old files are still there.
+        """Logs errors of writing files in the block, and lets the run continue, because the old files are still there.
 
-        Raises FileNotFoundError if the folder of the run has vanished. Writing would make a new folder with only a part of the run.
+        Raises FileNotFoundError if the folder of the run was deleted. Otherwise writing would make a new folder with only a part of
+        the run.
         """
         config = self.config.out / CONFIG
         config.stat()
@@ -357,7 +360,7 @@ class Run:
         )
 
     def _save(self, log: Log) -> None:
-        """Writes the full checkpoint, the last weights, and the learned model of the world, if there is one."""
+        """Writes the full checkpoint, the last weights, and the learned model, if there is one."""
         arrays, learner = self.learner.state()
         # A resumed run requests the validations under way again.
         validated = min((due - 1 for due in self._validations), default=self.facts.validated)
@@ -381,10 +384,11 @@ class Run:
             self.rng.bit_generator.state = facts.rng
         except KeyError as error:
             raise ValueError(f"the checkpoint {path} lacks {error}") from None
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # also from an algorithm of the user
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:  # a user's algorithm may raise these
             raise ValueError(f"the checkpoint {path} is of another run: {' '.join(str(error).split())}") from None
         self.facts, self.corrections = facts, facts.corrections
-        # After a kill between the two renames, the best weights and their card are not a pair. The next validation replaces them.
+        # If the process was killed between two renames, the best weights and their card do not belong together. The next validation
+        # replaces them.
         if not is_pair(self.config.out / "best.safetensors"):
             facts.best = None
         cut_log(self.config.out, facts.seconds, facts.validated)

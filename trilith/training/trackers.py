@@ -1,4 +1,4 @@
-"""Trackers that draw the curves of a run: TensorBoard and, if the user asks for it, Weights & Biases."""
+"""Trackers that show the metrics of a run as curves: TensorBoard and, on request, Weights & Biases."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ WANDB = "wandb.json"
 
 
 class Tracker(Protocol):
-    """Takes the metrics of a run as it goes."""
+    """Receives the metrics of a run during training."""
 
     def write(self, step: int, scalars: dict[str, float]) -> None:
-        """Takes figures by name, such as "train/loss", at a learner step."""
+        """Receives metrics by name, such as "train/loss", at a learner step."""
 
     def close(self) -> None:
-        """Closes the tracker. No more figures will come."""
+        """Closes the tracker. `write` is not called again."""
 
 
 class TensorBoard:
-    """Event files in `tensorboard/`. They are written in this thread, because errors in TensorBoard's own thread could only be printed."""
+    """Writes event files to `tensorboard/`, in the calling thread: errors in TensorBoard's own thread could only be printed, not
+    handled."""
 
     def __init__(self, out: Path) -> None:
         folder = out / "tensorboard"
@@ -57,8 +58,8 @@ class Wandb:
     """A run of Weights & Biases, with its own files in `wandb/`. A resumed run continues it. The environment variables of wandb
     (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError in one line if wandb cannot start.
 
-    The learner step is logged as a separate metric and is the x axis. wandb's own steps cannot go back, but the learner steps of a killed
-    and resumed run do.
+    The learner step is logged as a separate metric and used as x axis. wandb's own step cannot decrease, but the learner step does if
+    a run is killed and resumed.
     """
 
     def __init__(self, out: Path, config: dict[str, Any], screen: bool) -> None:

@@ -1,1 +1,1 @@
-"""Tools that do not depend on blocks: files, processes, compiled loops, the console."""
+"""Tools that know nothing about blocks: files, configs, worker processes, compiled loops, the console."""

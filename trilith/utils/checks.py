@@ -4,12 +4,13 @@ from __future__ import annotations
 
 
 def require(condition: object, message: str) -> None:
-    """Raises ValueError with `message` if `condition` is false. The message names the value and what would be right."""
+    """Raises ValueError with `message` if `condition` is false. The message should name the wrong value and say which values are
+    allowed."""
     if not condition:
         raise ValueError(message)
 
 
 def shortened(value: object) -> str:
-    """A value as it is shown in a message: one line of at most 100 letters."""
+    """The text of a value for an error message: one line of at most 100 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else f"{text[:99]}…"

@@ -1,7 +1,7 @@
-"""Loops over a handful of objects, compiled.
+"""Compiles plain Python loops with numba, and keeps the machine code in a cache on disk.
 
-A scene has a few dozen objects. At that size an array operation takes longer to set up than to run, and the rules need dozens of
-them at every step. Compiled plain loops cost almost nothing, and they read like the rules that they implement.
+A scene has a few dozen objects. At that size a numpy operation takes longer to set up than to run, and every step needs dozens of
+such operations. A compiled loop costs almost nothing, and it reads like the rule that it implements.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ def compiled(function: F, *, reorder: bool = False) -> F: ...
 @overload
 def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F]: ...
 def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
-    """Returns `function` as machine code. It is compiled at the first call and kept on disk for every later process.
+    """Returns `function` as machine code. The first call compiles it; later processes read the machine code from disk.
 
-    Floating-point operations are not reordered, so results equal those of the plain Python form (`.py_func`). With `reorder` they may
-    be, so that the processor can compute several terms of a sum at a time. Networks use this, the rules never do. Pass the arrays of
-    a scene itself, which are read-only; for writable arrays a second form would be compiled.
+    By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True`
+    allows the compiler to change the order, so that the processor computes several terms of a sum at a time. Networks use `reorder`,
+    the rules never do. Pass the arrays of a scene as they are: they are read-only, and numba compiles a second version for writable
+    arrays.
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)
     source = Path(function.__code__.co_filename)
-    cached = source.is_file()  # a function typed into a session has no file, so each session compiles it again
+    cached = source.is_file()  # a function of an interactive session has no file, so each session compiles it again
     dispatcher: Any = numba.njit(cache=cached, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
     if cached:
         kept: Any = dispatcher._cache._cache_file
@@ -49,14 +50,14 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
 class _ByContent(IndexDataCacheFile):
     """A cache of machine code that becomes invalid when the text of any of its source files changes.
 
-    numba's own cache compares only the time and size of the function's file. But the code also contains functions and constants of other
-    files.
+    numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine
+    code also contains functions and constants from other files.
     """
 
     function: Callable[..., object]
 
     @cached_property
-    def _source_stamp(self) -> str:  # first needed when the function is called, when all that it uses is defined
+    def _source_stamp(self) -> str:  # computed at the first call, when all functions that it uses are defined
         parts, seen, todo = set(), {self.function}, [self.function]
         while todo:
             function = todo.pop()
@@ -81,6 +82,6 @@ def _read(source: Path) -> bytes:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Global names in a function and in its inner functions."""
+    """The global names that a function and its inner functions use."""
     found = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
     return found.union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))

@@ -1,4 +1,4 @@
-"""Configs: frozen dataclasses that are also the command line. They are checked when they are made, and stored as JSON."""
+"""Configs: frozen dataclasses. Their fields are the options of the command line. They are checked on creation, and stored as JSON."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Raises ValueError that names the first field of a config below its lower bound in `least`. None is always allowed."""
+    """Raises ValueError for the first field of a config that is below its lower bound in `least`. The value None is always allowed."""
     for name, lowest in least.items():
         value = getattr(config, name)
         require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
 
 
 def check_most(config: Any, **most: int) -> None:
-    """Raises ValueError that names the first field of a config above its upper bound in `most`."""
+    """Raises ValueError for the first field of a config that is above its upper bound in `most`."""
     for name, highest in most.items():
         require(getattr(config, name) <= highest, f"{name} {getattr(config, name)}: must be {highest} or less")
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """A config as plain values."""
+    """Returns a config as a dictionary of plain JSON values."""
     return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(config).items()}
 
 
@@ -38,7 +38,7 @@ def from_json(kind: Any, data: Any) -> Any:
 
 
 def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
-    """Raises ValueError for an unknown field. It may come from a later version, and without it the config would have another meaning."""
+    """Raises ValueError for an unknown field. It may come from a later version, and dropping it could change what the config means."""
     for field, value in data.items():
         require(field in known, f"a {name} has no field {field!r}")
         if isinstance(value, dict):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def table_of(*columns: str) -> Table:
-    """An empty table, the first column aligned to the left and the others to the right."""
+    """Makes an empty table. The first column is left-aligned, the others are right-aligned."""
     from rich.table import Table
 
     table = Table()
@@ -31,9 +31,10 @@ def show(table: Table) -> None:
 
 
 def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]], without: str = "") -> None:
-    """Shows progress while `parts` brings the rewards of more episodes, which are added to `rewards`.
+    """Adds the rewards that `parts` yields to `rewards`, and shows progress: the number of episodes and their mean reward.
 
-    Ctrl-C ends the program with one line, because the finished episodes are kept; the same command `without` an option resumes.
+    Ctrl-C ends the program with a line that says how to resume: by the same command, without the option `without` if it is given. The
+    caller must have saved the finished episodes.
     """
     with Progress(name, total, len(rewards)) as progress:
         try:
@@ -50,7 +51,7 @@ def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[fl
 class Progress:
     """Shows progress on standard error: a moving bar in a terminal, otherwise a line every `pause` seconds.
 
-    Progress is a count of things, such as episodes, or, with `share`, a share of all work.
+    By default `total` and `done` count things, such as episodes. With `share` the progress is shown as a percentage.
     """
 
     pause = 10.0
@@ -76,7 +77,7 @@ class Progress:
 
     def stop(self) -> None:
         """Ends the bar, so that others can write to the terminal."""
-        if not self._bar.disable:  # it would print an empty line
+        if not self._bar.disable:  # a disabled bar would print an empty line
             self._bar.stop()
 
     def add(self, count: float, status: str) -> None:
@@ -89,9 +90,9 @@ class Progress:
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
     def _how_far(self, now: float) -> str:
-        """The work done, and the remaining time at the mean speed so far. This estimate does not jump."""
+        """The work done and an estimate of the time left. The estimate uses the mean speed so far, so it changes smoothly."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
-        left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # by rounding, a sum of shares may end slightly above the total
+        left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # rounding can bring `done` slightly above the total
         if self.share:
             return f"{self.done / self.total:.0%}, {left}"
         return f"{self.done:.0f} of {self.total:.0f}, {speed:.1f}/s, {left}"

@@ -20,16 +20,16 @@ from filelock import FileLock, Timeout
 from trilith.utils.checks import require, shortened
 
 MAX_JSON = 2**24
-"""Bytes of a JSON file, unless its kind has another limit."""
+"""Maximum size of a JSON file in bytes, unless the reader sets another limit."""
 MAX_LINES = 2**30
-"""Bytes of a file that grows by lines: a log or a journal."""
+"""Maximum size in bytes of a file that grows line by line: a log or a journal."""
 CHECKSUM = "sha256"
 """Name of the field that holds a file's checksum."""
 
 
 @contextmanager
 def name_path_in_errors(path: str | Path) -> Iterator[None]:
-    """Turns errors of the system while `path` is written into one line that names `path`."""
+    """Replaces an OSError raised in the block by one whose message is one line that names `path`."""
     try:
         yield
     except OSError as error:
@@ -41,7 +41,8 @@ def name_path_in_errors(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def prefix_errors(text: str) -> Iterator[None]:
-    """Puts a text, which names the file or the value, before the message of a ValueError; the message stays one line."""
+    """Puts `text` before the message of a ValueError raised in the block. The text names the file or the value; the message stays one
+    line."""
     try:
         yield
     except ValueError as error:
@@ -62,8 +63,10 @@ def check_png(path: str | Path) -> None:
 
 
 def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], instead: str = "remove it") -> None:
-    """Raises ValueError for the first field in which `found`, which `path` holds, differs from `wanted`. `what` names it: "a result".
-    `instead` says what can be done apart from choosing another --out."""
+    """Raises ValueError for the first field of `wanted` that differs in `found`, the contents of `path`.
+
+    In the message, `what` names the contents, such as "a result". `instead` is an alternative to choosing another --out.
+    """
     for name, value in wanted.items():
         there = found.get(name)
         if isinstance(there, dict) and isinstance(value, dict):
@@ -86,16 +89,16 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.release()  # the end of the process, of any kind, releases it too
+        lock.release()  # the lock is also released when the process ends or is killed
 
 
 @contextmanager
 def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | None = None) -> Iterator[Path]:
-    """A path beside `path` to write to, renamed to it when the block ends well and removed when it does not.
+    """Yields a temporary path beside `path`. It is renamed to `path` if the block succeeds, and removed if the block fails.
 
-    Missing folders are made. The path to write to keeps the suffix, because many writers choose their format by it. A `durable` file
-    is on the disk, under its name, when the block ends, so a machine that stops later does not lose it. The old file is kept as
-    `previous`, if that is given. At every moment there is a whole file at `path`.
+    Missing folders are made. The temporary path keeps the suffix, because many writers choose their format by the suffix. With
+    `durable`, the file is synced to the disk, so that it survives a crash of the machine. If `previous` is given, the old file is
+    kept under that name. A reader always finds a whole file at `path`, the old one or the new one.
     """
     path = Path(path)
     aside = _aside(path)
@@ -109,7 +112,7 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
                 _keep(path, previous)
             os.replace(aside, path)
             if durable:
-                with suppress(OSError):  # some file systems cannot do this with a folder
+                with suppress(OSError):  # some file systems cannot sync a folder
                     _sync(path.parent)
         finally:
             aside.unlink(missing_ok=True)
@@ -117,7 +120,7 @@ def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | Non
 
 def clear_leftovers(folder: str | Path) -> None:
     """Removes files that `atomic_write` left in a folder because the writing process was killed."""
-    if os.name == "nt":  # without signals we cannot ask whether a process is alive
+    if os.name == "nt":  # Windows has no signal that asks whether a process is alive
         return
     for path in Path(folder).glob(".*.part*"):
         if (found := _ASIDE.fullmatch(path.name)) and not _lives(int(found[1])):
@@ -142,7 +145,7 @@ def _lives(process: int) -> bool:
 
 
 def _keep(path: Path, previous: Path) -> None:
-    """Gives a file the second name `previous`, and replaces any file that had this name."""
+    """Gives a file the second name `previous`. A file that had this name is replaced."""
     aside = _aside(previous)
     try:
         aside.unlink(missing_ok=True)
@@ -177,14 +180,14 @@ def json_checksum(data: dict[str, Any]) -> str:
 
 
 def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns data with the checksum of all its other fields: SHA-256 of them as JSON, in their order. It shows damage; it is no
-    signature."""
+    """Returns `data` with a checksum added: SHA-256 of all other fields as JSON, in their order. The checksum reveals damage. It is
+    not a signature."""
     facts = {name: value for name, value in data.items() if name != CHECKSUM}
     return facts | {CHECKSUM: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
 
 
 def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
-    """Raises ValueError in one line if data that was read from `path` has no checksum, or has the checksum of other data."""
+    """Raises ValueError in one line if `data`, read from `path`, has no checksum or a wrong one."""
     require(CHECKSUM in data, f"{path} has no checksum: it was not written by this version of trilith")
     try:
         whole = sealed(data)[CHECKSUM] == data[CHECKSUM]
@@ -194,9 +197,9 @@ def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def check_regular(path: str | Path, most: int) -> None:
-    """Raises ValueError in one line unless `path` is a regular file of at most `most` bytes. It opens nothing.
+    """Raises ValueError in one line unless `path` is a regular file of at most `most` bytes. The file is not opened.
 
-    A FIFO in its place would be waited for, and a device such as /dev/zero would be read until the memory is full.
+    Opening a FIFO would block, and reading a device such as /dev/zero would fill the memory.
     """
     try:
         status = os.stat(path)
@@ -235,7 +238,7 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Converts plain JSON values to a value of the type `kind`. Raises ValueError in one line that names the place."""
+    """Converts plain JSON values to a value of the type `kind`. Raises ValueError in one line that names the wrong field."""
     try:
         return msgspec.convert(data, kind, dec_hook=_path)
     except (msgspec.ValidationError, RecursionError) as error:

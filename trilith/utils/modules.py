@@ -1,4 +1,4 @@
-"""Classes of a user's own, named by module and class: my_module:MyTask, my_module:MyAgent."""
+"""Imports classes of the user's own by name: my_module:MyTask, my_module:MyAgent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names_a_class(name: str) -> bool:
 
 
 def imported(name: str, what: str) -> Any:
-    """Imports my_module:MyClass. `what` is used in the message. Raises ValueError in one line if it does not exist.
+    """Imports my_module:MyClass. Raises ValueError in one line if it does not exist; `what` says in the message what it should be.
 
     Modules in the folder where the process was started are found like installed ones.
     """
@@ -37,9 +37,10 @@ def imported(name: str, what: str) -> Any:
 
 
 def own_code(data: Any) -> dict[str, str]:
-    """What the classes of a user that plain `data` names are made of: digests by source file, and versions. Empty if there are none.
+    """Fingerprint of the user's classes that `data` names: a digest of each source file, and versions of Python, numpy and trilith.
 
-    The files are those of the classes' modules and of all that these import, anywhere in them, from below the working folder.
+    Source files are the modules of these classes. If a module lies in the working folder, the modules that it imports from there
+    count too, however deeply. Returns an empty dictionary if `data` names no class of the user.
     """
     files: dict[str, str] = {}
     for module in sorted({name.partition(":")[0] for name in _classes(data)}):
@@ -60,7 +61,7 @@ def _classes(data: Any) -> Iterator[str]:
 
 
 def _sources(module: str, path: Path) -> dict[str, str]:
-    """Digests of the files of a module, by their paths in the folder that Python found the module in."""
+    """Digests of the source files of a module, by path relative to the folder in which Python found the module."""
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     below = root.is_relative_to(Path.cwd()) and "site-packages" not in root.parts
     found: dict[Path, str] = {}
@@ -87,7 +88,7 @@ def _imports(root: Path, path: Path, text: bytes) -> Iterator[Path]:
             else:
                 continue
             for parts in names:
-                if parts[0] != "trilith":  # it has a version; its clone may be the working folder
+                if parts[0] != "trilith":  # trilith has a version, and the working folder may be a clone of it
                     yield from _files(root, parts)
 
 

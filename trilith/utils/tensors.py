@@ -18,9 +18,9 @@ from trilith.utils.checks import require
 from trilith.utils.files import CHECKSUM, atomic_write, check_regular
 
 MAX_WEIGHTS = 2**30
-"""Bytes of a file of weights, or of recorded episodes."""
+"""Maximum size in bytes of a file of weights or of recorded episodes."""
 MAX_CHECKPOINT = 2**36
-"""Bytes of a checkpoint, which holds a replay."""
+"""Maximum size of a checkpoint in bytes. It is large because a checkpoint holds the replay buffer."""
 
 
 class Header(NamedTuple):
@@ -34,7 +34,8 @@ class Header(NamedTuple):
 def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
 ) -> str:
-    """Writes arrays, and texts by name, whole or not at all. The old file is kept as `previous`, if that is given.
+    """Writes arrays and texts by name. The file is written whole or not at all. If `previous` is given, the old file is kept under
+    that name.
 
     Returns the checksum. Raises OSError in one line if the file cannot be written.
     """
@@ -81,7 +82,7 @@ def _opened(path: Path, most: int) -> Iterator[Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             yield file
-    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # the last two: a type that numpy does not have
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:  # TypeError and AttributeError: a dtype that numpy lacks
         raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
 

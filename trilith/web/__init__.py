@@ -1,4 +1,4 @@
-"""The page: build by hand, watch an agent, see what it thinks. `serve` runs it; the extra `web` brings what it needs."""
+"""The page in the browser: build by hand, watch an agent, see its ideas. `serve` runs it. It needs the packages of the extra `web`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def serve(
     """Serves the page until interrupted.
 
     `path` is a recorded episode or a result file to open in the page. `agents` are further names that `trilith.agents.registry.load`
-    understands, such as folders of training runs. Trained agents are also offered with `budget` simulations per decision.
-    `tasks` are further tasks to offer, as my_module:MyTask. `world` is the world in which agents search, by a name that
+    understands, such as folders of training runs. Trained agents are also offered with `budget` simulations per decision. `tasks` are
+    further tasks to offer, as my_module:MyTask. `world` is the world in which agents search, by a name that
     `trilith.agents.dynamics.registry.make_world` knows. If it is not the simulator, the page shows its predictions. Raises ValueError
-    in one line if something cannot be read or served.
+    in one line if a file cannot be read, or if the address cannot be used.
     """
     try:
         from trilith.web.server import run

@@ -1,7 +1,7 @@
 """Access control: refuses requests for a foreign host or from another site, and adds security headers to every answer.
 
-The server listens on loopback, where any web site that is open in the same browser could reach it. So a request must name this
-machine in its Host header (a site that points its own name at 127.0.0.1 cannot do this), and must come from the page itself.
+The server listens on loopback, where any web site that is open in the same browser could reach it. So a request must come from the
+page itself, and its Host header must name this machine. A site whose own name points at 127.0.0.1 has another Host header.
 
 Beyond loopback a request must also have the token of this server. The server prints an address with `?token=`, and answers it
 with a cookie. Later requests carry the token in this cookie, or as `Authorization: Bearer`.
@@ -44,7 +44,7 @@ HEADERS = [
 ]
 """Headers of every answer."""
 CLOSE = (b"connection", b"close")
-"""A further header of every error: what comes behind a request that was refused on the same connection is not read."""
+"""A further header of every error. After a refused request, nothing more is read from the same connection."""
 
 
 def is_loopback(host: str) -> bool:
@@ -56,7 +56,7 @@ def is_loopback(host: str) -> bool:
 
 
 class AccessControl:
-    """Refuses requests that do not come from the page itself, and adds the headers above to every answer."""
+    """Middleware that refuses requests which do not come from the page itself, and adds `HEADERS` to every answer."""
 
     def __init__(self, app: ASGIApp, host: str, token: str | None = None) -> None:
         self.app, self.token = app, token
@@ -78,7 +78,7 @@ class AccessControl:
 
         request, status, problem, headers = Request(scope), 403, self.problem(scope), {}
         if problem is None and self.token is not None:
-            if scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):  # it moves from the address to a cookie
+            if scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):  # it is moved to a cookie
                 status, problem = 303, ""
                 headers = {"location": "/", "set-cookie": f"{COOKIE}={self.token}; HttpOnly; SameSite=Lax; Path=/"}
             elif not self._knows_token(request):
@@ -90,7 +90,7 @@ class AccessControl:
         await app(scope, receive, answer)
 
     def _is_token(self, given: str) -> bool:
-        """Whether `given` is the token. The comparison takes constant time, so it does not reveal how much of the text is right."""
+        """Whether `given` is the token. The comparison takes constant time, so its duration does not reveal a part of the token."""
         return hmac.compare_digest(given.encode(), (self.token or "").encode())
 
     def _knows_token(self, request: Request) -> bool:
@@ -122,7 +122,8 @@ class AccessControl:
         return None
 
     def _is_us(self, host: str) -> bool:
-        """Whether a Host header names this machine. With --host any IP address is accepted, because only names can be pointed elsewhere."""
+        """Whether a Host header names this machine. With --host any IP address is accepted, because only a name can be redirected to
+        another machine."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
             _ = urlsplit(f"//{host}").port

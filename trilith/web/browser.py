@@ -1,4 +1,4 @@
-"""A real browser that drives the page: for the tests, the benchmark and the screenshot. Needs Playwright and a Chromium."""
+"""Starts a real browser that drives the page, for the tests, the benchmark and the screenshot. Needs Playwright and Chromium."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium, closed when the block ends. Raises FileNotFoundError where there is none."""
+    """A headless Chromium, closed when the block ends. Raises FileNotFoundError if Chromium is not installed."""
     from playwright.sync_api import sync_playwright
 
     path = find_chromium()

@@ -1,4 +1,4 @@
-"""The agents on offer: the label of each on the page, the tasks in which it can build, and one sentence about how it was made."""
+"""The agents that the page offers: the label of each, the tasks in which it can build, and a sentence about how it was made."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trilith.utils.modules import names_a_class
 
 
 class Spec(NamedTuple):
-    """An agent, and how it searches."""
+    """An agent and its search."""
 
     name: str
     """The agent's name for `load`."""
     budget: int = 0
-    """Simulations before a decision."""
+    """Simulations per decision; 0: no search."""
     world: str = SearchConfig.world
     """The world in which the simulations are made."""
 
@@ -36,12 +36,12 @@ UNTRAINED = {
 }
 """The title of each agent that needs no training, and one or two sentences about it."""
 METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
-"""Algorithms in words. Other algorithms are shown by their name."""
+"""The algorithms in words. An algorithm that is not listed is shown by its name."""
 
 
 class Catalog:
-    """The agents on offer. The label is the name of an agent or the last part of a run's path. If two labels were the same, runs have
-    their whole path as label."""
+    """The agents that the page offers, by label. A label is the name of an agent, or the last part of a run's path. If two labels
+    would be the same, runs are labelled by their whole path."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
         """Agents with search use the world `world`. Raises ValueError in one line for an unknown agent, or a run without weights."""
@@ -60,27 +60,28 @@ class Catalog:
             self.specs |= {f"{label} + search": Spec(name, budget, world) for label, name in found.items() if _is_searchable(name)}
         tasks = list(tasks)
         self.titles = {label: _title(label, spec) for label, spec in self.specs.items()}
-        """By label: what the page calls an agent."""
+        """The title of each agent on the page, by label."""
         self.about = {
             task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec.name, task)} for task in tasks
         }
-        """By task: a sentence about each agent that can build in it."""
+        """A sentence about each agent, by task and label. Only agents that can build in the task are included."""
 
     def find(self, label: Any, task: str) -> Spec:
-        """Returns the agent of a label, for a task. Looks up only labels on offer, so a client cannot name a path. Raises ValueError."""
+        """Returns the agent of a label. Only labels of the catalog are looked up, so a client cannot name a path. Raises ValueError
+        for other labels, and if the agent cannot build in the task."""
         require(isinstance(label, str) and label in self.specs, f"there is no agent of that name: choose {', '.join(self.specs)}")
         if label not in self.about.get(task, {}):
             check_builds(self.specs[label].name, task)  # raises ValueError with the reason
         return self.specs[label]
 
     def trained(self) -> tuple[tuple[Spec, str], ...]:
-        """The trained agents, each with the first task it can build in."""
+        """The trained agents, each with the first task in which it can build."""
         tasks = {label: next((task for task, labels in self.about.items() if label in labels), None) for label in self.specs}
         return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec.name) and (task := tasks[label]) is not None)
 
 
 def short_name(name: str) -> str:
-    """The page's label for a path: its last part. The label of a class is its whole name."""
+    """The label for a name: the last part of a path, or the whole name of a class."""
     return name if names_a_class(name) else Path(name).resolve().name
 
 
@@ -89,13 +90,13 @@ def _is_trained(name: str) -> bool:
 
 
 def _is_searchable(name: str) -> bool:
-    """Whether the actions of a trained agent can be listed, which a search needs. True for all agents that come with the package."""
+    """Whether a trained agent can search: its actions can be listed. True for all agents that come with the package."""
     return _is_trained(name) and (bool(shipped(name)) or get_algorithm(read_card(weights_file(Path(name)))["algorithm"]).searchable)
 
 
 def _builds(name: str, task: str) -> bool:
     if _is_trained(name):
-        _card(name, task)  # a run that cannot be read is refused here, before anybody chooses it
+        _card(name, task)  # refuses a run that cannot be read, before anybody chooses it
     try:
         check_builds(name, task)
     except ValueError:
@@ -104,7 +105,7 @@ def _builds(name: str, task: str) -> bool:
 
 
 def _card(name: str, task: str) -> Card | None:
-    """The card of a trained agent; None if it comes with the package, but not for this task."""
+    """The card of a trained agent; None if a shipped agent has no weights for this task."""
     path = shipped(name).get(task) if shipped(name) else weights_file(Path(name))
     return None if path is None else read_card(path)
 
@@ -116,7 +117,7 @@ def _was_taught(card: Card) -> bool:
 
 
 def _title(label: str, spec: Spec) -> str:
-    """What the page calls an agent. Agents of the package have plain titles, read off their cards; others have their label."""
+    """The title of an agent on the page. Shipped agents have plain titles that follow from their cards; others have their label."""
     if spec.name in UNTRAINED:
         return UNTRAINED[spec.name][0]
     paths = shipped(spec.name)

@@ -1,4 +1,4 @@
-"""Closes idle connections, because they would lock all other clients out, and those of clients that do not speak HTTP."""
+"""Closes connections that stay idle, because they would lock out other clients, and connections that do not speak HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from trilith.web.access import CLOSE, HEADERS
 
 HEADER_SECONDS = 10.0
-"""Time to send the head of a request, from the connection or from its first byte on."""
+"""Seconds that a client has to send the head of a request, counted from the connection or from the first byte of the request."""
 PER_CLIENT = 64
 """Maximum number of simultaneous connections from one address; a browser has about six."""
 IN_ALL = 200
@@ -42,20 +42,20 @@ class Connection(H11Protocol):
         self._cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is not HTTP, with the headers of every answer, and closes the connection."""
+        """Refuses data that is not HTTP, with the usual headers, and closes the connection."""
         head = h11.Response(status_code=400, reason=b"Bad Request", headers=[(b"content-type", b"text/plain"), CLOSE, *HEADERS])
-        with suppress(h11.LocalProtocolError):  # an answer to an earlier request has begun
+        with suppress(h11.LocalProtocolError):  # the answer to an earlier request has already begun
             for event in (head, h11.Data(data=msg.encode()), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
     @property
     def _idle(self) -> bool:
-        """Whether the connection has no request that is still to be answered."""
+        """Whether no request of this connection waits for its answer."""
         return self.cycle is None or self.cycle.response_complete
 
     def _watch(self) -> None:
-        """Sets the time limit while the head of a request is awaited, and removes it when the head has arrived."""
+        """Sets a time limit while the connection waits for the head of a request. Removes it when the head has arrived."""
         if self.conn.their_state is not h11.IDLE:
             self._cancel()
         elif self._timer is None and (self.cycle is None or self.conn.trailing_data[0]):

@@ -1,4 +1,4 @@
-"""Ideas of an agent in a state: its best placements and their values."""
+"""The ideas of an agent in a state, for the page: its best placements and their values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LOOKAHEAD_PLACEMENTS = 240
 LOOKAHEAD_SECONDS = 1.5
 """Maximum time of the look-ahead."""
 IDEAS_APART = 0.3
-"""Metres: of two ideas for the same kind of block that come to rest closer than this, only the better is shown."""
+"""Metres: if two ideas for the same kind of block come to rest closer together than this, only the better is shown."""
 IDEAS_ASKED = 4
-"""Ideas requested from an agent for each idea shown, because some may be the same after clipping."""
+"""Number of ideas requested from an agent per idea shown, because some may be equal after clipping."""
 
 
 class Idea(NamedTuple):
@@ -30,9 +30,9 @@ class Idea(NamedTuple):
 
     placement: Placement
     value: float
-    """Expected reward from here to the end of the episode or, for a look-ahead, the reward of this one step."""
+    """Expected reward from now to the end of the episode. For a look-ahead: the reward of this step alone."""
     visits: int | None = None
-    """How often a search tried the placement."""
+    """Number of simulations of a search that made this placement; None without search."""
     line: tuple[Placement, ...] = ()
     """The placements that would follow: the principal variation of the search."""
 
@@ -50,11 +50,11 @@ class Thoughts(NamedTuple):
     """The ideas to show of an agent."""
 
     source: str
-    """"agent": its own values; "plan": the steps of its plan, each with its reward; "lookahead": rewards of single placements, by the
-    simulator."""
+    """"agent": the agent's own values; "plan": the steps of its plan, each with its reward; "lookahead": rewards of single
+    placements, from the simulator."""
     ideas: list[Idea]
     chosen: bool = False
-    """Whether the first idea is the agent's choice, good or not."""
+    """Whether the first idea is the agent's choice, even if others have a higher value."""
 
 
 @runtime_checkable
@@ -62,15 +62,14 @@ class PlansAhead(Protocol):
     """An agent that plans all its placements."""
 
     def plan(self, state: State) -> list[Placement]:
-        """The placements it would make from here on."""
+        """The placements that the agent would make from this state on."""
         ...
 
 
 def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoughts:
-    """The agent's own ideas if it has any, or its plan, otherwise its choice and a look-ahead of one placement.
+    """The agent's own ideas, if it has any, or its plan. Otherwise its choice and a look-ahead of one placement.
 
-    Each placement is first clipped to where the block would really be. If two clipped placements are the same, only the better one is
-    shown.
+    Each placement is first clipped as the rules clip it. If two clipped placements are equal, only the better one is shown.
     """
     if isinstance(agent, Thinker):
         found = [Idea(*each) for each in agent.ideas(state, rng, k * IDEAS_ASKED)]
@@ -83,20 +82,21 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
 
 
 def views(agent: Agent, state: State) -> list[ObjectView]:
-    """The pictures of objects that an agent sees, if it sees any."""
+    """The agent's views of the objects; empty if it does not see pictures."""
     inner = agent.agent if isinstance(agent, SearchAgent) else agent
     return inner.views(state) if isinstance(inner, ObjectViews) else []
 
 
 def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -> list[tuple[float, float, float]] | None:
-    """x, y and value of every place that an agent considers for the block of `slot`. The value is the higher one of sticky and not sticky.
+    """(x, y, value) of every position that an agent considers for the block of `slot`. The value is the higher one of sticky and not
+    sticky.
 
     None for an agent without values. For an agent that searches, the values are those after its search.
     """
     if isinstance(agent, SearchAgent):
         [root] = agent.search([state], [rng])
         valuer, ids, values = agent.agent, root.ids, root.values
-    elif isinstance(agent, Valuer) and isinstance(agent, Thinker):  # an agent without ideas, such as `legal`, has the value 0 everywhere
+    elif isinstance(agent, Valuer) and isinstance(agent, Thinker):  # leaves out agents such as `legal`, whose values are all 0
         [prior] = agent.priors([state])
         valuer, ids, values = agent, prior.ids, prior.values
     else:
@@ -126,7 +126,7 @@ def _seen(placement: Placement) -> Placement:
 
 
 def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
-    """Ideas, best first. An idea with the same effect as a better one is left out, because blocks of the same width are equivalent."""
+    """Sorts ideas, best first, and leaves out an idea with the same effect as a better one. Blocks of equal width have the same effect."""
     found: dict[tuple[float, float, float, bool], Idea] = {}
     for idea in ideas:
         seen = _seen(idea.placement)
@@ -136,12 +136,13 @@ def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
 
 
 def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
-    """The `k` legal relative placements with the highest reward among those tried, best first. `first`, if given, comes before all.
+    """Simulates legal relative placements and returns the `k` with the highest reward, best first. `first`, if given, comes before
+    all others.
 
-    Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Left out are
-    placements that end the episode badly, and those with about the same effect as a better one. If any placement earns a reward, those
-    without a reward are left out too. Blocks of the same width are equivalent, so only the first available slot of each width is
-    tried. No tried block is sticky.
+    Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Blocks of equal
+    width are interchangeable, so only the first available slot of each width is tried, without glue. The result leaves out placements
+    that end the episode badly, and placements with about the same effect as a better one. If any placement earns a reward, it also
+    leaves out those without a reward.
     """
     found: list[tuple[Idea, tuple[float, ...]]] = []
     best = [] if first is None else [_tried(state, first)[:2]]
@@ -161,7 +162,7 @@ def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement |
 
 
 def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
-    """Legal relative placements, the likely ones first."""
+    """Yields legal relative placements. Those at the middles of targets come first."""
     codec, scene = DiscreteRelative(), state.scene
     choices = np.argwhere(codec.mask(scene) & first_of_width(scene)[:, None, None])
     likely = (scene.role[choices[:, 1]] == Role.TARGET) & (np.abs(choices[:, 2] - codec.offsets // 2) <= 1)
@@ -170,7 +171,7 @@ def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
 
 
 def _tried(state: State, placement: Placement) -> tuple[Idea, tuple[float, ...], str | None]:
-    """A placement with its reward; the width of its block and the pose of the block at rest; and the reason if the episode ended."""
+    """Simulates a placement. Returns it with its reward, the width and the final pose of its block, and the reason if the episode ended."""
     after, reward, _ = step(state, placement)
     row = len(after.scene) - 1 if len(after.scene) > len(state.scene) else placement.slot
     outcome = (float(state.scene.size[placement.slot, 0]), *after.scene.pose[row].tolist())

@@ -1,4 +1,4 @@
-"""The jobs of the page's worker processes. Their arguments have been checked; each job returns the bytes of an answer."""
+"""The jobs of the page's worker processes. Arguments have been validated by `request_schema`. Each job returns the bytes of an answer."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 FILM_PIXELS = 400
 
 _agents: dict[tuple[Spec, bool], Agent] = {}
-"""Agents that this process has loaded, so that a network is read once, not at every step."""
+"""Cache of the agents that this process has loaded, so that a network is read only once."""
 
 
 @runtime_checkable
 class Predicts(Protocol):
-    """A world that predicts more than a search needs, as a learned model does."""
+    """A world that predicts more than a search needs. A learned model does."""
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
-        """The outcomes of placements, none of which overlaps anything."""
+        """Predicts the outcomes of placements. None of them may overlap anything."""
         ...
 
 
 def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world: str | None = None) -> None:
     """Compiles all code before the first request, while there is no time limit.
 
-    It makes two placements in each of the `tasks`, one prediction with `world`, and one decision of each of the `agents`, in the task
-    given with the agent.
+    Makes two placements in each of the `tasks`, one prediction with `world`, and one decision of each of the `agents`. Each agent
+    comes with the task for its decision.
     """
     agent = LegalAgent()
     for name in tasks:
@@ -56,11 +56,11 @@ def prepare(tasks: Sequence[str], agents: Sequence[tuple[Spec, str]] = (), world
             [placed] = agent.act([state], [rng])
             place(state, placed, False)
         if world is not None:
-            with suppress(ValueError):  # as below
+            with suppress(ValueError):  # see the next comment
                 predict(world, state, placed, False)
     for spec, name in agents:
         state = start(name, 0, np.random.default_rng(0))
-        with suppress(ValueError):  # an agent that cannot be loaded here is reported when a visitor asks for it
+        with suppress(ValueError):  # if an agent cannot be loaded, the visitor who chooses it gets the error
             _agent(spec).act([state], [_generator(0, state)])
 
 
@@ -78,7 +78,7 @@ _world = cache(make_world)
 
 
 def _generator(seed: int, state: State) -> np.random.Generator:
-    """Returns a new generator for each step, so that the same page shows the same decisions again."""
+    """Returns a new generator for each state, so that an agent decides the same again in the same state."""
     return np.random.default_rng([seed, state.steps])
 
 
@@ -87,7 +87,7 @@ def _encode(data: Any) -> bytes:
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
-    """A new scene, and the steps that a link makes from it."""
+    """Starts a scene, and makes the placements of a link in it."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
 
 
@@ -109,7 +109,7 @@ def _replayed(recording: Recording, frames: bool) -> bytes:
 
 
 def open_file(body: bytes) -> bytes:
-    """The episodes of a file, each as its text and a note. `body` is the request with the file, which may be large."""
+    """The episodes of a file, each as its text and a note. `body` is the whole request. It contains the file and may be large."""
     return _encode({"recordings": schema.open_text(schema.read(schema.parse(body), "text")["text"])})
 
 
@@ -121,7 +121,7 @@ def place(state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
 def act(state: State, spec: Spec, seed: int, zero_on_hit: bool) -> bytes:
     """Makes one placement that an agent chooses."""
     [placed] = _agent(spec, zero_on_hit).act([state], [_generator(seed, state)])
-    if placed is not None:  # + 0.0: a browser writes no -0.0 in a link, and the replay of the link must be what was seen
+    if placed is not None:  # + 0.0 turns -0.0 into 0.0: a link cannot hold -0.0, and its replay must give the same bytes
         placed = Placement(int(placed.slot), float(placed.x) + 0.0, float(placed.y) + 0.0, bool(placed.sticky))
     return place(state, placed, zero_on_hit)
 
@@ -148,7 +148,8 @@ def ideas(state: State, spec: Spec, seed: int, k: int) -> bytes:
 
 
 def _view(view: ObjectView) -> dict[str, Any]:
-    """An agent's view of an object: a window of red, green, blue and alpha, a byte each, row by row."""
+    """An agent's view of an object, for the page. The pixels of its window are listed row by row: red, green, blue and alpha, one
+    byte each."""
     colours, alpha = view.pixels[..., :3], view.pixels[..., 3:]
     plain = np.divide(colours, alpha, out=np.zeros_like(colours), where=alpha > 0)
     pixels = (np.concatenate([plain, alpha], axis=-1).clip(0, 1) * 255 + 0.5).astype(np.uint8)
@@ -157,7 +158,7 @@ def _view(view: ObjectView) -> dict[str, Any]:
 
 
 def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
-    """An agent's values of a block in every place it considers, as x, y, value; null if the agent has no values."""
+    """An agent's values of a block at every position that it considers, as (x, y, value); null if the agent has no values."""
     places = value_map(_agent(spec), state, _generator(seed, state), slot)
     return _encode({"places": None if places is None else [[round(number, 4) for number in place] for place in places]})
 
@@ -165,8 +166,8 @@ def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
 def predict(world: str, state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
     """The prediction of a placement, by a world that is not the simulator.
 
-    `poses` has the row, x, y and angle of each block at rest; none where the rules alone decide. `end` and `hit` are the probabilities
-    that the episode ends and that an obstacle is touched; `hit` is null where the world does not predict it.
+    `poses` has the row, x, y and angle of each block at rest; it is empty if the rules alone decide the result. `end` and `hit` are
+    the probabilities that the episode ends and that an obstacle is touched; `hit` is null if the world does not predict it.
     """
     predictor = _world(world, zero_on_hit)
     [(after, reward, end)] = predictor.steps([state], [placed])
@@ -188,7 +189,8 @@ def predict(world: str, state: State, placed: Placement | None, zero_on_hit: boo
 
 
 def film(recording: Recording, by: str, folder: str) -> bytes:
-    """A GIF of an episode, with its task and builder above. It is smaller than a film of the command line, to be made in time."""
+    """A GIF of an episode, with its task and its builder in a line above. It is smaller than a film of the command line, because of
+    the time limit."""
     from trilith.render.pictures import contact_sheet, episode_frames
     from trilith.render.pictures import film as write_film
 

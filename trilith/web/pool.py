@@ -1,4 +1,5 @@
-"""A pool for the event loop, with a bounded queue and a time limit, so that a slow request cannot block the server."""
+"""A pool of workers for the event loop of the server. A bounded queue and a time limit ensure that a slow request cannot block the
+server."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from trilith.utils.distributed.pool import Failure, Job, Work
 from trilith.utils.distributed.process_pool import ProcessPool
 
 GRACE = 2.0
-"""Seconds that a job may still take after its visitor has left. Stopping the worker at once would cost the start of a new one."""
+"""Seconds that a job may still take after its visitor has left. Then its worker is stopped. Stopping it at once would often waste the
+start of a new worker."""
 PATIENCE = 120.0
 """Maximum seconds that a job waits for a worker. This is long enough for the very first start, when the rules are compiled."""
 START_LIMIT = 120.0
-"""Maximum seconds for the start of a worker. Then it is stopped, and another worker is started."""
+"""Maximum seconds for the start of a worker. After that, another worker is started in its place."""
 FAILED_STARTS = 3
-"""After this many failed starts, with no running worker, jobs are refused at once instead of waiting. The pool still tries to start
+"""If no worker is running after this many failed starts, jobs are refused at once instead of waiting. The pool still tries to start
 workers."""
 TICK = 0.2
 """Maximum seconds between two checks of time limits."""
@@ -42,10 +44,10 @@ class Crashed(Exception):
 
 
 class Pool:
-    """A lane with `size` workers, at most `queue` waiting jobs, and `limit` seconds for each job.
+    """A pool with `size` workers, at most `queue` waiting jobs, and `limit` seconds for each job.
 
-    `module` has the `JOBS`, and a function `prepare`. Each process calls `prepare` with the arguments `given` before its first job. The
-    pool runs in the event loop, except that a thread waits for the workers.
+    `module` names a module with `JOBS` and a function `prepare`. Each process calls `prepare(*given)` before its first job. The pool
+    runs in the event loop; a thread waits for events of the workers.
     """
 
     def __init__(self, size: int, queue: int, limit: float, module: str = "trilith.web.jobs", given: tuple[Any, ...] = ()) -> None:
@@ -60,12 +62,12 @@ class Pool:
 
     @property
     def broken(self) -> bool:
-        """Whether no worker is running, and the last ones died while they started."""
+        """Whether no worker is running and the last starts have failed."""
         failed = self.processes.failed_starts.total()
         return failed >= FAILED_STARTS and not any(worker.ready for worker in self.processes.workers)
 
     def start(self, count: int | None = None) -> None:
-        """Starts `count` processes, or all of them; the first jobs wait until one is ready."""
+        """Starts processes until there are `count`, by default all. The first jobs wait until one is ready."""
         self.processes.start(self.size if count is None else count)
         self._serving = self._serving or asyncio.get_running_loop().create_task(self._serve())
 
@@ -76,9 +78,9 @@ class Pool:
         self.processes.close()
 
     async def run(self, name: str, *arguments: Any) -> Any:
-        """The result of a job. Raises ValueError if the job refuses its arguments, Busy, TooSlow or Crashed.
+        """Runs a job and returns its result. Raises ValueError if the job refuses its arguments; also Busy, TooSlow or Crashed.
 
-        Jobs have no side effects. So if a worker died, perhaps unnoticed long before, its job is given to another worker, once.
+        Jobs have no side effects. So if a worker dies, or was already dead, its job is given once to another worker.
         """
         if not self.processes.idle():
             if self.broken:
@@ -93,7 +95,7 @@ class Pool:
             if job in self.processes.waiting:
                 raise Busy
             await answered.wait()
-        finally:  # also if the visitor left
+        finally:  # also runs if the visitor left
             del self._answered[job]
             self.processes.cancel(job, GRACE)
         if job.failure is None:
@@ -101,7 +103,7 @@ class Pool:
         raise {"refused": ValueError, "late": TooSlow}.get(job.failure.kind, Crashed)(job.failure.text)
 
     async def _serve(self) -> None:
-        """Answers jobs, and reports events of workers."""
+        """Passes the results of jobs to their callers, and prints notes about workers."""
         while True:
             events = await asyncio.to_thread(self.processes.poll, TICK)
             try:

@@ -1,7 +1,7 @@
-"""The fields of requests and answers: requests are validated before anything is done with them, answers are packed small.
+"""The fields of requests and answers. Requests are validated here before anything else happens; answers are kept small.
 
-A state is sent as text, the JSON of `State.to_json`, and the page sends this text back unchanged. JavaScript would write -0.0
-as 0, and then the next state would not have the same bytes as without a browser.
+A state is sent as text, the JSON of `State.to_json`, and the page sends this text back unchanged. If JavaScript wrote the state
+itself, -0.0 would become 0, and the next state would have other bytes than without a browser.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ MAX_BODY = 256 * 1024
 MAX_FILE = 8 * 1024 * 1024
 """Maximum bytes of an opened file, and of the request that carries it."""
 MAX_RECORDINGS = 200
-"""Episodes that one opened file can show."""
+"""Maximum number of episodes that an opened file can show."""
 MAX_SEED = 2**32 - 1
 MAX_PLACEMENTS = 64
-"""Placements in a link; no episode has more than 28."""
+"""Maximum number of placements in a link. No episode of the paper's tasks has more than 28."""
 MAX_IDEAS = 12
 MIN_SIZE = 0.01
 """Smallest allowed size in metres. Nothing in a scene is smaller than 0.35, and the engine cannot handle tiny objects."""
 FRAME_STRIDE = 2
 """Every second physics step is sent, which gives 25 frames per second. The page interpolates between them."""
 MAX_FRAMES = 240
-"""Maximum frames of a fall. A very long fall has a larger stride, so that the answer stays small."""
+"""Maximum frames of a fall. In a longer fall the stride is larger, so that the answer stays small."""
 STILL = 0.002
-"""Metres or radians: an object that moves less than this until the end is not animated."""
+"""Metres or radians: an object that stays closer than this to its final pose is not animated."""
 
 
 def parse(body: bytes | str) -> Any:
@@ -95,7 +95,7 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
-    """A task on offer and one of its levels. Raises ValueError that lists the tasks or levels.
+    """One of the tasks of the page, and one of its levels. Raises ValueError that lists the tasks or levels.
 
     Looks up only tasks that this process knows already, so that a request cannot import a module.
     """
@@ -107,13 +107,13 @@ def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
 
 
 def placements(value: Any, at_most: int) -> list[Placement | None]:
-    """A list of placements, each [slot, x, y, sticky], or null to stop. Raises ValueError naming what is wrong."""
+    """A list of placements, each [slot, x, y, sticky], or null to stop. Raises ValueError that names the problem."""
     require(isinstance(value, list) and len(value) <= at_most, f"placements must be a list of at most {at_most}")
     return [placement(each) for each in value]
 
 
 def placement(value: Any) -> Placement | None:
-    """One placement, or null to stop. Raises ValueError naming what is wrong."""
+    """One placement, or null to stop. Raises ValueError that names the problem."""
     if value is None:
         return None
     require(
@@ -124,13 +124,13 @@ def placement(value: Any) -> Placement | None:
 
 
 def state(value: Any) -> State:
-    """A state from its text. It may not hold more than an episode of its task can have. Raises ValueError naming what is wrong."""
+    """A state from its text. It must not be larger than a state of its task can be. Raises ValueError that names the problem."""
     require(isinstance(value, str), "state must be text: the JSON of a state, as it came in an answer")
     return state_from(parse(value))
 
 
 def state_from(data: Any) -> State:
-    """A state from parsed JSON, bounded. Raises ValueError naming what is wrong."""
+    """A state from parsed JSON, with all bounds checked. Raises ValueError that names the problem."""
     require(
         isinstance(data, dict) and isinstance(data.get("scene"), dict),
         "a state is an object with the fields task, level, steps, total, ended, scene",
@@ -152,20 +152,20 @@ def state_from(data: Any) -> State:
 
 
 def running_state(value: Any) -> State:
-    """A state, from its text, whose episode has not ended. Raises ValueError naming what is wrong."""
+    """A state from its text. Its episode must not have ended. Raises ValueError that names the problem."""
     found = state(value)
     require(not found.ended, f"this episode has ended ({found.ended})")
     return found
 
 
 def recording(value: Any) -> Recording:
-    """An episode from its text. Raises ValueError naming what is wrong."""
+    """An episode from its text. Raises ValueError that names the problem."""
     require(isinstance(value, str), "recording must be text: the JSON of an episode")
     return recording_from(parse(value))
 
 
 def recording_from(data: Any) -> Recording:
-    """An episode from parsed JSON, bounded. Raises ValueError naming what is wrong."""
+    """An episode from parsed JSON, with all bounds checked. Raises ValueError that names the problem."""
     require(
         isinstance(data, Mapping) and "start" in data and "placements" in data,
         "an episode is an object with the fields 'start' and 'placements'",
@@ -176,9 +176,10 @@ def recording_from(data: Any) -> Recording:
 
 
 def open_text(text: str) -> list[dict[str, Any]]:
-    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Each has its text, a note and its scene's seed.
+    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Each has its text, a note and the seed of
+    its scene.
 
-    Raises ValueError naming what is wrong.
+    Raises ValueError that names the problem.
     """
     try:
         data = parse(text)
@@ -220,9 +221,9 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "zero_on_hit": lambda value: boolean(value, "zero_on_hit"),
     "by": lambda value: text(value, "by", 80),
     "text": lambda value: text(value, "text", MAX_FILE),
-    **dict.fromkeys(("task", "level", "agent"), lambda value: value),  # read together with another field
+    **dict.fromkeys(("task", "level", "agent"), lambda value: value),  # validated together with another field
 }
-"""How each field of a request is read and validated, and the defaults of optional fields."""
+"""The function that reads and validates each field of a request. It also gives the defaults of optional fields."""
 
 
 def _note(case: Mapping[str, Any]) -> str:
@@ -237,12 +238,12 @@ def _note(case: Mapping[str, Any]) -> str:
 
 
 def dumps(data: Any) -> str:
-    """Compact JSON, floats in full."""
+    """Compact JSON, with floats in full precision."""
     return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
 def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
-    """A state for the page: its text, and the figures that only the rules can compute.
+    """A state for the page: its text, and the values that only the rules can compute.
 
     `counted` is the scene that was scored last, if it is not the state's own scene.
     """
@@ -262,7 +263,8 @@ def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
 
 
 def stepped(before: State, step: Step, placed: Placement | None, frames: bool = True) -> dict[str, Any]:
-    """The result of a placement, for the page. A placement that hits an obstacle earns nothing, so the scene before it is counted."""
+    """The result of a placement, for the page. A placement that hits an obstacle earns nothing, so the page shows the score of the
+    scene before it."""
     return {
         **moment(step.state, before.scene if step.state.ended == "obstacle_hit" else None),
         "placement": listed(placed),
@@ -277,7 +279,8 @@ def listed(placed: Placement | None) -> list[Any] | None:
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:
-    """The fall as frames of the rows that move: {dt, rows, poses}. A frame is a flat list of x, y, angle. None if no motion is visible."""
+    """The fall as frames: {dt, rows, poses}. Only rows that move are included; a frame is a flat list of their x, y, angle. None if
+    no motion is visible."""
     if settled.frames is None or not np.isfinite(settled.frames).all():
         return None
     stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))

@@ -1,7 +1,7 @@
 """The server: static files from memory, and a small API in which every request carries its state.
 
-The server keeps nothing between requests. Physics and agents have separate worker processes, so that a slow search cannot delay
-visitors who build by hand.
+The server keeps no state between requests. Physics and agents have separate pools of worker processes ("lanes"), so that a slow
+search cannot delay visitors who build by hand.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ PHYSICS_LIMIT = 5.0
 AGENT_LIMIT = 20.0
 """Time limit in seconds for a decision of an agent, or for a film."""
 WORKERS = max(2, os.cpu_count() or 2)
-"""Processes of each of the two lanes, physics and agents."""
+"""Number of processes in each of the two lanes, physics and agents."""
 FIRST_START = 30.0
 """Maximum seconds that the other workers wait for the first worker, which may have to compile the rules."""
 BUDGET = 50
-"""Simulations per decision of agents that search, unless given: about a third of a second."""
+"""Default number of simulations per decision of agents that search. They take about a third of a second."""
 QUEUE = 64
-"""Requests that may wait in each lane; one more gets the status 503."""
+"""Maximum number of requests that wait in a lane. Further requests get the status 503."""
 BODY_SECONDS = 10.0
-"""Time a visitor has for sending a request."""
+"""Seconds that a visitor has to send a request."""
 JSON, GIF = "application/json", "image/gif"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -93,18 +93,18 @@ class Site:
         self.tasks = TASKS | {name: get_task(name) for name in tasks}
         names = tuple(self.tasks)
         self.catalog = Catalog(agents, budget, self.tasks, world)
-        make_world(world, False)  # refuses a world that cannot be used here, before the first request
+        make_world(world, False)  # raises an error for a world that cannot be used, before the first request
         self.world = None if world == SearchConfig.world else world
         """The world whose predictions are shown; None if it is the simulator."""
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.catalog.trained(), self.world))
         self.opened = opened
         self.folder: str | None = None
-        """The folder for films, removed with the server. Each film has its own folder inside."""
+        """The folder for films. It is removed when the server ends. Each film has its own folder inside."""
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Worker processes live as long as the server."""
+        """Starts the worker processes with the server, and ends them with it."""
         with TemporaryDirectory(prefix="trilith-web-", ignore_cleanup_errors=True) as self.folder:
             starting = asyncio.ensure_future(self._start())
             try:
@@ -118,13 +118,13 @@ class Site:
         """Starts one process first. If code has to be compiled, this process does it, and the others find the result on disk."""
         for lane in (self.physics, self.thinking):
             lane.start(1)
-            with suppress(TimeoutError):  # the others must start even if the first one hangs
+            with suppress(TimeoutError):  # the others start even if the first one hangs
                 await asyncio.wait_for(lane.ready.wait(), FIRST_START)
         self.physics.start()
         self.thinking.start()
 
     def about(self) -> dict[str, Any]:
-        """Constants, tasks and agents, which the page reads before it asks for a scene."""
+        """Constants, tasks and agents. The page reads these before it requests a scene."""
         return {
             "tasks": [{**_describe(task), "agents": self.catalog.about[task.name]} for task in self.tasks.values()],
             "agents": self.catalog.titles,
@@ -152,7 +152,7 @@ class Site:
         return await lane.run(job, *given.values())
 
     async def predict(self, data: Any) -> bytes:
-        """The outcome of a placement in a state, as the world that is searched predicts it."""
+        """The outcome of a placement, as predicted by the world in which agents search."""
         given = schema.read(data, "state placement zero_on_hit?")
         require(self.world is not None, "there is nothing to predict with: start the page with --world and the folder of a model")
         return await self.thinking.run("predict", self.world, *given.values())
@@ -160,7 +160,7 @@ class Site:
     async def film(self, data: Any) -> bytes:
         """A GIF of a recorded episode."""
         given = schema.read(data, "recording by?")
-        with TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as mine:  # removed here: the worker may be stopped at any time
+        with TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as mine:  # removed here, because the worker may be killed
             return await self.thinking.run("film", *given.values(), mine)
 
     async def open(self, body: bytes) -> bytes:
@@ -181,14 +181,15 @@ def create_app(
     token: str | None = None,
     world: str = SearchConfig.world,
 ) -> Starlette:
-    """The application, with `workers` processes for physics and as many for agents. With a `token`, only visitors who have it get access.
+    """The application. It has `workers` processes for physics, and as many for agents. With a `token`, only visitors who have it get
+    access.
 
     Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per decision. `tasks` are further
     tasks to offer, as my_module:MyTask. Agents search in `world`. If it is not the simulator, the page shows its predictions.
     Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
     """
     for name in tasks:
-        get_task(name)  # before the file is read, because the file may belong to this task
+        get_task(name)  # before the file is opened, because its episodes may belong to this task
     site = Site(agents, None if path is None else (Path(path).name, _open(path)), workers, budget, tasks, world)
     handlers: dict[str, Handler] = {name: partial(site.answer, name) for name in REQUESTS}
     handlers |= {"predict": site.predict, "film": site.film}
@@ -210,7 +211,7 @@ def create_app(
 
 
 def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], Any], media_type: str) -> Route:
-    """The route of a handler. `read` turns a body into the handler's argument."""
+    """The route of a handler. `read` parses the body of a request to the handler's argument."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
@@ -222,7 +223,7 @@ def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], A
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    """The body of a request. Raises HTTPException if it is longer than `limit` bytes, of which no more are kept."""
+    """The body of a request. Raises HTTPException if it is longer than `limit` bytes. Never keeps more bytes than that."""
     parts, length = [], 0
     async for part in request.stream():
         length += len(part)
@@ -233,7 +234,8 @@ async def _body(request: Request, limit: int) -> bytes:
 
 
 async def _unless_gone(request: Request, work: Awaitable[bytes]) -> bytes:
-    """The result of `work`. If the visitor leaves, `work` is cancelled, because a search without a visitor would delay other visitors."""
+    """Awaits `work` and returns its result. If the visitor leaves, `work` is cancelled, because a useless search would delay other
+    visitors."""
     task = asyncio.ensure_future(work)
 
     async def gone() -> None:
@@ -264,7 +266,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     TooSlow: (504, "this took longer than the server allows, and was stopped"),
     Crashed: (500, "this failed on the server: {}"),
 }
-"""Errors of handlers: the status, and one line."""
+"""The HTTP status and the message, for each type of error."""
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
@@ -276,12 +278,13 @@ async def _refusal(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     response = _error(500, "this failed on the server")
-    response.raw_headers.extend(HEADERS)  # only this answer does not pass through AccessControl
+    response.raw_headers.extend(HEADERS)  # unlike other answers, this one does not pass through AccessControl
     return response
 
 
 def _static_routes() -> list[Route]:
-    """The page's files, read once. A request can only name one of these files; a client's path is never looked up on disk."""
+    """Routes for the page's files, which are read once. A request can only name one of these files; no path of a client is looked up
+    on disk."""
 
     files = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in TYPES}
     urls = {"/": files["index.html"]} | {f"/static/{name}": path for name, path in files.items()}
@@ -289,7 +292,7 @@ def _static_routes() -> list[Route]:
 
 
 def _fixed(url: str, content: bytes, media_type: str) -> Route:
-    """A route that always answers the same."""
+    """A route that always gives the same answer."""
 
     async def get(request: Request) -> Response:
         return Response(content, media_type=media_type, headers={"cache-control": "no-cache"})
@@ -315,7 +318,7 @@ def _describe(task: Task) -> dict[str, Any]:
 
 
 def _learned_tasks(world: str) -> list[str] | None:
-    """The tasks that a model has learned from; None for a world that is not learned."""
+    """The tasks that a learned model was trained on; None for any other world."""
     return read_model(Path(world))[2]["tasks"] if is_model(world) else None
 
 
@@ -384,7 +387,7 @@ def background(
     tasks: Sequence[str] = (),
     world: str = SearchConfig.world,
 ) -> Iterator[str]:
-    """Serves the page from a thread while the block runs, for tests and screenshots. Yields its address when the page can answer."""
+    """Serves the page in a thread while the block runs, for tests and screenshots. Yields the address as soon as the page answers."""
     app = create_app("127.0.0.1", path, agents, workers, tasks=tasks, world=world)
     bound = _bind("127.0.0.1", 0)
     server = _server(app)

@@ -1,8 +1,8 @@
 """The five action spaces of the paper, each a codec between its actions and placements.
 
 The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an
-object of the scene. Everything that depends on an action space is in its codec. To add a sixth action space, write a class here,
-its name in `CODECS`, and a description for cards in `agents/schema.py`.
+object of the scene. All code that depends on the action space is in its codec. To add a sixth action space, write a class here, add
+it to `CODECS`, and describe it for cards in `agents/schema.py`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from trilith.world.geometry.rectangles import overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
-"""Metres: a block is placed this far above (or beside) its reference, so that the two do not overlap at once."""
+"""Metres: a block is placed this far above (or beside) its reference, so that the two do not overlap at the start."""
 OFFSETS = 15
 _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
 
 def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
-    """The i-th of n distances along one axis from the centre of an object of length `reference` to a block of length `block`."""
+    """The i-th of n offsets: the distance along one axis between the centres of an object of length `reference` and a block of length
+    `block`."""
     return (reference + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE)) * (2 * i / (n - 1) - 1)
 
 
 def height_on(is_target: Any, y: Any, height: Any) -> Any:
-    """y of the centre of a block placed relative to an object at `y`: inside a target, on top of anything solid."""
+    """y of the centre of a block that is placed relative to an object at `y`. The block goes inside a target, or on top of a solid
+    object."""
     return y + (1 - is_target) * (height + BLOCK_HEIGHT) / 2 + CLEARANCE
 
 
@@ -46,7 +48,7 @@ _offset, _height_on = compiled(offset), compiled(height_on)
 
 
 class Space(NamedTuple):
-    """The numbers of an action."""
+    """The range and type of the numbers of an action."""
 
     low: tuple[float, ...]
     """The minimum of each number."""
@@ -71,13 +73,13 @@ class Codec(ABC):
 
     name: ClassVar[str]
     length: ClassVar[int]
-    """The number of numbers in an action."""
+    """How many numbers an action has."""
     dtype: ClassVar[np.dtype[Any]]
     """The dtype in which the numbers are stored."""
 
     @abstractmethod
     def space(self, objects: int) -> Space:
-        """The actions in scenes of up to `objects` rows."""
+        """The space of actions in scenes of up to `objects` rows."""
 
     @abstractmethod
     def decode(self, scene: Scene, action: Sequence[float]) -> Placement:
@@ -85,28 +87,30 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
-        """The action with the block and the glue of `placement` whose decoded place is nearest, by |Δx| + |Δy|."""
+        """The action that uses the block and the stickiness of `placement` and decodes to the nearest position, by the distance |Δx|
+        + |Δy|."""
 
     @abstractmethod
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
         """Actions (..., length) in the mirrored scene.
 
-        In the mirrored scene left and right are swapped: x, angles and their velocities change sign. Rows keep their order, and
-        available blocks stay in their slots, because their positions do not matter for building. So an action keeps its block
-        and its reference, and its placement is at -x instead of x.
+        In the mirrored scene left and right are swapped: x, angles and their velocities change sign. Rows keep their order. Available
+        blocks stay in their slots, because their positions do not matter for building. So a mirrored action has the same block and
+        reference, and its placement is at -x instead of x.
         """
 
     def mask(self, scene: Scene) -> Bools | None:
-        """Which actions are possible and overlap nothing solid, without an axis for sticky. None if the codec has no mask."""
+        """Boolean mask of the actions that are possible and overlap nothing solid. It has no axis for sticky. None if the codec has
+        no mask."""
         return None
 
 
 class Continuous(Codec):
-    """Actions of numbers in [-1, 1]; numbers beyond are clipped."""
+    """Actions are numbers in [-1, 1]; other numbers are clipped to this range."""
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
     signs: ClassVar[tuple[int, ...]]
-    """The factor of each number in the mirrored scene."""
+    """For each number of an action, 1 or -1: its factor in the mirrored scene."""
 
     def space(self, objects: int) -> Space:
         return Space((-1.0,) * self.length, (1.0,) * self.length, whole=False)
@@ -118,7 +122,8 @@ class Continuous(Codec):
 
 @dataclass(frozen=True)
 class ContinuousAbsolute(Continuous):
-    """(X, x, y, s) in [-1, 1]: 7X picks the nearest slot, the centre is at (7.5 x, 7.5 (y + 1)), sticky if s > 0."""
+    """(X, x, y, s), each in [-1, 1]. X picks the slot whose position is nearest to 7X. The centre is at (7.5 x, 7.5 (y + 1)). The
+    block is sticky if s > 0."""
 
     name: ClassVar[str] = "continuous_absolute"
     length: ClassVar[int] = 4
@@ -134,7 +139,8 @@ class ContinuousAbsolute(Continuous):
 
 @dataclass(frozen=True)
 class ContinuousRelative(Continuous):
-    """(X, x, y, Δx, s) in [-1, 1]: (x, y) picks the scene object with the nearest centre, Δx the place along its top."""
+    """(X, x, y, Δx, s), each in [-1, 1]. X and s are as in `ContinuousAbsolute`. (x, y) picks the scene object with the nearest
+    centre. Δx is the position along the top of this object."""
 
     name: ClassVar[str] = "continuous_relative"
     length: ClassVar[int] = 5
@@ -152,24 +158,24 @@ class ContinuousRelative(Continuous):
         centres, reach = scene.pose[refs, :2], _reach(scene, refs, placement.slot)
         shift = np.clip((placement.x - centres[:, 0]) / reach, -1, 1)
         off = np.abs(centres[:, 0] + shift * reach - placement.x) + np.abs(rest_height(scene, refs) - placement.y)
-        for k in np.argsort(off, kind="stable").tolist():  # the nearest that can be picked
+        for k in np.argsort(off, kind="stable").tolist():  # try the nearest object first, until one can be picked
             if towards := _towards(centres, k):
                 return (float(SLOT_X[placement.slot]) / 7, *towards, float(shift[k]), 1.0 if placement.sticky else -1.0)
         raise AssertionError("every point is nearest to something")
 
 
 class Discrete(Codec):
-    """An action is a row of indices, in this order: the block; the row of an object, if the codec is `relative`; where the block goes
-    (`tail`); sticky, 0 or 1."""
+    """An action is a list of indices, in this order: the block; the row of an object, if the codec is `relative`; one or two indices
+    for the position (`tail`); sticky, 0 or 1."""
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
     relative: ClassVar[bool]
-    """Whether an action names an object of the scene that the block is placed relative to."""
+    """Whether the block is placed relative to an object of the scene. The action then names this object."""
 
     @property
     @abstractmethod
     def tail(self) -> tuple[int, ...]:
-        """Number of values of each part of an action between block (and object) and sticky: where the block goes."""
+        """Number of values of each index that gives the position. These indices lie between block (and object) and sticky."""
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]: ...
@@ -180,13 +186,14 @@ class Discrete(Codec):
 
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
         mirrored = np.array(actions)
-        mirrored[..., 2] = self.space(0).high[2] - mirrored[..., 2]  # in every discrete space the third part goes from left to right
+        mirrored[..., 2] = self.space(0).high[2] - mirrored[..., 2]  # in every discrete space the third index counts from left to right
         return mirrored
 
 
 @dataclass(frozen=True)
 class DiscreteAbsolute(Discrete):
-    """(u, i, j, s): slot, cell of a grid of `heights` × `widths` over the area where blocks may be placed, sticky or not."""
+    """(u, i, j, s): slot u, cell (i, j) of a grid, and sticky or not. The grid has `heights` × `widths` cells and fills the area
+    where blocks may be placed."""
 
     heights: int = 8
     widths: int = 64
@@ -215,7 +222,8 @@ class DiscreteAbsolute(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelative(Discrete):
-    """(c, r, i, s): the edge from available block c to scene object r (rows), one of `offsets` places along r, sticky or not."""
+    """(c, r, i, s): the edge from available block c to scene object r (both are rows), one of `offsets` positions along r, and sticky
+    or not."""
 
     offsets: int = OFFSETS
     name: ClassVar[str] = "discrete_relative"
@@ -230,7 +238,7 @@ class DiscreteRelative(Discrete):
         return (self.offsets,)
 
     def grid(self, reference: Any, block: Any) -> Floats:
-        """(..., offsets): distances along one axis from the centre of objects of length `reference` to blocks of length `block`.
+        """(..., offsets): all offsets along one axis between objects of length `reference` and blocks of length `block`; see `offset`.
 
         The outermost offset on either side does not overlap the object, so that a block can also fall beside it.
         """
@@ -258,7 +266,7 @@ class DiscreteRelative(Discrete):
         return placement.slot, int(refs[ref]), *at, int(placement.sticky)
 
     def mask(self, scene: Scene) -> Bools:
-        """(7, N, *tail): which (available block, reference, offset) are a valid edge and overlap nothing solid.
+        """(7, N, *tail): mask over (available block, reference, offset). True for a valid edge whose placement overlaps nothing solid.
 
         The first axis is the slot, which is also the row of an available block. Sticky makes no difference.
         """
@@ -269,7 +277,7 @@ class DiscreteRelative(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelativeXY(DiscreteRelative):
-    """(c, r, i, j, s): like `DiscreteRelative`, with another offset j along y, computed from heights as i is from widths."""
+    """(c, r, i, j, s): like `DiscreteRelative`, with a second offset j along y. It is computed from the heights as i is from the widths."""
 
     name: ClassVar[str] = "discrete_relative_xy"
     length: ClassVar[int] = 5
@@ -286,13 +294,13 @@ CODECS: dict[str, type[Codec]] = {
 
 
 def make_codec(name: str, **options: Any) -> Codec:
-    """The codec of a name, with the options that it has a field for."""
+    """Makes the codec `name`. Options that are not fields of this codec are ignored."""
     kind: Any = CODECS[name]
     return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options})
 
 
 def make_discrete(name: str, **options: Any) -> Discrete:
-    """The codec discrete_<name>, with the options that it has a field for. Raises ValueError that names the known codecs."""
+    """Makes the codec discrete_<name>. Options that are not fields of it are ignored. Raises ValueError that names the known codecs."""
     there = [each.removeprefix("discrete_") for each, kind in CODECS.items() if issubclass(kind, Discrete)]
     require(name in there, f"there are no actions {name!r}: choose {', '.join(there)}")
     codec = make_codec(f"discrete_{name}", **options)
@@ -301,13 +309,14 @@ def make_discrete(name: str, **options: Any) -> Discrete:
 
 
 def reference_rows(scene: Scene) -> Ints:
-    """(R,): rows of everything except the available blocks: the objects that a block can be placed relative to."""
+    """(R,): rows of the objects that a block can be placed relative to: all except the available blocks."""
     return np.flatnonzero(scene.role != _AVAILABLE)
 
 
 @compiled
 def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights: int) -> Bools:
-    """(7, N, n, max(heights, 1)): the mask. With `heights` 0 the block goes to its rest height, else to one of `heights` y offsets."""
+    """(7, N, n, max(heights, 1)): the mask. If `heights` is 0, the block goes to its rest height; otherwise to one of `heights`
+    offsets along y."""
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
     cos, sin, rows = np.cos(pose[:, 2]), np.sin(pose[:, 2]), np.flatnonzero(solid)
     for slot in range(SLOTS):
@@ -343,7 +352,7 @@ def _finite(action: Sequence[float], length: int) -> list[float]:
 
 
 def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int]:
-    """The parts of an action. Each must be an integer from 0 to below its entry of `shape`; None means no upper limit."""
+    """The parts of an action as integers. Each must be at least 0 and below its entry of `shape`; the entry None means no upper limit."""
     values = np.asarray(action).tolist()
     if len(values) != len(shape) or not all(isfinite(value) and value == int(value) for value in values):
         raise ValueError(f"action {values}: must be {len(shape)} whole numbers")
@@ -354,35 +363,36 @@ def _indices(action: Sequence[float], shape: tuple[int | None, ...]) -> list[int
 
 
 def _nearest_slot(pick: float) -> int:
-    """The slot whose position is nearest to 7 · pick, used or not."""
+    """The slot whose position is nearest to 7 · pick, whether or not its block is still available."""
     return int(np.argmin(np.abs(SLOT_X - 7 * pick)))
 
 
 def _point(x: float, y: float) -> tuple[float, float]:
-    """The point, within the area where blocks may be, that two numbers in [-1, 1] stand for."""
+    """Converts two numbers in [-1, 1] to a point in the area where blocks may be placed."""
     return PLACE_X[1] * x, PLACE_Y[1] / 2 * (y + 1)
 
 
 def _pointing(x: float, y: float) -> tuple[float, float]:
-    """The numbers in [-1, 1] that stand for a point, or for the nearest possible one."""
+    """Inverse of `_point`: the two numbers in [-1, 1] of a point. A point outside the area is first moved to the nearest point inside."""
     return min(max(x / PLACE_X[1], -1.0), 1.0), min(max(y / (PLACE_Y[1] / 2) - 1, -1.0), 1.0)
 
 
 def _nearest(centres: Floats, x: float, y: float) -> int:
-    """The index of the centre (R, 2) nearest to a point; the first of several."""
+    """The index of the centre (R, 2) nearest to a point; the lowest index if several are equally near."""
     return int(np.argmin(((centres - (x, y)) ** 2).sum(axis=1)))
 
 
 def _reach(scene: Scene, rows: Any, slot: int) -> Any:
-    """The greatest distance between the centres of a block from `slot` and of a row (or each of several rows) it is placed relative to."""
+    """The greatest horizontal offset of a block from `slot` relative to an object, between their centres. `rows` is one object or
+    several."""
     return (scene.size[rows, 0] + scene.size[slot, 0]) / 2 + CLEARANCE
 
 
 def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
-    """Numbers in [-1, 1] that pick the k-th of some centres (R, 2) as the nearest; None if no point has it as the nearest.
+    """Two numbers in [-1, 1] whose point is nearer to the k-th of the centres (R, 2) than to any other. None if there is no such point.
 
-    If the centre lies in the area that numbers can point to, they point at it. If not, they point at the middle of the part of the area
-    that is nearer to this centre than to any other.
+    If possible, the point is the centre itself, or the nearest point to it in the area. If that does not pick the centre, the point
+    is the middle of the region that is nearest to it.
     """
     at = _pointing(*centres[k].tolist())
     if _nearest(centres, *_point(*at)) == k:

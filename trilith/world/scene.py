@@ -25,11 +25,11 @@ SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 BLOCK_HEIGHT = 0.7
 SLOT_WIDTHS = (SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE)
 SLOTS = len(SLOT_WIDTHS)
-"""Number of available blocks, and so of rows that an action can pick."""
+"""Number of available blocks. An action can pick these rows."""
 SLOT_GAP = 0.35
 """Space between available blocks, chosen so that they fill x from -7 to 7 exactly."""
 SLOT_X = np.cumsum([0.0, *(w + SLOT_GAP for w in SLOT_WIDTHS[:-1])]) - 7.0 + np.asarray(SLOT_WIDTHS) / 2
-"""(7,): x of the available blocks; a used block still has its entry."""
+"""(7,): x of the available blocks in metres. A slot keeps its entry after its block is used."""
 SLOT_Y = -2.1
 FLOOR = SLOTS
 """Row of the floor."""
@@ -67,7 +67,7 @@ INVALID_EDGE = Placement(-1, 0.0, 0.0)
 
 
 def checked_placement(given: Any) -> Placement:
-    """A placement from slot, x, y and sticky, as plain numbers. Raises ValueError that names the part that is wrong."""
+    """Makes a placement from a list of slot, x, y and sticky. Raises ValueError that names the wrong part."""
     if wrong := _wrong_part(given):
         raise ValueError(f"placement {shortened(given)}: {wrong}")
     slot, x, y, sticky = given
@@ -75,7 +75,7 @@ def checked_placement(given: Any) -> Placement:
 
 
 def _wrong_part(given: Any) -> str:
-    """What a placement must be and is not, or ""."""
+    """The requirement that a placement does not meet, or "" if it is valid."""
     if not isinstance(given, list | tuple) or len(given) != 4:
         return "must be [slot, x, y, sticky]"
     slot, x, y, sticky = given
@@ -87,14 +87,15 @@ def _wrong_part(given: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number. An integer may have hundreds of digits, too many for a float."""
+    """Whether a value is a number that a float can hold: finite, and not an integer of hundreds of digits."""
     numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     return numeric and bool(abs(value) < 1e300)
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Everything physics, rules and observations depend on. Arrays are read-only; equal bytes mean equal scenes."""
+    """All objects at one moment. Physics, rules and observations depend on nothing else. Arrays are read-only; scenes are equal if
+    their bytes are."""
 
     pose: Floats
     """(N, 3): x, y of the centre and angle."""
@@ -128,7 +129,7 @@ class Scene:
 
     @staticmethod
     def trusted(*arrays: Any) -> Scene:
-        """A scene from arrays that are valid and that nothing else will write to: the constructor without its checks and copies."""
+        """Makes a scene without the checks and copies of the constructor. The arrays must be valid, and nothing else may write to them."""
         scene = object.__new__(Scene)
         for array in arrays:
             array.flags.writeable = False
@@ -171,7 +172,7 @@ class Scene:
             wrong = f"scene field {name!r} is not an array of {np.dtype(dtype).name}"
             try:
                 raw = np.asarray(data[name])
-                with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
+                with np.errstate(invalid="ignore"):  # a NaN in an integer array is refused below
                     array = raw.astype(dtype)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError(wrong) from None
@@ -197,7 +198,7 @@ assert list(_LAYOUT) == [field.name for field in fields(Scene)]
 
 
 def _check(scene: Scene) -> None:
-    """Raises ValueError unless the arrays form a scene that the rules could have made."""
+    """Raises ValueError unless the arrays form a valid scene, one that the rules can produce."""
     n = len(scene)
     for name in ("pose", "size", "velocity", "sticky"):
         rows = len(getattr(scene, name))

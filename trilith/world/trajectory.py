@@ -1,8 +1,8 @@
-"""Episodes with all their states, as values and as plain arrays in files. Models learn from them, and other libraries can read them.
+"""Episodes with all their states, as objects and as plain arrays in files. Learned models train on them; other libraries can read them.
 
-A folder of episodes has a `dataset.json`, which describes the recording and holds the checksums of numbered files (safetensors) of some
-episodes each. In a file the states of all episodes lie one after another, including the last state of each episode. So do the
-objects of all states. So nothing is padded, and every state is restored byte for byte.
+A folder of episodes has numbered safetensors files, each with some episodes, and a `dataset.json`. The latter describes the recording
+and holds the checksums of the files. In a file the states of all episodes are concatenated, including the last state of each episode.
+The objects of all states are concatenated too. So nothing is padded, and every state is restored byte for byte.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from trilith.world.episode import REASONS, State
 from trilith.world.scene import FLOOR, INVALID_EDGE, Placement, Scene
 
 FORMAT = 1
-"""Version of the file format. It changes with the order or the meaning of anything below."""
+"""Version of the file format. Increase it when the order or the meaning of any array changes."""
 DATASET = "dataset.json"
 """Name of the file that describes a recording."""
 STOPPED = -2
-"""Slot stored where an agent stopped; -1 is an invalid edge."""
+"""Slot that is stored if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
 CODEC = DiscreteRelative()
-"""Placements are also stored as actions of this codec, the codec of the paper's main agents."""
+"""Placements are also stored as actions of this codec, which the paper's main agents use."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
-"""Action stored for an invalid edge, or for stopping: its edge does not start at an available block."""
+"""Action that is stored for an invalid edge, or if the agent stopped. Its edge starts at the floor, which no valid edge does."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Trajectory:
     placements: tuple[Placement | None, ...]
     """(L): None means that the agent stopped; only the last entry can be None."""
     rewards: tuple[float, ...]
-    """(L)"""
+    """(L): the reward of each placement."""
     explored: tuple[bool, ...]
     """(L): whether the placement was chosen at random; empty if unknown."""
     agent: str = ""
-    """The name of the builder."""
+    """The name of the agent."""
 
 
 _PER_OBJECT: dict[str, Any] = {"pose": "f8", "size": "f8", "velocity": "f8", "role": "u1", "sticky": "?"}
@@ -157,7 +157,7 @@ class Dataset(TypedDict):
     zero_on_hit: bool
     physics: int
     checksums: list[str | None]
-    """Of each file; None if it is not recorded yet."""
+    """The checksum of each file; None if the file is not recorded yet."""
 
 
 def read_dataset(folder: Path) -> Dataset:
@@ -174,7 +174,7 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """A file of episodes. Raises ValueError in one line if it is missing, damaged, or not the one of this `checksum`."""
+    """Reads a file of episodes. Raises ValueError in one line if it is missing or damaged, or if it has another `checksum`."""
     path = shard_path(folder, number)
     stated = read_header(path).checksum
     require(stated == checksum, f"{path} is damaged: its checksum is not the one in {DATASET}")

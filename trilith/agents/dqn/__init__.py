@@ -1,1 +1,1 @@
-"""Q-learning on the edges of a scene graph (paper, section D), and our faster form of it."""
+"""Q-learning on the edges of a scene graph (paper, section D), and our faster variant."""

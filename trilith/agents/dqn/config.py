@@ -1,4 +1,4 @@
-"""All settings of Q-learning, as a dataclass whose fields are also the command line. Imports no learning framework."""
+"""All settings of Q-learning. The fields of the dataclass are also options of the command line. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from trilith.utils.config import check_least, check_most
 
 @dataclass(frozen=True)
 class DQNConfig:
-    """All settings of Q-learning. The defaults are those of the recipe `objects`, except that the input lacks the number of steps left."""
+    """All settings of Q-learning. The defaults are those of the recipe `objects`, except that the number of steps left is not an input."""
 
     net: NetConfig = field(default_factory=NetConfig)
-    """The network that values actions."""
+    """The Q-network."""
     actions: Annotated[str, arg(prefix_name=False)] = "relative"
-    """The space of actions: relative (an edge and an offset along x), relative_xy (along x and y), or absolute (a cell of a grid)."""
+    """Action space: relative (an edge and an offset along x), relative_xy (along x and y), or absolute (a cell of a grid)."""
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
     grid: tuple[int, int] | None = None
-    """Absolute actions: number of heights and of widths of the grid. Unless given, the size that the paper found best for the task."""
+    """Absolute actions: number of heights and of widths of the grid. None: the size that the paper found best for the task."""
     mask: Mask = "legal"
-    """Which actions are allowed. The same mask holds for acting, exploring and the bootstrap maximum: anything (an invalid choice ends
-    the episode), edges from an available block to an object, or only those of these edges whose placements overlap nothing."""
+    """Which actions are allowed, in acting, exploring and the bootstrap maximum. none: all (an invalid choice ends the episode).
+    edges: edges from an available block to an object. legal: of these, only placements that overlap nothing."""
     stop: bool = True
-    """Whether to end an episode, by an invalid edge, where every action has a negative value. So no state is worth less than 0.
-    With the mask `none` such an edge is an ordinary action."""
+    """Whether to end an episode, by an invalid edge, if every action has a negative value. Then no state has a value below 0. With
+    the mask `none` an invalid edge is an ordinary action."""
     learning_rate: float = 5e-4
     """Learning rate of Adam."""
     warmup: int = 500
@@ -47,61 +47,60 @@ class DQNConfig:
     n_step: int = 1
     """Number of rewards that are summed before the bootstrap."""
     double: bool = True
-    """Networks without state values: whether the learning network selects the action and the target network gives its value."""
+    """Double Q-learning, for networks without state values: the online network selects the action, the target network gives its value."""
     tau: float = 0.005
-    """Share by which the target network moves towards the learning network after every learner step. 0: it is copied instead, every
+    """Rate at which the target network moves towards the online network, per learner step. 0: the target is a copy, renewed every
     `target_period` steps."""
     target_period: int = 1000
     """Learner steps between copies to the target network, if `tau` is 0."""
     act_with_target: bool = True
-    """Whether actors and saved weights use the target network, an average over the last learner steps, instead of the learning
-    network."""
+    """Whether actors and saved weights use the target network, an average over the last learner steps, instead of the online network."""
     huber_delta: float = 10.0
-    """Errors of values above this count linearly, not squared. The cost of a risk appears only in rare large errors, so a small delta
+    """Delta of the Huber loss: larger errors count linearly, not squared. Risks show only in rare large errors, so a small delta
     makes values optimistic."""
     max_grad_norm: float = 10.0
-    """The norm that gradients are clipped to; 0: not clipped."""
+    """Maximum norm of gradients, which are clipped to it; 0: no clipping."""
     mirror: bool = True
     """Whether half of the transitions are replayed with left and right swapped; the rules are symmetric."""
     epsilon: float = 0.3
-    """Exploration: at step n an action is random with probability ε / max(L - n, 1). L is a running mean of the episode length at
-    that level. The paper prints min, but its purpose, less exploration early, needs max."""
+    """Exploration: at step n an action is random with probability ε / max(L - n, 1), where L is a running mean of the episode length
+    at that level. The paper prints min, but max is needed for less exploration early in an episode, which is its purpose."""
     replay_mb: float = 600.0
     """Size of the replay in megabytes."""
     counterfactual_actions: int = 8
-    """Counterfactual actions that an actor without search simulates beside the chosen action: half of them from the 16 highest values, the
-    others any that the mask allows. The learner uses them like the action made; a network without state values uses only those that
-    end the episode."""
+    """Number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16
+    highest values, the others from all actions that the mask allows. The learner uses them like the action made. A network without
+    state values uses only those that end the episode."""
     counterfactual_targets: int = 3
-    """Network objects: number of counterfactual actions per state whose values get a target r + γ V(s'), drawn anew for each learner step.
-    Actions that end the episode always have a target. For the other actions only rewards and ends are learned."""
+    """Network objects: number of counterfactual actions per state whose values get a target r + γ V(s'). They are drawn again at
+    every learner step. Actions that end the episode always have a target. Of all others only rewards and ends are learned."""
     lookahead: float = 0.5
-    """Network objects: probability that an actor does not make its chosen action, but the one with the highest r + γ V(s') among the
-    chosen and the counterfactual actions."""
+    """Network objects: probability that an actor makes the action with the highest r + γ V(s') among the chosen and the
+    counterfactual actions, instead of the chosen one."""
     lower_bounds: bool = True
-    """Whether a target is at least the return that followed. The world is deterministic, so this return can be earned again."""
+    """Whether the observed return is a lower bound of a target. The world is deterministic, so this return can be earned again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends, relative to the errors of values."""
     corrections_per_update: float = 0.0
-    """Corrections per learner step. In a correction the agent plays an episode, and the planner plays on from one of its states; if the
-    planner earns more, its actions are learned."""
+    """Corrections per learner step. In a correction the agent plays an episode, then the planner plays from one of its states. If the
+    planner earns more, the agent learns its actions."""
     correction_share: float = 0.35
-    """Share of corrections in a batch."""
+    """Fraction of a batch that comes from corrections."""
     margin: float = 0.3
-    """By how much the value of a corrected action should exceed the value of any other action."""
+    """Margin by which the value of a corrected action should exceed the values of all other actions."""
     margin_weight: float = 1.0
     """Weight of the margin loss, relative to the errors of values."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search of actors during training. With budget 0 they do not search. The search of the trained agent does not depend on this."""
+    """Search by actors during training; budget 0: no search. The trained agent can search with other settings."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
-    """With the world `online`: the model that is learned beside the agent, and in which actors search."""
+    """The model that is learned beside the agent, if actors search in the world `online`."""
     learning_starts: int = 6000
-    """Steps in the replay before learning starts. They are random: placements that overlap nothing and, about once per episode, any action
-    that the mask allows. With counterfactual actions, a placement that would touch an obstacle is replaced by one of these. So
-    episodes get long, and some random placements earn a reward."""
+    """Steps in the replay before learning starts. Until then actors make random placements that overlap nothing and, about once per
+    episode, any action that the mask allows. A placement that would touch an obstacle is replaced by a counterfactual action. So
+    episodes are longer, and some random placements earn a reward."""
 
     def check(self) -> None:
-        """Raises ValueError naming options that do not go together."""
+        """Raises ValueError that names options which contradict each other."""
         shown = self.actions != "absolute" or not self.corrections_per_update
         require(shown, "the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
         used = self.search.world != ONLINE or self.search.budget

@@ -16,8 +16,8 @@ from trilith.agents.base import Episode, LearnedModel
 from trilith.agents.dqn.config import DQNConfig
 from trilith.agents.dqn.policy import DQNPolicy, Exploration, make_net, make_schema
 from trilith.agents.dynamics.online import OnlineModel
-from trilith.agents.optimizer import LearnerFacts, TargetLearner, part, prefixed, read
 from trilith.agents.replay import Replay
+from trilith.agents.target_learner import LearnerFacts, TargetLearner, part, prefixed, read
 from trilith.networks.inputs.scene_batch import Records, SceneBatch
 from trilith.networks.q.base import QNet
 from trilith.planners.registry import has_planner

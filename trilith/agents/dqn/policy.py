@@ -1,6 +1,6 @@
-"""Agents with Q-values on the edges of a scene (paper §4.4 and §D): choosing by a network, exploring, and searching with it.
+"""Acting with Q-values on the edges of a scene (paper §4.4 and §D): greedily, with exploration, or by search.
 
-This module needs torch only for networks that have no form without torch, or that run on another device than the CPU.
+This module needs torch only for a network that has no compiled form (`networks.inference`), or that runs on a device other than the CPU.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
-    """Returns the storage format of a task's states under a config. Without `beyond` it has room for the curriculum only, as in a replay.
+    """Returns the storage format of a task's states under a config. With `beyond`, scenes of generalisation levels fit too; a replay
+    does without.
 
-    Raises ValueError if the config names unknown actions, or if mask and actions do not go together.
+    Raises ValueError if the config names unknown actions, or if the mask does not fit the actions.
     """
     rules = get_task(task)
     heights, widths = config.grid or rules.grid
@@ -45,7 +46,7 @@ def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySche
 
 
 def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
-    """Returns the network of a config in its learning form, with fresh weights from torch's generator."""
+    """Returns the network of a config as a torch module, for learning. Its initial weights come from torch's generator."""
     from trilith.networks.q.registry import make_qnet
 
     net = make_qnet(config.net, schema, config.mask)
@@ -54,7 +55,8 @@ def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
 
 
 def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
-    """Returns the network of a config in its acting form: on the CPU without torch, if such a form exists. Its weights are placeholders."""
+    """Returns the network of a config for acting: compiled and without torch, if such a form exists and the device is the CPU. Its
+    weights are placeholders."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
@@ -63,7 +65,7 @@ def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu"
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
-    """Returns the model in which actors of a config search, if it is learned beside the agent. Its weights are placeholders."""
+    """Returns the model in which actors search, if it is learned beside the agent; else None. Its weights are placeholders."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.world import ModelWorld
@@ -89,22 +91,22 @@ def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
 
 
 class Exploration(NamedTuple):
-    """How actors explore."""
+    """The exploration settings of actors."""
 
     epsilon: float
-    """Random actions per episode, approximately: at step n an action is random with probability ε / max(L - n, 1)."""
+    """ε, approximately the number of random actions per episode: at step n an action is random with probability ε / max(L - n, 1)."""
     lengths: tuple[float, ...]
     """L: typical number of steps of an episode, for each level."""
     warm_up: bool = False
-    """Play random placements that overlap nothing instead of the network's actions. Where the actor explores, play any action that the
-    mask allows."""
+    """Whether to play random placements that overlap nothing, instead of the network's actions. When the actor explores, it plays any
+    action that the mask allows."""
     search: bool = True
-    """Whether to search, if the config has a budget. False while a learned model has not learned enough yet."""
+    """Whether to search, if the config has a budget. False as long as a learned model has not learned enough."""
 
 
 HIGHEST = 16
-"""Half of the counterfactual actions are drawn from this many actions of the highest values: those that the agent might choose next
-time."""
+"""Half of the counterfactual actions are drawn from this many actions with the highest values, because the agent may soon choose one
+of them."""
 
 
 def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
@@ -119,7 +121,8 @@ def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool =
 
 
 class DQNPolicy:
-    """A network, and how actors act with it: at random first, then mostly greedily, or by search if the config has a budget."""
+    """A network, and the rule by which actors use it: first they act at random, then mostly greedily, or by search if the config has
+    a budget."""
 
     def __init__(
         self,
@@ -138,15 +141,17 @@ class DQNPolicy:
         self.zero_on_hit = zero_on_hit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, zero_on_hit) if model is None else model
-        """The world model to search in, if it is learned too. Its weights then go with the weights of the network."""
+        """The model to search in, if it is learned beside the agent. Its weights are then sent together with the weights of the network."""
         world = self.model or make_world(config.search.world, zero_on_hit)
         self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, world)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record of the state and the action (sender, receiver, offset, sticky). If there are counterfactual actions, the record also has
-        these actions as `beside` (K, 4), with -1 where there are fewer than K; their rewards; whether they ended the episode; and, for a
-        network that values states, the state `after` each of them."""
+        """The dtype of a record: the state and the action (sender, receiver, offset, sticky).
+
+        With counterfactual actions, `beside` (K, 4) holds these actions; unused rows are -1. The record then also has their rewards,
+        whether they ended the episode and, for a network with state values, the state `after` each of them.
+        """
         columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
             columns += [("beside", "i4", (k, 4)), ("beside_reward", "f4", (k,)), ("beside_ended", "?", (k,))]
@@ -155,12 +160,12 @@ class DQNPolicy:
 
     @property
     def wants_states(self) -> bool:
-        """True if a model is learned, because it learns from states."""
+        """True if a model is learned beside the agent, because models learn from states."""
         return self.model is not None
 
     @property
     def agent(self) -> DQNAgent:
-        """Takes the action of the highest value."""
+        """The agent that takes the action with the highest value."""
         return DQNAgent(self.net, self.config.discount)
 
     @property
@@ -234,10 +239,11 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Chooses among the simulated actions of each decision. Returns the index of each chosen action.
+        """Chooses among the simulated actions of each decision. Returns the index of the action to make; 0 is the policy's own choice.
 
-        With probability `lookahead` it is the action with the highest r + γ V(s'). In the warm-up, an action that would touch an obstacle
-        is replaced by one that does not end the episode, if possible. The outcomes of the other actions are stored."""
+        With probability `lookahead` this is the action with the highest r + γ V(s'). In the warm-up, an action that would touch an
+        obstacle is replaced, if possible, by an action that does not end the episode. The outcomes of the other actions are
+        stored."""
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
@@ -264,7 +270,8 @@ class DQNPolicy:
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Stores which action was made, and the outcomes of the others. The action made and the chosen one swap places."""
+        """Stores the action made, and the outcomes of the others. If a counterfactual action is made, it and the chosen action swap
+        places."""
         kept = decision.step
         assert kept is not None
         if made:
@@ -274,7 +281,7 @@ class DQNPolicy:
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Random placements that overlap nothing. Where `random` is set, any action that the mask allows."""
+        """Chooses a random placement that overlaps nothing in each state or, where `random` is True, any action that the mask allows."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
@@ -308,17 +315,18 @@ class DQNPolicy:
 
 
 class DQNAgent:
-    """Builds by taking the action of the highest value."""
+    """Takes the action with the highest value."""
 
     def __init__(self, net: QFunction, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
         self.net, self.schema, self.discount = net, net.schema, discount
         self.stops = net.stops if stops is None else stops
-        """Whether the agent ends an episode where all values are below 0."""
+        """Whether the agent ends the episode if all values are below 0."""
         self._stop = net.schema.edges * net.outputs
-        """The index of the stop action, after all other actions."""
+        """The index of the stop action. It follows the indices of all other actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state. None stops: the mask allows no placement or, if the agent stops, all values are negative."""
+        """The placement with the highest value in each state. None (stop) if the mask allows no placement or, with `stops`, if all
+        values are negative."""
         if not states:
             return []
         listed = self.net.listed(observe(self.schema, states))
@@ -326,10 +334,10 @@ class DQNAgent:
         return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions that the mask allows. Of blocks of the same width only the first is listed, with the highest value of
-        these blocks.
+        """The values of all actions that the mask allows. Of several blocks of equal width only the first is listed, with the highest
+        value among these blocks.
 
-        If the agent can stop, stopping is an action of value 0 with an edge of its own.
+        If the agent can stop, stopping is an action with the value 0 and its own edge.
         """
         found = []
         for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):
@@ -345,7 +353,7 @@ class DQNAgent:
         return found
 
     def decode(self, state: State, action_id: int) -> Placement | None:
-        """The placement of an index; None for stopping."""
+        """The placement of the action with this index; None for the stop action."""
         return None if action_id == self._stop else self.schema.decode(state.scene, self.schema.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
@@ -363,7 +371,7 @@ class DQNAgent:
         boxes, first, pixels = self.schema.unpack(records).windows()
         [(index, values)] = self.net.listed(records)
         sender, receiver, _, _ = self.schema.parts(index)
-        best = np.full((2, self.schema.rows + SLOTS), -np.inf)  # highest value of placing each node, and of placing a block by each node
+        best = np.full((2, self.schema.rows + SLOTS), -np.inf)  # per node: highest value of placing it, and of placing a block by it
         np.maximum.at(best[0], sender, values)
         np.maximum.at(best[1], receiver, values)
         slots, refs = np.flatnonzero(state.scene.role[:SLOTS] == Role.AVAILABLE), reference_rows(state.scene)
@@ -379,5 +387,5 @@ class DQNAgent:
 
 
 def _first_slots(scene: Scene) -> Ints:
-    """(7,): for each slot, the first available slot with a block of the same width. This block can do all that the others can."""
+    """(7,): for each slot, the first available slot with a block of the same width. Blocks of equal width are interchangeable."""
     return ((scene.role[:SLOTS] == Role.AVAILABLE) & SLOTS_OF_KIND).argmax(axis=1)[KIND_OF_SLOT]

@@ -1,6 +1,6 @@
-"""Recipes of Q-learning: the agents of the paper, and ours. A new one is an entry of `ALGORITHM.recipes`.
+"""Recipes of Q-learning: the agents of the paper, and ours. To add a recipe, add an entry to `ALGORITHM.recipes`.
 
-A recipe is a release: when any part of it changes, its `version` rises. Imports no learning framework.
+Recipes are released under versions: if any part of a recipe changes, increase its `version`. Imports no learning framework.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 
 OBJECTS = DQNConfig(net=NetConfig(clock=True))
-"""Our agent. It sees objects and learns only from its own play, see docs/howto/train.md."""
+"""Our agent `objects`. It sees objects. It learns from its own play and from counterfactual actions, without the planner; see
+docs/howto/train.md."""
 
 OBJECTS_V1 = replace(OBJECTS, updates_per_step=0.1, counterfactual_targets=OBJECTS.counterfactual_actions)
-"""Twice as many actor steps per learner step, and a target for every counterfactual action. The shipped agents were trained this way."""
+"""As `OBJECTS`, but with twice as many actor steps per learner step, and a target for every counterfactual action. The shipped agents
+were trained with this recipe."""
 
 _OBJECTS_V1_TASKS: dict[str, dict[str, Any]] = {
     "silhouette": {"agent": {"discount": 0.97, "decay_steps": 36_000}},
@@ -26,7 +28,7 @@ _OBJECTS_V1_TASKS: dict[str, dict[str, Any]] = {
     "covering_hard": {"agent": {"discount": 0.97, "decay_steps": 40_000}},
 }
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
-    # Forty to sixty minutes of one core. Where episodes are short the discount factor can be higher: glue pays long after its price.
+    # Forty to sixty minutes of one core. In tasks with short episodes a higher discount factor is better, because glue pays off only later.
     "silhouette": {"steps": 36_000, "agent": {"discount": 0.97, "decay_steps": 36_000}},
     "connecting": {"steps": 20_000, "agent": {"decay_steps": 20_000}},
     "covering": {"steps": 18_000, "agent": {"decay_steps": 18_000}},
@@ -55,7 +57,7 @@ GN_DQN = DQNConfig(
     mirror=False,
     warmup=0,
     decay_steps=0,
-    # Not printed, so ours.
+    # Our choices, because the paper does not print them.
     discount=0.99,
     target_period=1000,
     huber_delta=1.0,
@@ -66,20 +68,21 @@ GN_DQN = DQNConfig(
 """The paper's agent GN-DQN."""
 
 GN_DQN_MCTS = replace(GN_DQN, learning_rate=2e-4, search=SearchConfig(10, algorithm="mcts", c=2.0, stages=2))
-"""The paper's agent GN-DQN-MCTS: as `gn-dqn`, but its actors search by UCT as printed. The agent does not learn from the search results."""
+"""The paper's agent GN-DQN-MCTS: as `gn-dqn`, but its actors search by UCT as the paper describes. The agent does not learn from the
+results of the search."""
 
 CNN_GN_DQN = replace(GN_DQN, net=replace(GN_DQN.net, network="pixels"))
-"""The paper's agent CNN-GN-DQN: as `gn-dqn`, but of each object it sees only the segmented image."""
+"""The paper's agent CNN-GN-DQN: as `gn-dqn`, but it sees only the segmented image of each object."""
 
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
 """The paper's agent CNN-GN-DQN-MCTS."""
 
 
 def _tuned(paper: DQNConfig) -> DQNConfig:
-    """An agent of the paper with what makes it learn in an hour of one core.
+    """The tuned sibling of an agent of the paper: with changes that make it learn in an hour of one core.
 
-    All of it also works for absolute actions, so that only structure differs: the mask leaves out invalid choices, but not placements
-    that overlap something, because absolute actions have no mask for these.
+    The changes also apply to absolute actions, so that agents differ only in their structure. So the mask excludes invalid choices,
+    but not placements that overlap something: absolute actions have no mask for such placements.
     """
     return replace(
         paper,
@@ -106,10 +109,10 @@ FROM_PIXELS = replace(
     replay_mb=200.0,
     learning_starts=2000,
 )
-"""Of each object the agent sees only the segmented image. The planner corrects the agent."""
+"""Our agent `pixels`. It sees only the segmented image of each object, and the planner corrects it."""
 
 _PAPER_RUN: dict[str, Any] = {"zero_on_hit": True, "steps": 10_000_000, "curriculum": {"steps": 40_000, "hardest_share": 0.0}}
-"""As printed. All reached levels are equally likely: this is our choice, because the paper does not say."""
+"""Settings of a run as the paper prints them. That all reached levels are equally likely is our choice, because the paper does not say."""
 _PAPER_SEARCH_RUN = {**_PAPER_RUN, "steps": 4_000_000}
 _TUNED_RUN: dict[str, Any] = {"zero_on_hit": True, "curriculum": {"steps": 3_000, "hardest_share": 0.0}}
 
@@ -129,7 +132,7 @@ ALGORITHM = Algorithm(
             "objects",
             OBJECTS,
             "ours: placements that see all objects, learned from its own play alone; the mask of legal actions",
-            run={"checkpoint_seconds": 180.0, "evaluate_every": 2000, "evaluate_scenes": 200},  # the replay is large
+            run={"checkpoint_seconds": 180.0, "evaluate_every": 2000, "evaluate_scenes": 200},  # checkpoints hold a large replay
             tasks=_OBJECTS_TASKS,
             version=2,
         ),

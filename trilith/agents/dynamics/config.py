@@ -1,4 +1,4 @@
-"""How a model is learned: from recorded episodes, or beside an agent. Imports no learning framework."""
+"""Settings for learning a model: from recorded episodes, or beside an agent. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """How a model learns. None of this is in the paper, except that it unrolls 1 to 4 steps."""
+    """Settings for learning a model. The paper prints none of these, except that a model is unrolled for 1 to 4 steps."""
 
     net: DynamicsConfig = field(default_factory=DynamicsConfig)
     unroll: int = 1
-    """Steps that the model predicts from its own predictions in training. The losses of all steps are added."""
+    """Number of steps that are predicted one after another in training, each from the previous prediction. Their losses are added."""
     batch: int = 64
-    """Starts of such sequences in a learner step."""
+    """Sequences of predictions in a learner step."""
     steps: int = 10_000
     """Learner steps."""
     learning_rate: float = 1e-3
-    """Highest learning rate of Adam. The rate rises over the first 200 steps, then falls to a tenth by the last step, along a cosine."""
+    """Maximum learning rate of Adam. The rate rises over the first 200 steps, then falls along a cosine to a tenth at the last step."""
     noise: float = 0.0
-    """Metres by which blocks are moved at random before a prediction, against drift."""
+    """Metres by which blocks are moved at random before a prediction. This noise reduces drift."""
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, steps=1)
@@ -35,17 +35,17 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OnlineConfig(ModelConfig):
-    """How a model learns beside an agent whose actors search in it. None of this is in the paper either."""
+    """Settings for learning a model beside an agent, whose actors search in this model. The paper prints none of these."""
 
     steps: int = 10_000
-    """Learner steps of the model over which its learning rate falls to a tenth. The rate then stays there."""
+    """Learner steps of the model over which its learning rate falls to a tenth. After that the rate is constant."""
     first_steps: int = 500
     """Learner steps of the model before actors search in it. Until then actors act without search, and the model learns at every learner
     step of the agent."""
     every: int = 4
-    """Learner steps of the agent for each learner step of the model, once actors search in it."""
+    """Learner steps of the agent per learner step of the model, after actors have begun to search in it."""
     replay_mb: float = 50.0
-    """Size of the model's memory of placements in megabytes. The oldest placements are dropped first."""
+    """Size of the model's replay of placements in megabytes. The oldest placements are dropped first."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,12 +62,12 @@ class ModelRunConfig:
     out: Path
     """Folder for the model, its log and its checkpoints."""
     valid: tuple[Path, ...] = ()
-    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). Unless given, a tenth of the training episodes is
-    held out for validation."""
+    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If there are none, a tenth of the training
+    episodes is held out."""
     seed: int = 0
-    """Seed of the initial weights and of the drawing of placements."""
+    """Seed of the initial weights and of the draws of placements."""
     agent: str | None = None
-    """An agent that values actions. The model is also validated on this agent's best eight placements, because a search looks there
+    """An agent with action values. The model is also validated on this agent's best eight placements, because a search tries these
     first."""
     log_steps: int = 250
     """Learner steps between lines of the log."""

@@ -1,4 +1,4 @@
-"""A model on disk: weights in safetensors and, beside them as JSON, a card that describes them. Imports no learning framework."""
+"""A learned model on disk: a safetensors file with the weights, and a JSON card that describes them. Imports no learning framework."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Learning a model: predictions from predictions, up to 4 steps ahead, compared with the simulator (paper §E.3).
+"""Learns a model: it predicts up to 4 steps ahead from its own predictions, and the losses compare these with the simulator (paper §E.3).
 
-As printed in the paper, the divergence is infinite for a certain end, and the first term of the sum compares the input with itself.
-Here the divergence is KL(truth ‖ prediction), and steps count from 1. Poses at the moment an obstacle is touched are not learned,
-because the episode ends there and no later prediction uses them.
+Two departures from the printed formula: there the divergence is infinite if the end is certain, and the first term of the sum
+compares the input with itself. Here the divergence is KL(truth ‖ prediction), and steps are counted from 1. Poses at the moment when
+an obstacle is touched are not learned, because the episode ends there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from trilith.agents.dynamics.config import ModelConfig
 from trilith.agents.dynamics.transitions import Transitions
-from trilith.agents.optimizer import load_moments, moments_of, optimizer_step, part, prefixed, scheduled_rate
+from trilith.agents.target_learner import load_moments, moments_of, optimizer_step, part, prefixed, scheduled_rate
 from trilith.networks.dynamics import Dynamics, Predicted
 from trilith.networks.inputs.rigid_body_features import Array, Placed
 from trilith.networks.parameters import load_parameters, parameters_of
@@ -29,9 +29,9 @@ from trilith.world.scene import Bools, Ints, Role
 MODEL_WARMUP_STEPS = 200
 """Learner steps over which the learning rate rises to its highest."""
 MODEL_MAX_GRAD_NORM = 10.0
-"""Norm that gradients are clipped to."""
+"""Maximum norm of gradients, which are clipped to it."""
 _TURN = 0.5
-"""Metres per unit of distance between unit vectors at twice the angle. Converts errors of angles to metres."""
+"""Converts errors of angles to metres. An error of an angle is the distance between two unit vectors at twice the angle."""
 
 
 def touchable(role: Ints, objects: Ints) -> Bools:
@@ -42,7 +42,8 @@ def touchable(role: Ints, objects: Ints) -> Bools:
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
-    """(B, R, R) each: pairs that touch in the predicted scenes, and pairs that are glued: old glued pairs, and pairs that touch glue."""
+    """(B, R, R) each: pairs that touch in the predicted scenes, and pairs that are glued: those already glued, and touching pairs
+    with a sticky block."""
     touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
     bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
@@ -50,9 +51,10 @@ def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
 
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
-    """Makes the next placements in the predicted scenes. Returns which of `at` (B,) have a next placement, their scenes, and the poses.
+    """Adds the next block of each episode to its predicted scene. Returns which of `at` (B,) have a next placement, the scenes of
+    these, and their poses.
 
-    Poses of the table are multiplied by `sign` (B, 3), which mirrors a scene. Gradients pass through the returned poses.
+    Poses of the table are multiplied by `sign` (B, 3), which mirrors a scene. Gradients flow through the returned poses.
     """
     chosen = table.follows[at] >= 0
     touch, glue = contacts(predicted, placed)
@@ -72,7 +74,8 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
-    """(size,) placements, half of them from the few that moved something, and their importance weights."""
+    """Draws placements: (size,) indices and (size,) importance weights. Half of the draws are among the few placements that moved
+    something."""
     share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
     preferred = rng.random(size) < share
     eventful = table.eventful[rng.integers(count, size=size)] if share else 0
@@ -82,7 +85,8 @@ def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints,
 
 
 def losses(predicted: Predicted, placed: Placed, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> dict[str, Tensor]:
-    """Compares predictions with the results of the placements `at` (B,), at rest at `pose` (B, R, 3). Each loss is a sum over scenes.
+    """Compares predictions with the results of the placements `at` (B,); `pose` (B, R, 3) are the true poses at rest. Each loss is a
+    sum over scenes.
 
     Placements are weighted by `weight` (B,), except in the loss of poses, which is computed only for blocks that move.
     """
@@ -121,7 +125,8 @@ class ModelLearner:
         self.steps = 0
 
     def step(self, table: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step. Returns mean losses per scene: each part at the first predicted step, and `loss`, their sum over all steps."""
+        """Makes one learner step. Returns mean losses per scene: each part at the first predicted step, and `loss`, the sum of all
+        parts over all steps."""
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)
@@ -141,7 +146,7 @@ class ModelLearner:
             at, sign, weight = table.follows[at[chosen]], sign[chosen], weight[chosen]
         total = (
             torch.stack([sum(each.values(), start=torch.zeros(())) for each in parts]).sum() / config.batch
-        )  # unweighted, because the parts are about equal at first
+        )  # the parts need no weights, because they are about equal at first
         loss = float(total.detach())
         if not isfinite(loss):
             raise ValueError(f"the loss is {loss} at step {self.steps} of the model: it has diverged, try a lower learning rate")
@@ -152,7 +157,7 @@ class ModelLearner:
         return {name: float(value.detach()) / config.batch for name, value in parts[0].items()} | {"loss": loss}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and numbers for a checkpoint."""
+        """The content of a checkpoint: arrays by name, and numbers."""
         return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A model that learns online, beside an agent. It learns from the episodes of the actors, who search in this model (paper §E.3)."""
+"""A model that learns online, beside an agent. It learns from the episodes of the actors, which search in this model (paper §E.3)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from trilith.agents.dynamics.config import OnlineConfig
 from trilith.agents.dynamics.learner import ModelLearner
 from trilith.agents.dynamics.transitions import Transition, Transitions, is_last, simulated, transition_dtype, transitions
 from trilith.agents.dynamics.world import ModelWorld
-from trilith.agents.optimizer import part
 from trilith.agents.replay import Replay
+from trilith.agents.target_learner import part
 from trilith.networks.inputs.scene_batch import SceneSchema
 from trilith.utils.files import typed
 from trilith.world.tasks import get_task
 
 MEASURED_EPISODES = 4
-"""One episode in this many is predicted before the model learns from it."""
+"""One episode in this many is used to measure errors: it is predicted before the model learns from it."""
 PREDICTED_PLACEMENTS = 200
-"""Number of last placements of predicted episodes over which the logged errors are averaged."""
+"""The logged errors are means over this many of the last predicted placements."""
 
 
 class OnlineFacts(TypedDict):
-    """The part of a checkpoint that is not arrays."""
+    """The values of a checkpoint that are not arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
     episodes: Annotated[int, Meta(ge=0)]
 
 
 class OnlineModel:
-    """A model, its memory of placements, and its errors on the last episodes, measured before it learned from them."""
+    """A model, its replay of placements, and its errors on recent episodes, measured before it learned from them."""
 
     def __init__(self, config: OnlineConfig, task: str, seed: int) -> None:
         self.config = config
@@ -44,12 +44,12 @@ class OnlineModel:
         self._objects = SceneSchema.rows_of(get_task(task), beyond=False)
         self.memory = Replay(transition_dtype(self._objects), config.replay_mb)
         self.episodes = 0
-        """Episodes added."""
+        """Number of episodes added so far."""
         self.predicted: deque[tuple[float, float, float, float]] = deque(maxlen=PREDICTED_PLACEMENTS)
-        """For each of the last placements predicted before learning: predicted probability of the end, whether the episode ended, predicted
-        reward, and reward. Placements that are known to be the last of their episode are left out."""
+        """The last placements that were predicted before learning: (predicted probability of the end, whether the episode ended,
+        predicted reward, reward). Left out are placements after which the rules alone end the episode."""
         self._table: Transitions | None = None
-        """The memory as a table; None after new episodes."""
+        """The replay as a table. None if episodes were added since it was made."""
 
     @property
     def ready(self) -> bool:
@@ -57,7 +57,7 @@ class OnlineModel:
         return self.learner.steps >= self.config.first_steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the memory. Predicts one episode in `MEASURED_EPISODES` before that."""
+        """Adds an episode to the replay. One episode in `MEASURED_EPISODES` is predicted first, to measure errors."""
         assert episode.trajectory is not None
         happened = simulated(episode.trajectory)
         if not happened:
@@ -77,18 +77,18 @@ class OnlineModel:
             self.predicted.append((ended, float(each.after.ended is not None), reward, earned))
 
     def due(self, steps: int) -> bool:
-        """Whether to learn after `steps` learner steps of the agent: after each step until actors search, then every `every` steps. Acting
-        with search takes far longer than without."""
+        """Whether to learn after `steps` learner steps of the agent. Before actors search in the model, it learns at every step;
+        after that, at every `every`-th step."""
         return len(self.memory) >= self.config.batch and (not self.ready or steps % self.config.every == 0)
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step; returns figures for the log."""
+        """Makes one learner step. Returns metrics for the log."""
         if self._table is None:
             self._table = Transitions(self.memory.ring[: len(self.memory)])
         return {f"model_{name}": value for name, value in (self.learner.step(self._table, rng) | self._figures()).items()}
 
     def _figures(self) -> dict[str, float]:
-        """Mean squared errors of predictions made before learning, and mean squared errors of the best constants."""
+        """Mean squared errors of the predictions made before learning and, for comparison, of the best constant predictions."""
         if not self.predicted:
             return {}
         said, ended, expected, earned = np.array(self.predicted).T
@@ -100,7 +100,7 @@ class OnlineModel:
         }
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and numbers for a checkpoint."""
+        """The content of a checkpoint: arrays by name, and numbers."""
         arrays, facts = self.learner.state()
         arrays |= {f"memory.{name}": array for name, array in self.memory.state().items()}
         arrays["predicted"] = np.array(self.predicted, np.float64).reshape(-1, 4)

@@ -16,8 +16,8 @@ from trilith.world.scene import Placement
 
 
 def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement | None]:
-    """Returns the transition model of a name. A name is simulator, the folder of a model, or my_module:MyWorld, a class that takes the
-    rule `zero_on_hit`.
+    """Returns the transition model of a name: `simulator`, the folder of a model, or a class my_module:MyWorld. The class is called
+    with the rule `zero_on_hit`.
 
     Raises ValueError for any other name.
     """
@@ -40,5 +40,5 @@ def is_model(name: str) -> bool:
 
 
 def world_fingerprint(name: str) -> str | None:
-    """Part of the checksum of a learned model's weights; None for a world without weights."""
+    """The beginning of the checksum of a learned model's weights; None for a world without weights."""
     return read_header(Path(name) / MODEL).checksum[:16] if is_model(name) else None

@@ -1,4 +1,4 @@
-"""Recorded placements as a table that a model learns from: the scene with the new block, and the scene at rest."""
+"""The table of recorded placements that a model learns from. A row has the scene with the new block, and the scene at rest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene, plac
 from trilith.world.trajectory import Trajectory
 
 MOVED, TURNED = 0.02, 0.05
-"""Metres, and distance between the unit vectors at twice the angle. Below both, an object counts as not moved."""
+"""Limits in metres, and in distance between unit vectors at twice the angle. An object below both limits counts as not moved."""
 SIMULATED = (None, "obstacle_hit", "complete", "max_steps")
-"""Ends of an episode (None: not ended) after a simulated placement. All other ends are known without physics."""
+"""How an episode can end after a simulated placement (None: it continues). All other ends follow from the rules, without physics."""
 
 
 class Transition(NamedTuple):
@@ -32,15 +32,15 @@ class Transition(NamedTuple):
 
 
 def transition_dtype(objects: int) -> np.dtype[Any]:
-    """A record of a table with room for R objects, without the last two columns, `reward` and `left`.
+    """The dtype of a row for up to R objects, without the last two columns, `reward` and `left`.
 
     placed    the scene before anything moves, see `Placed`
-    pose      (R, 3): where everything came to rest
+    pose      (R, 3): poses at rest
     touch     (R, R): which pairs touch at rest
-    moved     (R,): objects that came to rest away from their old place or, for the new block, away from the end of a straight fall
-    hit       an obstacle was touched, so that nothing came to rest
-    complete  nothing was left to do
-    origin    (R,): index of each object in the placement before; -1 for the new block, and at the first placement
+    moved     (R,): objects that came to rest away from their old pose or, for the new block, away from the end of a straight fall
+    hit       whether an obstacle was touched; then nothing came to rest
+    complete  whether the task was complete
+    origin    (R,): index of each object in the previous row; -1 for the new block, and at the first placement
     """
     one, two = (objects,), (objects, objects)
     placed: list[Any] = [
@@ -53,16 +53,17 @@ def transition_dtype(objects: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """T simulated placements, as a ring of records of whole episodes (see `Replay`)."""
+    """T simulated placements: a ring buffer of whole episodes (see `Replay`)."""
 
     rows: NDArray[Any]
-    """(T,) of `transition_dtype`, with `reward` (f4) and `left`: steps to the end of the episode, this one included."""
+    """(T,): rows of `transition_dtype`, with `reward` (f4) and `left`, the number of steps to the end of the episode, including this
+    one."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, column: str) -> NDArray[Any]:
-        """(T, ...): a column."""
+        """(T, ...): the column of this name."""
         return self.rows[column]
 
     def placed(self, at: Ints) -> Placed:
@@ -76,24 +77,24 @@ class Transitions:
 
     @cached_property
     def eventful(self) -> Ints:
-        """(E,): indices of the placements that moved something. They are few."""
+        """(E,): indices of the few placements that moved something."""
         return np.flatnonzero(self.rows["moved"].any(axis=1))
 
 
 def simulated(episode: Trajectory) -> list[Transition]:
-    """The simulated placements of an episode: all of them, or all except the last."""
+    """The placements of an episode that were simulated: all, or all except the last."""
     steps = zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True)
     return [Transition(s, placement, after, r) for s, placement, after, r in steps if placement is not None and after.ended in SIMULATED]
 
 
 def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
-    """A state's scene with the block of a placement in it, nothing simulated yet, and the row of the block."""
+    """Adds the block of a placement to a state's scene without simulating it. Returns the scene, and the row of the block."""
     keep = state.rules.keeps_supply
     return place(state.scene, placement, keep=keep), len(state.scene) if keep else placement.slot
 
 
 def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
-    """The table of the simulated placements of episodes, with room for at least `objects` objects.
+    """Makes the table of the simulated placements of episodes. Rows have room for at least `objects` objects.
 
     Raises ValueError if there are no simulated placements.
     """
@@ -130,12 +131,12 @@ def base_pose(placed: Placed) -> Array:
 def _moved(placed: Placed, pose: Array) -> Bools:
     base = base_pose(placed)
     far = np.hypot(*(pose - base)[..., :2].transpose(2, 0, 1)) > MOVED
-    turned = 2 * np.abs(np.sin(pose[..., 2] - base[..., 2])) > TURNED  # |difference of the unit vectors of twice the angle|
+    turned = 2 * np.abs(np.sin(pose[..., 2] - base[..., 2])) > TURNED  # distance between the unit vectors at twice the angle
     moved: Bools = (far | turned) & ~bodies(placed)[1]
     return moved
 
 
 def is_last(state: State) -> bool:
-    """Whether the next placement is certainly the last one: by the step limit, or because no block is left after it."""
+    """Whether the next placement is certainly the last: the step limit is reached, or no block is left after it."""
     supply = 2 if state.rules.keeps_supply else int((state.scene.role[:SLOTS] == Role.AVAILABLE).sum())
     return state.steps + 1 >= state.max_steps or supply < 2

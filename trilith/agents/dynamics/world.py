@@ -1,4 +1,4 @@
-"""A learned model as a world for search. The rules decide as much as possible; the network predicts only the result of physics."""
+"""A learned model as a transition model for search. The network predicts only the physics; the rules of the task decide everything else."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Outcome(NamedTuple):
 class ModelWorld:
     """A world in which a network predicts the result of every placement.
 
-    The next state is the likeliest one in which no obstacle is touched. The task's own rule scores its scene; the reward is this score
-    times the probability that no obstacle is touched.
+    The next state is the most likely one in which no obstacle is touched. The rules of the task compute the reward of this state. The
+    expected reward is this reward times the probability that no obstacle is touched.
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -65,7 +65,7 @@ class ModelWorld:
         load_parameters(self.net, weights)
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
-        """Returns, for a placement in each state: the next state, the expected reward, and the probability that the episode ends."""
+        """Makes one placement in each state. Returns the next state, the expected reward, and the probability that the episode ends."""
         open_ = [k for k, (state, placement) in enumerate(zip(states, placements, strict=True)) if _simulated(state, placement)]
         asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
         predicted = dict(zip(open_, self.predict(asked), strict=True))
@@ -75,7 +75,7 @@ class ModelWorld:
         ]
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> list[Outcome]:
-        """The results of placements, none of which overlaps anything."""
+        """Predicts the results of placements. None of them may overlap anything."""
         if not asked:
             return []
         scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
@@ -103,7 +103,7 @@ class ModelWorld:
         return after, reward, ended
 
     def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
-        """The result of an impossible placement, by the rules alone."""
+        """The result of a placement that is not simulated. It follows from the rules alone."""
         after = step(state, placement, self.zero_on_hit)
         return after.state, after.reward, 1.0
 

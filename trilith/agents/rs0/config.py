@@ -1,4 +1,4 @@
-"""All settings of RS0, as a dataclass whose fields are also the command line. Imports no learning framework."""
+"""All settings of RS0. The fields of the dataclass are also options of the command line. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class RS0Config:
-    """All settings of RS0. Defaults are the paper's where the paper prints them. The others are our choice, and marked as ours."""
+    """All settings of RS0. Defaults are the paper's if the paper prints them. The others are our choice, marked "Ours"."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
     """The network: its input, and its size."""
     actions: Annotated[Literal["relative", "absolute"], arg(prefix_name=False)] = "relative"
-    """The space of continuous actions: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
+    """Continuous action space: relative (X, x, y, Δx, s) or absolute (X, x, y, s)."""
     discount: float = 0.98
     """Discount factor."""
     length: int = 5
-    """Steps of a sequence. A sequence is shorter where an episode ends."""
+    """Steps of a sequence. A sequence is shorter if its episode ends."""
     retrace_lambda: float = 1.0
-    """λ of Retrace: how much later rewards of a sequence count. Ours, because the paper prints no value."""
+    """Ours: λ of Retrace, the weight of later rewards of a sequence."""
     epsilon: float | None = None
-    """Share of actions that are drawn uniformly from all actions. Unless given, the paper's value: 0.08 in tasks with short episodes
+    """Fraction of actions that are drawn uniformly from all actions. None: the paper's value, 0.08 in tasks with short episodes
     (Silhouette, Covering Hard), 0.03 in others."""
     updates_per_step: Annotated[float | None, arg(prefix_name=False)] = None
-    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. Unless given, both run freely, as in
-    the paper; the learner then waits only if it would make more than one learner step for eight actor steps."""
+    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. None: both run freely, as in
+    the paper, but the learner makes at most one step for eight actor steps."""
     replay: int = 100_000
     """Maximum number of sequences in the replay. The oldest are dropped first. Every step of an episode begins a sequence."""
     replay_mb: float = 300.0
@@ -47,36 +47,38 @@ class RS0Config:
     decay_steps: int = 0
     """Ours: learner steps over which the learning rate falls to a tenth, along a cosine; 0: it stays constant."""
     max_grad_norm: float = 10.0
-    """Ours: the norm that gradients are clipped to; 0: not clipped."""
+    """Ours: maximum norm of gradients, which are clipped to it; 0: no clipping."""
     tau: float = 0.005
-    """Ours: share by which the target network moves towards the learning network after every learner step."""
+    """Ours: rate at which the target network moves towards the online network, per learner step."""
     samples: int = 1
-    """Ours: actions that are drawn from the policy in each state, to value the state and to improve the policy."""
+    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy."""
     value_gradient: float = 1.0
-    """Ours: weight of improving the policy through the critic."""
+    """Ours: weight of the policy's loss through the critic (SVG(0))."""
     entropy: float = 0.01
     """Ours: bonus for the entropy of the policy."""
     bound_penalty: float = 1.0
-    """Ours: weight of the squared distance of means from the range of actions. Beyond the range, actions are clipped, so no other loss
-    would move the means back."""
+    """Ours: weight of a penalty on means outside the range of actions, their squared distance from it. There actions are clipped, so
+    no other loss moves the means back."""
     scale: float = 0.5
-    """Ours: approximate standard deviation of actions with fresh weights."""
+    """Ours: approximate standard deviation of actions with initial weights."""
     min_scale: float = 0.02
-    """Ours: lowest standard deviation of actions."""
+    """Ours: minimum standard deviation of actions."""
     components: int = 1
-    """Number of Gaussians in the policy's mixture; the paper has one. The encoder attention has six for each kind of block and object."""
+    """Number of Gaussians in the policy's mixture; the paper has one. Not for the encoder attention, which has six per kind of block
+    and object."""
     candidates: int = 0
-    """Ours: number of actions that an agent draws. It takes the one that the critic values most, among these and the means of all
-    components. 0: it takes the mean of the likeliest component."""
+    """Ours: number of actions that an agent draws. Of these and the means of all components it takes the one with the highest value
+    of the critic. 0: it takes the mean of the most likely component."""
     act_with_target: bool = False
-    """Ours: whether actors and saved weights use the target network, an average over the last learner steps, instead of the learning
+    """Ours: whether actors and saved weights use the target network, an average over the last learner steps, instead of the online
     network."""
     mirror: bool = False
     """Ours: whether half of the sequences are replayed with left and right swapped; the rules are symmetric."""
     legal: float = 0.0
-    """Ours: share of actions that are random placements that overlap nothing, approximated by the nearest action of the policy."""
+    """Ours: fraction of actions that are random placements which overlap nothing, each encoded as the nearest action."""
     imitate: float = 0.0
-    """Ours: weight of the log-likelihood of actions that earned more than expected. Each step is weighted by how much more (at most 1)."""
+    """Ours: weight of an imitation loss, the log-likelihood of actions that earned more than expected. Each action is weighted by the
+    difference, at most 1."""
 
     def __post_init__(self) -> None:
         check_least(

@@ -12,33 +12,34 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trilith.agents.base import Episode
-from trilith.agents.optimizer import TargetLearner, read
 from trilith.agents.replay import Replay
 from trilith.agents.rs0.config import RS0Config
 from trilith.agents.rs0.mixture import Mixture
 from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, make_head, make_net
 from trilith.agents.rs0.retrace import retrace
+from trilith.agents.target_learner import TargetLearner, read
 from trilith.networks.actor_critic.network import ActorCritic
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
 FREE = 1 / 8
-"""Maximum learner steps per actor step for a learner that runs freely. Without this limit it would overfit to a few episodes if actors
-are slow or run in the learner's process."""
+"""Maximum learner steps per actor step for a learner that runs freely. Without this limit it would overfit to a few episodes when
+actors are slow."""
 SHORT = 8
-"""A task has short episodes if no episode has more steps than this, as in Silhouette and Covering Hard. Actors explore more there."""
+"""A task has short episodes if none has more steps than this, as in Silhouette and Covering Hard. There actors explore more."""
 CAPPED = 1.0
-"""Maximum weight of an imitated step, which earned more than expected."""
+"""Maximum weight of a step in the imitation loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """B sequences of T steps, and the state after them. Places after the end of an episode repeat the first step of the sequence."""
+    """B sequences of T steps, each with the state after the last step. Places after the end of an episode repeat the first step of
+    the sequence."""
 
     steps: NDArray[Any]
     """(B, T + 1): records of a replay, see `RS0Policy.dtype`."""
     count: Ints
-    """(B,): how many of the T + 1 states are real. If fewer than T + 1, the episode ended with the last real one."""
+    """(B,): how many of the T + 1 states are real. If fewer than T + 1, the episode ended with the last real state."""
 
     @property
     def real(self) -> Bools:
@@ -50,15 +51,15 @@ class Targets(NamedTuple):
     """Outputs of the target network for sequences."""
 
     worth: Tensor
-    """(B, T): targets for the values of the actions, by Retrace. They mean nothing after the end of an episode."""
+    """(B, T): targets for the values of the actions, by Retrace. Entries after the end of an episode are meaningless."""
     values: Tensor
     """(B, T + 1): values of the states; 0 after the end of an episode."""
     trace: Tensor
-    """(B, T): λ min(1, π/μ) of the actions; 0 after the end of an episode."""
+    """(B, T): the trace λ min(1, π/μ) of each action; 0 after the end of an episode."""
 
 
 class RS0Learner(TargetLearner[ActorCritic]):
-    """The learning network, its target and its optimiser, all on one device; the replay; and one step of learning."""
+    """The learner of RS0: online network, target network, optimiser and replay, and the losses of a learner step."""
 
     config: RS0Config
 
@@ -72,33 +73,33 @@ class RS0Learner(TargetLearner[ActorCritic]):
     # ---- requests to actors
 
     def updates_due(self) -> float:
-        """Learner steps that the ratio allows now. Without a ratio at most 1, so that actors never wait for the learner."""
+        """Number of learner steps that the ratio allows now. Without a ratio it is at most 1, so that actors never wait for the learner."""
         ready = self.replay.added - self.config.learning_starts
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
     def warmup_status(self) -> str:
-        """Progress of the first steps in the replay."""
+        """The number of steps in the replay, until there are enough to start learning."""
         least = self.config.learning_starts
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
     def exploration(self) -> Exploration:
-        """The same exploration during the whole training."""
+        """The exploration settings, which stay the same during the whole training."""
         return Exploration(self.epsilon, self.config.legal)
 
     def add(self, episode: Episode) -> None:
-        """Remembers an episode."""
+        """Adds an episode to the replay."""
         self.replay.add(episode)
 
     # ---- learning
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on sequences from the replay."""
+        """Makes one learner step on sequences from the replay. Returns metrics for the log."""
         return self.learn(Sequences(*self.replay.windows(rng, self.config.batch, self.config.length + 1)), rng)
 
     def learn(self, seqs: Sequences, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on sequences; returns figures for the log."""
+        """Makes one learner step on given sequences. Returns metrics for the log."""
         config = self.config
         mirror = rng.random(len(seqs.count)) < 0.5 if config.mirror else np.zeros(len(seqs.count), dtype=bool)
         actions = seqs.steps["action"]
@@ -106,13 +107,13 @@ class RS0Learner(TargetLearner[ActorCritic]):
             actions = np.where(mirror[:, None, None], self.codec.mirror(actions), actions)
         real = seqs.real
         batch = self.net.schema.unpack(seqs.steps["state"][real], np.broadcast_to(mirror[:, None], real.shape)[real], self.device)
-        # The world clips actions, so the critic sees the clipped ones.
+        # The world clips actions, so the critic gets clipped actions.
         taken = torch.from_numpy(actions[real]).to(self.device)
         targets = self.targets(batch, taken, seqs, rng)
         seen = self.net.encoder(batch)
         policy = self.head.mixture(self.net.actor(seen))
 
-        made = torch.from_numpy(real[:, :-1]).to(self.device)  # the state after the last step has no action to learn
+        made = torch.from_numpy(real[:, :-1]).to(self.device)  # no action was taken in the state after the last step
         values = self._dense(self.net.value(seen, taken[:, None].clamp(-1, 1))[:, 0], real)[:, :-1]
         error = (values - targets.worth)[made]
         critic_loss = 0.5 * error.square().mean()
@@ -129,7 +130,8 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
-        """Targets for the actions of sequences, by the target network. `batch` and `taken` (n, A) hold the real steps only."""
+        """Computes targets with the target network. `batch` and `taken` (n, A) hold the real steps only: their states, and the
+        actions taken."""
         config, real = self.config, seqs.real
         with torch.no_grad():
             seen = self.target.encoder(batch)
@@ -144,16 +146,16 @@ class RS0Learner(TargetLearner[ActorCritic]):
             return Targets(worth, values, trace[:, :-1])
 
     def policy_loss(self, seen: Any, policy: Mixture, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Returns the loss of the policy through the critic, without gradients for the critic's weights, and the entropy of the policy.
+        """Returns the loss of the policy through the critic (SVG(0)), and the entropy of the policy.
 
-        The gradient uses only the critic's slope with respect to the drawn actions. It does not pass through the critic's weights or
-        features; otherwise the features would learn to raise values. The choice of a component is not differentiable, so component
-        weights learn by the score function, with the mean of the other draws as baseline.
+        The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
+        features, because the features would then learn to raise values. The choice of a component is not differentiable, so the
+        weights of components learn by the score function; the baseline is the mean of the other draws.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
         q, slope = self.net.slope(seen, drawn.detach().clamp(-1, 1))
-        inside = drawn.detach().abs() <= 1  # outside, actions are clipped, so the slope is 0
+        inside = drawn.detach().abs() <= 1  # outside this range actions are clipped, so the gradient is 0
         gain = (slope * inside * drawn).sum(-1)
         if config.components > 1 and config.samples > 1:
             against = (q.sum(dim=1, keepdim=True) - q) / (config.samples - 1)
@@ -169,13 +171,13 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return torch.from_numpy(chance).to(self.device), torch.from_numpy(noise).to(self.device)
 
     def _dense(self, rows: Tensor, real: Bools) -> Tensor:
-        """(B, T + 1): the numbers of the real steps (n,) in their places, and 0 elsewhere."""
+        """(B, T + 1): puts the numbers `rows` (n,) of the real steps in their places; 0 elsewhere."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
 
 
 def paper_epsilon(task: str) -> float:
-    """The paper's share of uniform actions in a task, which is higher if episodes are short."""
+    """The paper's fraction of uniformly drawn actions in a task. It is higher if episodes are short."""
     rules, rng = get_task(task), np.random.default_rng(0)
     longest = max(rules.max_steps(rules.generate(rng, level), level) for level in rules.levels)
     return 0.08 if longest <= SHORT else 0.03

@@ -1,4 +1,5 @@
-"""The policy as a distribution, made from the raw outputs of a network. One Gaussian, as in the paper, is a mixture with one component."""
+"""The policy as a distribution: a mixture of Gaussians, made from the raw outputs of a network. The paper's single Gaussian has one
+component."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MAX_SCALE = 1.0
-"""Highest standard deviation: half of the range of actions. Draws outside the range are clipped. There the critic has no slope that
-would reduce a scale, so the entropy bonus alone would make the scale grow without limit."""
+"""Maximum standard deviation: half of the range of actions. Draws outside the range are clipped, so the critic has no gradient there
+that would reduce a scale. Without a maximum, the entropy bonus would make scales grow without limit."""
 
 
 class Mixture(NamedTuple):
-    """A mixture of M Gaussians over actions of A numbers, in each of B states. The numbers are independent within a component."""
+    """A mixture of M Gaussians over actions of A numbers, in each of B states. Within a component the numbers are independent."""
 
     log_weight: Tensor
     """(B, M): logarithm of the weight of each component."""
@@ -33,7 +34,8 @@ class Mixture(NamedTuple):
         return each[..., 0] if each.shape[-1] == 1 else torch.logsumexp(each + self.log_weight[:, None], dim=-1)
 
     def draw(self, chance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, K) and (B, K, A): components, and an action of each, for uniform `chance` (B, K) and standard normal `noise` (B, K, A).
+        """Draws K actions per state. Returns their components (B, K), and the actions (B, K, A). `chance` (B, K) is uniform, `noise`
+        (B, K, A) standard normal.
 
         Actions are differentiable in means and scales. The choice of a component is not differentiable.
         """
@@ -50,17 +52,18 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """Turns raw outputs into a mixture. Means are linear in the raw outputs. Scales pass through a sigmoid, which keeps their limits."""
+    """Turns raw outputs into a mixture. Means are linear in the raw outputs. A sigmoid keeps scales within their limits."""
 
     actions: int
-    """A: numbers of an action."""
+    """A, how many numbers an action has."""
     components: int
-    """M"""
+    """M, the number of Gaussians."""
     scale: float
-    """Standard deviation where the raw output is 0."""
+    """Standard deviation for the raw output 0."""
     min_scale: float
     pointing: bool = False
-    """Whether the network outputs a component for each candidate, with means that already include the candidate's position."""
+    """Whether the network points at objects. It then outputs its own number of components, and means that already include the
+    objects' positions."""
 
     @property
     def outputs(self) -> int:
@@ -68,7 +71,7 @@ class Head:
         return self.components * (2 * self.actions + (self.components > 1))
 
     def mixture(self, raw: Tensor) -> Mixture:
-        """The mixture of raw outputs (B, outputs)."""
+        """Makes the mixture from raw outputs (B, outputs)."""
         a = self.actions
         m = raw.shape[1] // (2 * a + 1) if self.pointing else self.components
         mean, scale, weight = raw.split([m * a, m * a, raw.shape[1] - 2 * m * a], dim=1)
@@ -80,15 +83,15 @@ class Head:
         return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)
 
     def _apart(self) -> NDArray[np.float32]:
-        """(M, A): the means of fresh weights. A single mean is in the middle; several are spread over the range of actions."""
+        """(M, A): the initial means. A single mean is in the middle of the range of actions; several means are spread over the range."""
         if self.components == 1:
             return np.zeros((1, self.actions), np.float32)
         return np.random.default_rng(0).uniform(-0.7, 0.7, (self.components, self.actions)).astype(np.float32)
 
 
 def log_explored(log_density: Tensor, actions: Tensor, epsilon: float) -> Tensor:
-    """(B, K): logarithm of the density of actions (B, K, A). With probability ε actions are drawn uniformly from [-1, 1]ᴬ, otherwise from
-    a policy with `log_density` (B, K)."""
+    """(B, K): logarithm of the density of actions (B, K, A) under exploration: uniform over [-1, 1]ᴬ with probability ε, otherwise
+    from a policy with `log_density` (B, K)."""
     if not epsilon:
         return log_density
     uniform = torch.where((actions.abs() <= 1).all(-1), log(epsilon) - actions.shape[-1] * log(2), -torch.inf)

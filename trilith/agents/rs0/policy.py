@@ -1,4 +1,4 @@
-"""Acting with a distribution over continuous actions: the policy of an actor, and the trained agent."""
+"""Acts with a distribution over continuous actions: the policy of an actor, and the trained agent."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from trilith.world.scene import Placement
 from trilith.world.tasks import get_task
 
 Actions = NDArray[np.float32]
-"""(B, A)"""
+"""(B, A): actions of A numbers."""
 
 
 def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
-    """Returns the network of a config, with fresh weights from torch's generator."""
+    """Returns the network of a config. Its initial weights come from torch's generator."""
     head = make_head(config)
     return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
 
@@ -52,22 +52,22 @@ def make_head(config: RS0Config) -> Head:
 
 
 LIKELY = 0.01
-"""Components with a lower weight are not shown."""
+"""`ideas` leaves out components with a lower weight."""
 ALIKE = 0.1
 """Metres: two placements of the same block that are at most this far apart along both axes are shown as one."""
 
 
 class Exploration(NamedTuple):
-    """How actors explore."""
+    """The exploration settings of actors."""
 
     epsilon: float
-    """Share of actions that are drawn uniformly from all actions."""
+    """Fraction of actions that are drawn uniformly from all actions."""
     legal: float
-    """Share of actions that are random placements that overlap nothing."""
+    """Fraction of actions that are random placements which overlap nothing."""
 
 
 class RS0Policy:
-    """A network, and how actors act with it: they sample from its policy, and sometimes uniformly from all actions."""
+    """A network, and the rule by which actors use it: they sample from its policy, and sometimes uniformly from all actions."""
 
     wants_states = False
 
@@ -89,15 +89,15 @@ class RS0Policy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A record of the state, the action as it was drawn (not clipped), and the logarithm of the density with which it was drawn.
+        """The dtype of a record: the state, the action as it was drawn (not clipped), and the logarithm of its density.
 
-        The density is infinite if the action was not drawn from the policy. Its importance ratio is then 0.
+        For an action that was not drawn from the policy the density is infinite, so that its importance ratio is 0.
         """
         return np.dtype([("state", self.net.schema.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
 
     @property
     def agent(self) -> RS0Agent:
-        """Takes the mean of the policy or, with candidates, the one that the critic values most."""
+        """The agent that takes the mean of the policy or, with candidates, the action with the highest value of the critic."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.config.candidates)
 
     def weights(self) -> Weights:
@@ -159,8 +159,8 @@ class RS0Agent:
         return [self.codec.decode(state.scene, action) for state, action in zip(states, actions.tolist(), strict=True)]
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """Returns the policy's choice, then the means of its likely components and, for a single Gaussian, samples. Each comes with the
-        critic's value, and all after the first are sorted by it. Of placements that are nearly the same only the first is kept."""
+        """Up to k placements, each with the critic's value. The first is the agent's choice. Then follow the means of likely
+        components or, for a single Gaussian, samples, sorted by value. Of nearly equal placements only the first is kept."""
         with torch.no_grad():
             seen = self.see(self.net.schema.pack([state.scene]))
             mixture = self.mixture(seen)

@@ -1,1 +1,1 @@
-"""Networks of actors and critics."""
+"""Actor-critic networks, one file per kind of input."""

@@ -1,7 +1,7 @@
 """The paper's networks that read the image of a scene (§C.1).
 
 The CNN has four convolutions, each with a max pool. The CNN-RN has residual convolutions, then a relation network over all pairs of
-8 × 8 places.
+positions in a map of 8 × 8.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ LAYERS = (16, 32, 32, 32)
 BLOCKS = (16, 32, 8)
 """CNN-RN: output channels of each residual block."""
 PAIR_LAYERS = (64, 128)
-"""CNN-RN: units of the two layers that read a pair of places."""
+"""CNN-RN: units of the two layers that read a pair of positions."""
 
 
 @once_per_batch
 def pixels(batch: SceneBatch) -> Tensor:
-    """(B, 5, 64, 64): the images of a batch, equal to the environment's images, channels last in memory.
+    """(B, 5, 64, 64): the images of a batch, channels last in memory. They equal the images of the environment.
 
-    States are stored in single precision. So a pixel whose centre lies within a micrometre of an edge may fall on the other side of it.
+    One exception: states are stored in single precision, so a pixel may differ if its centre lies within a micrometre of an object's
+    boundary.
     """
     colours = images(*batch.drawing)
     seen = np.concatenate([colours, np.broadcast_to(COORDINATES, (len(colours), *COORDINATES.shape))], axis=-1)
@@ -38,17 +39,17 @@ def pixels(batch: SceneBatch) -> Tensor:
 
 
 def pool(x: Tensor) -> Tensor:
-    """Max pool, 3 × 3, stride 2, "same": padded only at the end, and only where needed."""
+    """Max pool, 3 × 3, stride 2, "same" padding: only at the end of an axis, and only if needed."""
     return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
 def convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """3 × 3, stride 1, "same"; channels last, which is several times faster on a CPU."""
+    """A 3 × 3 convolution, stride 1, "same" padding. Channels are last in memory, which is several times faster on a CPU."""
     return nn.Conv2d(inputs, outputs, 3, padding=1).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 class CNNEncoder(nn.Module):
-    """An image as a vector. The paper names a ReLU after the four layers and none between them; this encoder does the same."""
+    """Encodes an image as a vector. As in the paper, a ReLU follows the four layers, and there is none between them."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class ResidualBlock(nn.Module):
 
 
 class RelationEncoder(nn.Module):
-    """An image as a vector: the mean of a function over all pairs of places, then a linear layer."""
+    """Encodes an image as a vector: the mean of a function over all pairs of positions, then a linear layer."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()
@@ -91,7 +92,8 @@ class RelationEncoder(nn.Module):
         self.linear = nn.Linear(PAIR_LAYERS[1], embedding)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(B, embedding). The first layer of a pair is a sum of two parts. Each part is computed once per place, not once per pair."""
+        """(B, embedding). The first layer of a pair is a sum of two parts, one for each position. So it is computed once per
+        position, not once per pair."""
         x = pixels(batch)
         for block in self.blocks:
             x = block(x)
@@ -102,13 +104,15 @@ class RelationEncoder(nn.Module):
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """(places², width) and (places², units): both layers for one image."""
+    """(positions², width) and (positions², units): the outputs of both pair layers for one image."""
     hidden = F.relu(one[:, None] + other).flatten(0, 1)
     return hidden, F.relu(torch.addmm(bias, hidden, weight.t()))
 
 
 class _MeanOfPairs(torch.autograd.Function):
-    """(B, units): relu(weight · relu(one[i] + other[j]) + bias), averaged over all pairs of places, from parts (B, places, width) of each.
+    """(B, units): the mean of relu(weight · relu(one[i] + other[j]) + bias) over all pairs (i, j) of positions.
+
+    `one` and `other` are (B, positions, width): the parts of the first layer from either position of a pair.
 
     The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are computed one at a time, and the
     backward pass computes the pairs again instead of storing them. This is twice as fast and needs a hundredth of the memory.

@@ -1,7 +1,8 @@
-"""The paper's graph network of actors and critics (§C.2): sparse graph, one step without a GRU, decoder a full graph network.
+"""The paper's graph network for actors and critics (§C.2). The graph is sparse. There is one step without a GRU, and the decoder is a
+full graph network.
 
-Actor and critic share the encoder; each has its own core and decoder. Actions enter and leave through the globals. As in the other
-graph networks, both layers of a function are rectified, edges are summed into nodes, and edges and nodes are averaged into globals.
+Actor and critic share the encoder; each has its own core and decoder. Actions enter and leave through the globals. As in
+`q/graph.py`, both layers of a function are rectified, edges are summed into nodes, and edges and nodes are averaged into globals.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Seen(NamedTuple):
 
     links: Links
     edges: Tensor
-    """(4, 2 + width): a row for each possible input of an edge."""
+    """(4, 2 + width): a row for each of the four possible inputs of an edge."""
     nodes: Tensor
     """(V, 15 + width)"""
     globals: Tensor
@@ -32,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class GraphEncoder(nn.Module):
-    """A graph network that encodes edges, nodes and globals independently."""
+    """Encodes edges, nodes and globals, each independently of the others."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -52,7 +53,7 @@ class GraphEncoder(nn.Module):
 
 
 class GraphBlock(nn.Module):
-    """A full graph network. It computes edges from the edge, both its nodes and the globals, then nodes, then globals."""
+    """A full graph network. It updates each edge from the edge itself, its two nodes and the globals; then the nodes; then the globals."""
 
     def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
         super().__init__()
@@ -64,8 +65,8 @@ class GraphBlock(nn.Module):
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """(E, width), (V, width) and (G, width) from edges, nodes and globals. Edges are (E, e), or a `table` (4, e) of all possible edges.
 
-        The first layer of a function is a sum of parts. The part of the nodes is computed once per node instead of once per edge, the part
-        of the globals once per graph. If each graph occurs several times, once per action, the nodes of one copy are enough.
+        The first layer of a function is a sum of parts. The nodes' part is computed once per node instead of once per edge, and the
+        globals' part once per graph. If each graph occurs several times, once per action, pass the nodes of one copy only.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
         of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
@@ -86,7 +87,7 @@ class GraphBlock(nn.Module):
 
 
 class GraphCore(nn.Module):
-    """Core and decoder of an actor or, with actions, of a critic, with a linear output from the globals."""
+    """Core and decoder of an actor or, if it reads actions, of a critic. The output is linear in the globals."""
 
     def __init__(self, actions: int, width: int, outputs: int) -> None:
         super().__init__()

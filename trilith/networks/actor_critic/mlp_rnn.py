@@ -1,4 +1,4 @@
-"""The paper's MLP and RNN (§C.1), which read the objects of a scene as a list of fixed length, padding included."""
+"""The paper's MLP and RNN (§C.1). They read the objects of a scene as a list, padded to a fixed length."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROW_FEATURES = FEATURES + 1
 
 
 def longest(task: Task) -> int:
-    """Length of a list: the largest number of objects in a scene of the task's curriculum."""
+    """Length of the padded list: the largest number of objects in any scene of the task's curriculum."""
     return max(task.max_objects(level) for level in task.levels)
 
 
 class MLPEncoder(nn.Module):
-    """The list of objects, padded, as one vector: a linear layer to 100 features and a layer norm.
+    """Encodes the padded list of objects as one vector: a linear layer to 100 features, then a layer norm.
 
     The paper says that the list is "normalized with a LayerNorm layer into a fixed set of 100 features". We assume that a linear
     layer first maps the list to 100 features.
@@ -39,7 +39,7 @@ class MLPEncoder(nn.Module):
 
 
 class RNNEncoder(nn.Module):
-    """The hidden state of a GRU that reads the list, in order of appearance, after its last row."""
+    """A GRU that reads the list in order of appearance. The output is its hidden state after the last row."""
 
     def __init__(self, length: int, width: int = 256) -> None:
         super().__init__()
@@ -67,7 +67,8 @@ def rows(batch: SceneBatch, length: int) -> Tensor:
 
 
 def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:
-    """Scene, node and row of every entry of the lists. Nodes are the slots, then the objects of the scene as stored."""
+    """For every entry of the lists: its scene, its node, and its row in the list. Nodes are the slots, then the objects of the scene
+    as stored."""
     available, present = batch.available, batch.present
     used = SLOTS - available.sum(axis=1, keepdims=True)
     stored = np.arange(present.shape[1])[None]

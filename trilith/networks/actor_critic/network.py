@@ -1,4 +1,4 @@
-"""Actor and critic over one shared pre-processor (paper §C and §E): policies and values of continuous actions."""
+"""Actor and critic over one shared encoder (paper §C and §E): policies and values of continuous actions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from trilith.world.tasks import Task
 class ActorCritic(nn.Module):
     """Actor and critic, each with its own core, over one encoder.
 
-    `encoder(batch)` gives the features of B states, which both share. `actor(features)` is (B, outputs), linear in its last layer. The
-    critic's core gets the action concatenated to the features or, in the graph network, to the globals.
+    `encoder(batch)` returns features of B states for both. `actor(features)` is (B, outputs); its last layer is linear. The critic
+    also reads an action, concatenated to the features or, in the graph network, to the globals.
     """
 
     def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
         super().__init__()
         self.schema = schema
-        """How states are stored."""
+        """The format in which states are stored."""
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class ActorCritic(nn.Module):
         weights = list(self.critic.parameters())
         given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
         try:
-            for weight in weights:  # do not compute the gradients of weights
+            for weight in weights:  # only the gradient of the actions is needed
                 weight.requires_grad_(False)
             with torch.enable_grad():
                 values = self.value(given, leaf)
@@ -53,7 +53,7 @@ class ActorCritic(nn.Module):
 
 
 class MLPCore(nn.Module):
-    """Rectified hidden layers and a linear output: the core of every actor and critic except the graph network's. The input is the
+    """Rectified hidden layers and a linear output: the core of every actor and critic except in the graph network. Its input is the
     features and, for a critic, an action."""
 
     def __init__(self, features: int, actions: int, width: int, layers: int, outputs: int) -> None:
@@ -64,7 +64,8 @@ class MLPCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Tensor, actions: Tensor | None = None) -> Tensor:
-        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A). The features' part is computed once."""
+        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A). The part of the first layer that
+        reads the features is computed once for all K actions."""
         of_seen, of_action = self.first.weight.split([self.features, self.first.in_features - self.features], dim=1)
         x = F.linear(seen, of_seen, self.first.bias)
         if actions is not None:
@@ -76,10 +77,11 @@ class MLPCore(nn.Module):
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
-    """The network of a config, for actions of `actions` numbers and a policy of `outputs` outputs. torch's generator draws the weights.
+    """Makes the network of a config. An action has `actions` numbers, the policy has `outputs` outputs. Initial weights come from
+    torch's generator.
 
-    Without `beyond` the network has room only for scenes of the task's curriculum, which keeps a replay small. Raises ValueError that
-    names the known encoders.
+    With `beyond`, the network also takes the larger scenes of generalisation levels. Without it, a replay needs less memory. Raises
+    ValueError that names the known encoders.
     """
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
@@ -109,6 +111,6 @@ ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
 }
 """Encoders by name. To add one, write a file in this package and a line here."""
 POINTING = ("attention",)
-"""Encoders whose policy points at objects: it has as many components as there are choices."""
+"""Encoders whose policy points at objects: its mixture has components for every pair of a kind of block and an object."""
 IMAGES = ("cnn", "cnn-rn")
 """Encoders that see an image."""

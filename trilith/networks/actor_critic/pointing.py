@@ -1,9 +1,10 @@
-"""An actor-critic that points (ours): each component of the policy belongs to a block and an object, and the critic attends to them.
+"""An actor-critic that points at objects (ours). Each component of the policy belongs to a kind of block and an object; the critic
+attends to objects.
 
-The paper's encoders end in one vector and regress an action's numbers from it: which block, and where the reference object lies.
-Here every object is a token of the attention network, and each pair of a kind of block and an object has its own components. The
-numbers of these components start at the values that pick the block and the object. The network learns how likely each component is,
-and the free numbers: Δx, or x and y of absolute actions.
+The paper's encoders end in one vector, from which the policy regresses the numbers of an action: which block, and where the reference
+object lies. Here every object is a token of an attention network, and each pair of a kind of block and an object has its own
+components. The means of a component already pick its block and its object. The network learns the probability of each component and
+the remaining numbers: Δx, or x and y of absolute actions.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 PLACES = (-0.7, 0.0, 0.7)
 """Initial positions of the components along an object, as fractions of the greatest distance at which a block can be placed."""
 GLUE = (-1.0, 1.0)
-"""The value of an action's last number without glue, and with glue."""
+"""The last number of an action without glue, and with glue."""
 COMPONENTS = len(PLACES) * len(GLUE)
-"""Components of each pair of a kind of block and an object."""
+"""Number of components of each pair of a kind of block and an object."""
 NARROW = -20.0
-"""Raw scale of numbers that pick a block or an object: the smallest scale."""
+"""Raw scale of the numbers that pick a block or an object. It stands for the smallest scale."""
 NEVER = -1e4
-"""Raw weight of a component that cannot be chosen, because no block of its kind is left or its object does not exist."""
+"""Raw weight of a component that cannot be chosen: no block of its kind is left, or its object does not exist."""
 NEAR = 0.3
-"""Length scale, in metres, on which a point counts as near an object's centre."""
+"""Metres: distance at which a point counts as near an object's centre."""
 PICKED = 0.07
-"""Scale on which a number counts as picking a slot; the numbers of two slots are at least 0.15 apart."""
+"""Distance at which a number counts as picking a slot. The numbers of two slots are at least 0.15 apart."""
 ATTENTIVE = 5.0
-"""Initial log ratio of two weights: of the object that is pointed at, and of a far one."""
+"""Initial log ratio of two attention weights: the weight of the object that an action points at, and the weight of a distant object."""
 RELATIVE = 5
-"""Numbers of a relative action."""
+"""How many numbers a relative action has."""
 
 
 class Tokens(NamedTuple):
@@ -55,7 +56,7 @@ class Tokens(NamedTuple):
     scene: Tensor
     """(n,): the scene of each object."""
     place: Tensor
-    """(n,): the index of each object in the padded B · R."""
+    """(n,): the index of each object in the padded rows (B · R)."""
     present: Tensor
     """(B, R): where there is an object."""
     available: Tensor
@@ -63,7 +64,7 @@ class Tokens(NamedTuple):
 
 
 class TokenEncoder(ObjectTrunk):
-    """The trunk of the network `objects`."""
+    """Encodes objects as tokens with the trunk of the network `objects`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,14 +80,15 @@ class TokenEncoder(ObjectTrunk):
 
 
 class PointingActor(nn.Module):
-    """Raw outputs of a mixture with six components for each object and kind of block: three places, each without and with glue."""
+    """The raw outputs of a mixture policy. Each object and kind of block has six components: three positions, each without and with
+    glue."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 128) -> None:
         """Actions have 5 numbers (relative) or 4 (absolute)."""
         super().__init__()
         self.relative = actions == RELATIVE
         self.free = slice(3, 4) if self.relative else slice(1, 3)
-        """Which numbers pick neither block nor object: their means and scales are learned."""
+        """The numbers of an action that pick neither block nor object. Their means and scales are learned."""
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -98,7 +100,8 @@ class PointingActor(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
-        """(B, M (2 A + 1)): raw means, scales and weights, in this order, of M components of A numbers, before they are limited."""
+        """(B, M (2 A + 1)): raw means, scales and weights, in this order, of M components over A numbers. They are not yet limited to
+        their ranges."""
         (b, r), n = seen.present.shape, len(seen.tokens)
         kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
         left = kinds.sum(dim=-1)
@@ -124,7 +127,8 @@ class PointingActor(nn.Module):
         return torch.cat([padded(mean.flatten(1), 0.0), padded(scale.flatten(1), 0.0), weight], dim=1)
 
     def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
-        """(n, 3, 6, A): the numbers of an action for each object, kind of block, place and glue. `picks` (B, 3) picks the blocks."""
+        """(n, 3, 6, A): initial means of the components, for each object, kind of block, and position with or without glue. `picks`
+        (B, 3) are the numbers that pick the blocks."""
         x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
         places = torch.tensor(PLACES, device=x.device)[:, None]
         glue = torch.tensor(GLUE, device=x.device)
@@ -139,8 +143,9 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """Values of actions. Each object gets features of the action and of its distance to the point of the action. The value is computed
-    from the weighted mean of these features. The weights are learned; initially the nearest object has the highest weight."""
+    """Values of actions. For each object, features are computed from its token, the action, and its distance to the point of the
+    action. The value is computed from the weighted mean of these features. The weights are learned; initially the nearest object has
+    the highest weight."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()
@@ -155,7 +160,7 @@ class PointedCritic(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens, actions: Tensor) -> Tensor:
-        """(B, K, 1) of K actions (B, K, A) in each scene."""
+        """(B, K, 1): the values of K actions (B, K, A) in each scene."""
         picked = torch.exp(-((actions[..., :1] - self.picks) / PICKED).square())
         of_action = self.action(torch.cat([actions, picked, picked * seen.available[:, None]], dim=-1)) + self.pooled(seen.pooled)[:, None]
         point = torch.stack([PLACE_X[1] * actions[..., 1], PLACE_Y[1] / 2 * (actions[..., 2] + 1)], dim=-1)
@@ -169,7 +174,7 @@ class PointedCritic(nn.Module):
 
 
 def _picks() -> nn.Buffer:
-    """(7,): the number of an action that picks each slot."""
+    """(7,): for each slot, the first number of an action that picks it."""
     return nn.Buffer(torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
 
 

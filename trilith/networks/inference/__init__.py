@@ -1,1 +1,1 @@
-"""The same networks as compiled forward passes, for acting without torch."""
+"""Networks as compiled forward passes, for acting without torch. They compute the same functions as the torch modules."""

@@ -1,7 +1,7 @@
-"""Shared by the networks that act without torch: values of placing a kind of block by an object, from attention over the objects.
+"""Shared by the networks that act without torch. They compute values of placing a kind of block by an object, from attention over objects.
 
-These are arrays and compiled loops, so they need no more packages than the tasks do. `layers.attention` and
-`q.base.BlockTypeQNetwork` are the same functions in the form that learns.
+They consist of arrays and compiled loops, so they need no more packages than the tasks do. `layers.attention` and
+`q.base.BlockTypeQNetwork` are the same functions as torch modules, for learning.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ActingBlockTypes(QFunction):
 
     @abstractmethod
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Everything about the scenes that the values depend on: at least one row per object, scenes one after another."""
+        """Encodes scenes, before any action is considered. Returns at least one row per object; scenes are concatenated."""
 
     @abstractmethod
     def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
@@ -76,8 +76,8 @@ class ActingBlockTypes(QFunction):
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
-        """(n, decoder) and (B, decoder): objects and scenes after the layers, from `tokens` (n, width) and from `pairs` (p, pair), the
-        features of every pair of objects in a scene, see `layers.attention`."""
+        """(n, decoder) and (B, decoder): objects and scenes after the attention layers. `tokens` is (n, width). `pairs` (p, pair) has
+        the features of every pair of objects in a scene; see `layers.attention`."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             seen = np.zeros((len(tokens), tokens.shape[1] + self._heads * pairs.shape[1]), np.float32)
@@ -111,7 +111,8 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
 
 
 def check_attention(schema: ReplaySchema, mask: Mask) -> None:
-    """Raises ValueError that says what to choose, if the attention network cannot value the actions of `schema` and `mask`."""
+    """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The message says what to choose
+    instead."""
     require(mask != "none", "this network values only edges from available blocks: choose mask edges or legal, or network graph")
     require(schema.codec.relative, "this network values edges, which absolute actions have none of: choose network graph")
 

@@ -1,7 +1,7 @@
-"""Networks in the form that acts: arrays and compiled loops, without torch. They need no more packages than the tasks do.
+"""The network `objects` for acting without torch: arrays and compiled loops. It needs no more packages than the tasks do.
 
-`ActingObjects` computes the function of `objects.ObjectsNet` and takes its weights; a test compares the two. `pixels.py` does the
-same for `pixel_attention.PixelAttentionNet`. `attention.py` holds the parts that both share.
+`ActingObjects` computes the same function as `q.objects.ObjectsNet` and loads its weights; a test compares the two. `pixels.py` does
+the same for `pixel_attention.PixelAttentionNet`. `attention.py` holds the parts that both share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trilith.world.scene import Bools, Ints
 
 
 class ActingObjects(ActingBlockTypes):
-    """The network `objects`."""
+    """The network `objects`, for acting without torch."""
 
     values_states = True
 
@@ -47,7 +47,7 @@ class ActingObjects(ActingBlockTypes):
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n, decoder): each object after the transformer, combined with the whole scene; scenes one after another."""
+        """(n, decoder): each object after the transformer, combined with its whole scene. Scenes are concatenated."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)

@@ -1,9 +1,9 @@
-"""Attention over segmented images in the form that acts: arrays and compiled loops, no torch.
+"""The network `pixel-attention` for acting without torch: arrays and compiled loops.
 
-`ActingPixels` computes the function of `pixel_attention.PixelAttentionNet` and takes its weights; a test compares the two. The features
-of an object depend only on the weights and on its window. From state to state most windows are equal to the byte, so the features of
-known windows are looked up. For a new window, each layer is computed only where it sees the window. Elsewhere it equals the layer of an
-empty picture.
+`ActingPixels` computes the same function as `pixel_attention.PixelAttentionNet` and loads its weights; a test compares the two. The
+features of an object depend only on the weights and on its window. Most windows do not change from one state to the next, so features
+are cached by window. For a new window, each layer is computed only where its receptive field meets the window. Elsewhere the layer
+equals that of an empty picture.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PIXEL_FEATURES = 32
 SEEN = PIXEL_FEATURES + MOMENTS
 """All features of an object."""
 MOST = 20_000
-"""Number of cached windows, about 15 MB: many times the windows that a search sees before a placement."""
+"""Maximum number of cached windows, about 15 MB. A search for one placement sees far fewer."""
 _SIDE = PIXELS >> len(LAYERS)
-"""Side of the last map."""
+"""Side of the map after the last convolution."""
 
 
 class ActingPixels(ActingBlockTypes):
-    """See the module."""
+    """The network `pixel-attention`, for acting without torch."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, net: NetConfig, stops: bool = False) -> None:
         self._blank = net.blank
@@ -75,7 +75,8 @@ class ActingPixels(ActingBlockTypes):
         """Features of each cached window."""
 
     def _empty_maps(self) -> tuple[tuple[Floats32, ...], tuple[Floats32, ...], Floats32]:
-        """The arguments of `convolve_windows` for an empty picture: each layer's input, each convolution, and the pool of the last one."""
+        """The maps of an empty picture, as `convolve_windows` takes them: the input of each layer, the output of each convolution,
+        and the last pool."""
         x = np.concatenate([np.zeros((CHANNELS - 2, PIXELS, PIXELS), np.float32), COORDINATES.transpose(2, 0, 1)])
         inputs, convolved = [], []
         for kernel, bias in zip(self._kernels, self._biases, strict=True):
@@ -86,7 +87,7 @@ class ActingPixels(ActingBlockTypes):
         return tuple(inputs), tuple(convolved), x
 
     def _features(self, scenes: SceneBatch) -> Floats32:
-        """(V, 45): in each scene first the available blocks, then the other objects."""
+        """(V, 45): features of objects. In each scene the available blocks come first, then the other objects."""
         if self._blank:
             empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
             return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
@@ -109,7 +110,7 @@ class ActingPixels(ActingBlockTypes):
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n + 3 · B, decoder): each object, combined with the whole scene, then the kinds of blocks of each scene."""
+        """(n + 3 · B, decoder): a row for each object, combined with its whole scene, then a row for each kind of block in each scene."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]

@@ -1,1 +1,1 @@
-"""Raw inputs of the networks."""
+"""The inputs of networks: the columns that they see of objects, pairs, placements and images."""

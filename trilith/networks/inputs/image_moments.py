@@ -1,8 +1,8 @@
 """Position, spread and colour of the pixels of a segmented image: fixed functions of the pictures alone.
 
-Ours, for `pixels`. A CNN with max pools is slow to learn exactly where an object ends, and building depends on this. The first moments
-are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; second moments are added. The relations of two pictures have the same
-two forms as the pairs of objects of the network `objects`.
+Our addition for the agent `pixels`. Building depends on where exactly an object ends, and a CNN with max pools is slow to learn this.
+The first moments are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; second moments are added. Distances between two
+pictures come in the same two forms as distances between objects in the network `objects`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MOMENT_COLUMNS = (
     *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
     *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
 )
-"""Columns of an object: area in 4 m²; centre, and left, right, bottom and top end, in 2 m; half of its extent along x and along y in
-metres; covariance of x and y in 1/4 m²; mean colour. All are about 1, and 0 for an object outside the picture."""
+"""Columns of an object and their units: area in 4 m²; centre and the four sides in 2 m; half width and half height in metres;
+covariance of x and y in 1/4 m²; mean colour. Values are about 1. They are 0 for an object outside the picture."""
 MOMENTS = len(MOMENT_COLUMNS)
 RELATIONS = 16
-"""Columns of a pair: distances between centres, ends of the same side and ends of opposite sides, in metres, in two forms."""
+"""Number of columns of a pair: distances in metres between the centres, between equal sides and between opposite sides, in two forms."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
-"""The moments between which distances are taken."""
+"""Columns of the moments between which distances are taken."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 """Side of a pixel, in metres."""
 
@@ -40,7 +40,8 @@ def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
 
 
 def relations(seen: Array, one: Ints, other: Ints) -> Array:
-    """(p, 16): relations of pairs of objects, from the moments (n, 13) of all objects. Rows `one` (p,) look at rows `other` (p,)."""
+    """(p, 16): relations of pairs of objects, from the moments (n, 13) of all objects. Pair k is row `one[k]`, which looks at row
+    `other[k]`."""
     lengths = 2 * (seen[:, _MINE][one] - seen[:, _OTHERS][other])
     near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
     return np.concatenate([near, np.tanh(lengths * np.float32(SHARP))], axis=1)

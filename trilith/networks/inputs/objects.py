@@ -1,8 +1,8 @@
-"""Input columns of relational attention: of an object, of a pair of objects, and of the steps left.
+"""What the network `objects` sees: the input columns of an object, of a pair of objects, and of the steps left.
 
-If a column changes, weights that were trained before are refused: `agents/schema.py` compares the lists.
+If a column changes, loading refuses older weights: `agents/schema.py` compares the lists of columns.
 
-Every column is about 1. Lengths are in metres; x and y are the coordinates of the centre.
+Typical values of a column are about 1. Lengths are in metres; x and y are the coordinates of the centre.
 
 | object, 19 columns | value |
 |---|---|
@@ -39,7 +39,7 @@ from trilith.world.scene import Ints, Role
 SCALE = 4.0
 """Lengths are divided by this, so that features are about 1."""
 SHARP = 4.0
-"""Relative lengths also come as tanh(4 · length), which separates touching from nearly touching."""
+"""Lengths between two objects are also inputs as tanh(4 · length), which separates touching from nearly touching."""
 MAX_WIDTH = 7.0
 """Widths are clipped to this (metres), because the floor is 28 m wide."""
 PAIR_LENGTHS = (
@@ -68,9 +68,12 @@ MOST_STEPS = 21
 
 
 def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
-    """(n, 19), (p, 8) and (p, 2): columns of all objects, scenes one after another, then of all pairs of objects in a scene: the lengths
-    between the two, and whether they touch and are glued. Pairs include both orders and each object with itself. A network sees the
-    lengths in two forms: clipped to ±2 · MAX_WIDTH and divided by SCALE, and tanh(SHARP · length). So a pair has 18 features."""
+    """Returns three arrays: (n, 19), the columns of all objects, scenes one after another; (p, 8), the lengths between the two
+    objects of every pair in a scene; (p, 2), whether the two touch, and whether they are glued.
+
+    Pairs include both orders, and each object with itself. A network sees each length in two forms: clipped to ±2 · MAX_WIDTH and
+    divided by SCALE, and tanh(SHARP · length). So a pair has 18 features.
+    """
     nodes, p = np.zeros((scenes.first[-1], NODE_FEATURES), np.float32), scenes.first_pair[-1]
     lengths, links = np.empty((p, _LENGTHS), np.float32), np.empty((p, PAIR_FEATURES - 2 * _LENGTHS), np.float32)
     given = (scenes.pose, scenes.size, scenes.velocity, scenes.role, scenes.sticky, scenes.touch, scenes.glue, scenes.left)
@@ -79,7 +82,7 @@ def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
 
 
 def clock(steps_left: Ints) -> Array:
-    """(B, 3): the number of steps left (B,) as features of about 1. The last two resolve small numbers."""
+    """(B, 3): three features, each about 1, of the number of steps left (B,). The last two resolve small numbers."""
     left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
     return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 
@@ -100,8 +103,7 @@ def _describe(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Fills `nodes` (n, 19): columns of each object, and how many blocks of each kind are left; `lengths` (p, 8): distances between
-    centres, between edges of the same side and of opposite sides; and `links` (p, 2): whether two objects touch and are glued."""
+    """Fills the three results of `describe`: `nodes` (n, 19), `lengths` (p, 8) and `links` (p, 2)."""
     sides = np.empty((pose.shape[1], 6), np.float32)  # centre x and y, then left, right, bottom and top of the box around an object
     for b in range(len(pose)):
         start, count = first[b], first[b + 1] - first[b]

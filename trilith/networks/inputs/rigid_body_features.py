@@ -1,6 +1,8 @@
-"""Features of a placement that need no learning: rigid bodies, objects that cannot move, and the straight fall of the new block.
+"""Input features of the learned model that are computed, not learned: rigid bodies, objects that cannot move, and the straight fall
+of the new block.
 
-All functions take B scenes of up to R objects as padded arrays. Objects are everything except the available blocks, in order of rows.
+All functions take B scenes of up to R objects as padded arrays. Objects are all rows except the available blocks, in the order of
+their rows.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ FALL_COLUMNS = (
     *("height at rest", "drop", "middle inside the supports, left", "middle inside the supports, right"),
     *("carried by a sticky object", "carried by an obstacle", "distance from obstacles"),
 )
-"""Features of a straight fall, made by hand. The card of a model lists them."""
+"""Hand-made features of a straight fall. The card of a model lists them."""
 FALL = len(FALL_COLUMNS)
 _FEATURE_REACH = 1.0
-"""Metres that distances to supports and obstacles are clipped to."""
+"""Metres: distances to supports and obstacles are clipped to this."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
 
 
@@ -38,13 +40,13 @@ class Placed(NamedTuple):
     new: Ints
     """(B,): index of the new block."""
     pose: Array
-    """(B, R, 3)"""
+    """(B, R, 3): x, y in metres and angle in radians."""
     size: Array
-    """(B, R, 2)"""
+    """(B, R, 2): width and height in metres."""
     role: Ints
-    """(B, R)"""
+    """(B, R): the `Role` of each object."""
     sticky: Bools
-    """(B, R)"""
+    """(B, R): which blocks are sticky."""
     touch: Bools
     """(B, R, R): which pairs touch."""
     glue: Bools
@@ -78,8 +80,8 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
 
 
 def bodies(placed: Placed) -> tuple[Bools, Bools]:
-    """(B, R, R): which pairs belong to one rigid body; and (B, R): which objects cannot move, because they are fixed or bonded to the
-    floor."""
+    """Returns (B, R, R), which pairs belong to the same rigid body, and (B, R), which objects cannot move: they are fixed, or bonded
+    to the floor."""
     group = np.stack([rigid_groups(glue) for glue in placed.glue])
     there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
     same = (group[:, :, None] == group[:, None]) & there[:, :, None] & there[:, None]
@@ -87,7 +89,7 @@ def bodies(placed: Placed) -> tuple[Bools, Bools]:
 
 
 def falls(placed: Placed) -> Array:
-    """(B, 7): where the new block of each scene would come to rest if it fell straight down and nothing else moved; see `FALL`."""
+    """(B, 7): the features `FALL_COLUMNS` of the new block of each scene, if it falls straight down and nothing else moves."""
     return _falls(placed.pose, placed.size, placed.role, placed.sticky, placed.new)
 
 
@@ -99,7 +101,7 @@ def _falls(pose: Array, size: Array, role: Ints, sticky: Bools, new: Ints) -> Ar
         me = new[k]
         x, half = pose[k, me, 0], size[k, me, 1] / 2
         bottom = pose[k, me, 1] - half
-        solid = np.flatnonzero((role[k] != _TARGET) & (np.arange(r) != me))  # rows without an object are targets too
+        solid = np.flatnonzero((role[k] != _TARGET) & (np.arange(r) != me))  # padding has the role of a target
         boxes = np.empty((4, len(solid)))
         for j, i in enumerate(solid):
             across, up = extent(size[k, i, 0], size[k, i, 1], pose[k, i, 2])

@@ -1,9 +1,9 @@
-"""States as compact records, and the padded batch that every network reads, as arrays or as tensors.
+"""States as compact records, and the padded batch that every network reads, as arrays or as tensors, mirrored if wanted.
 
 Imports torch only when tensors are requested, because agents act without torch.
 
-A record keeps only what differs between states: the objects of the scene except the available blocks, whose places never change, and
-which of the seven slots are still available.
+A record keeps only the data that differs between states: the objects of the scene, and which of the seven slots are still available.
+The available blocks themselves are not stored, because their positions never change.
 
 An action has three forms, and `ReplaySchema` converts between them:
 - the codec's action, which names rows of the scene. Environments and users see this form;
@@ -46,7 +46,7 @@ SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
-"""Glue points stored per object that a scene can have, for pictures: more than twice as many as random builders make."""
+"""Glue points stored per possible object of a scene. They are needed for pictures. Random agents make less than half as many."""
 
 Records = NDArray[Any]
 """(B,): a structured array with one record for each state, see `SceneSchema.dtype`."""
@@ -54,18 +54,18 @@ Records = NDArray[Any]
 
 @dataclass(frozen=True)
 class SceneSchema:
-    """How the states of one task are stored, for any space of actions."""
+    """The format in which the states of one task are stored, for any action space."""
 
     rows: int
     """Maximum number of objects in a scene, available blocks not counted."""
     points: int = field(default=0, kw_only=True)
-    """Glue points stored per scene, for pictures. If a scene has more, the last are left out."""
+    """Number of glue points stored per scene, for pictures. If a scene has more, the last ones are left out."""
     clock: bool = field(default=False, kw_only=True)
     """Whether the number of steps left is stored."""
 
     @staticmethod
     def rows_of(task: Task, beyond: bool = True) -> int:
-        """Maximum number of objects in the scenes of a task's curriculum and, with `beyond`, of its generalisation levels too."""
+        """Maximum number of objects in the scenes of a task's curriculum. With `beyond`, generalisation levels count too."""
         levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
         return most - SLOTS if task.keeps_supply else most
@@ -76,7 +76,7 @@ class SceneSchema:
         return np.dtype(self._columns())
 
     def _columns(self) -> list[tuple[Any, ...]]:
-        """Columns of a record. Bits of matrices are packed; velocities are almost zero, so half precision is enough."""
+        """Columns of a record. Boolean matrices are packed into bits. Velocities are almost zero, so half precision is enough."""
         n = self.rows
         square = (n * n + 7) // 8
         return [
@@ -94,7 +94,7 @@ class SceneSchema:
         ]
 
     def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
-        """(B,) records of scenes. `steps_left` (B,) is required if the schema stores it."""
+        """(B,): records of scenes. `steps_left` (B,) is required if the schema has `clock`."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         links = np.zeros((2, b, n, n), dtype=bool)
@@ -119,7 +119,8 @@ class SceneSchema:
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
-        """The batch of records, padded to the largest scene. Left and right are swapped where `mirror` (B,) is True."""
+        """Makes the batch of some records, padded to the largest scene. Scenes are mirrored (left and right swapped) where `mirror`
+        (B,) is True."""
         count = records["count"].astype(np.int64)
         r = int(count.max())
         pose, velocity = records["pose"][:, :r].astype(np.float32), records["velocity"][:, :r].astype(np.float32)
@@ -153,13 +154,14 @@ def _bits(packed: NDArray[np.uint8], *shape: int) -> NDArray[np.uint8]:
 
 
 def slots_of(records: Records) -> Bools:
-    """(B, 7): which slots are available in states."""
+    """(B, 7): which slots are available in the state of each record."""
     return _bits(records["available"][:, None], SLOTS).astype(bool)
 
 
 @dataclass(frozen=True)
 class ReplaySchema(SceneSchema):
-    """How the states of one task are stored for one space of discrete actions, and the three forms of these actions."""
+    """The format in which the states of one task are stored for one discrete action space. It also converts between the three forms
+    of an action."""
 
     codec: Discrete
     stores_legal: bool
@@ -169,7 +171,7 @@ class ReplaySchema(SceneSchema):
     def of(
         task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False, clock: bool = False
     ) -> ReplaySchema:
-        """The schema with room for every scene of a task's curriculum and, with `beyond`, of its generalisation levels too.
+        """The schema that fits every scene of a task's curriculum. With `beyond`, scenes of generalisation levels fit too.
 
         `pictures` stores glue points, which are needed to draw a scene. `clock` stores the number of steps left.
         """
@@ -178,16 +180,17 @@ class ReplaySchema(SceneSchema):
 
     @cached_property
     def offsets(self) -> int:
-        """Placements per edge, sticky not counted; cells of the grid for absolute actions."""
+        """Number of placements per edge, not counting sticky. For absolute actions, the number of cells of the grid."""
         return prod(self.codec.tail)
 
     @cached_property
     def scenes(self) -> ReplaySchema:
-        """The same schema without masks of legal actions. State values depend on nothing else."""
+        """The same schema without masks of legal actions, which state values do not need."""
         return replace(self, stores_legal=False)
 
     def edge(self, sender: Any, receiver: Any) -> Any:
-        """The number of the edge between two nodes, arrays or tensors. Times 2 · `offsets` it is the index of the edge's first action."""
+        """The number of the edge from `sender` to `receiver`; both may be arrays or tensors. The edge's first action has the index 2
+        · `offsets` · number."""
         return sender * (self.rows + SLOTS) + receiver
 
     @cached_property
@@ -220,7 +223,7 @@ class ReplaySchema(SceneSchema):
         return records
 
     def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
-        """A codec's mask in the form of a record: by kind of block instead of slot, and by object instead of row."""
+        """Packs a codec's mask for a record. The packed mask is indexed by kind of block instead of slot, and by object instead of row."""
         assert mask is not None, "these actions have no mask of legal ones"
         refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
         for slot, kind in enumerate(KIND_OF_SLOT):
@@ -238,7 +241,7 @@ class ReplaySchema(SceneSchema):
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
-        """(offsets,): the number of each offset in the mirrored scene."""
+        """(offsets,): the index that each offset has in the mirrored scene."""
         tail = self.codec.tail
         actions = np.zeros((self.offsets, self.codec.length), dtype=np.int64)
         actions[:, -1 - len(tail) : -1] = np.indices(tail).reshape(len(tail), -1).T
@@ -259,7 +262,7 @@ class ReplaySchema(SceneSchema):
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
-        """The edge action with the same block whose placement is nearest to the given one: the inverse of `decode`."""
+        """The inverse of `decode`: the edge action with the same block whose placement is nearest to the given one."""
         tail = self.codec.tail
         action = self.codec.encode(scene, placement)
         receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0
@@ -268,9 +271,9 @@ class ReplaySchema(SceneSchema):
 
 @dataclass(frozen=True, eq=False)
 class SceneBatch:
-    """B scenes of up to R objects, available blocks not counted. Padding is 0, and `present` is False there.
+    """B scenes of up to R objects, not counting available blocks. Padding is 0; `present` is False there.
 
-    The fields are arrays in main memory. `tensors` has each of them by the same name as a tensor on the batch's device.
+    The fields are arrays in main memory. `tensors` has the same fields as tensors on the batch's device.
     """
 
     present: Bools
@@ -278,15 +281,15 @@ class SceneBatch:
     available: Bools
     """(B, 7): slots whose block can still be used."""
     pose: Floats32
-    """(B, R, 3)"""
+    """(B, R, 3): x, y in metres and angle in radians."""
     size: Floats32
-    """(B, R, 2)"""
+    """(B, R, 2): width and height in metres."""
     velocity: Floats32
-    """(B, R, 3)"""
+    """(B, R, 3): velocity along x and y in m/s, angular velocity in rad/s."""
     role: Ints
-    """(B, R)"""
+    """(B, R): the `Role` of each object."""
     sticky: Floats32
-    """(B, R), 0 or 1."""
+    """(B, R), 0 or 1: whether a block is sticky."""
     touch: Floats32
     """(B, R, R), 0 or 1: whether two objects touch."""
     glue: Floats32
@@ -316,8 +319,8 @@ class SceneBatch:
     def send(self, array: NDArray[Any]) -> Tensor:
         """An array as a tensor on the device.
 
-        Anything whose size depends on the data (which rows, which edges) is computed in main memory, and only the indices are sent.
-        Computing it on the device would force a synchronisation.
+        Arrays whose size depends on the data, such as lists of rows or edges, are computed in main memory and then sent. Computing
+        them on the device would force a synchronisation.
         """
         import torch
 
@@ -336,12 +339,12 @@ class SceneBatch:
 
     @cached_property
     def first(self) -> Ints:
-        """(B + 1,): the first row of each scene when all objects are rows one after another; the last entry is the number of rows."""
+        """(B + 1,): the first row of each scene if the objects of all scenes are concatenated. The last entry is the number of rows."""
         return np.concatenate([[0], np.cumsum(self.present.sum(axis=1))])
 
     @cached_property
     def first_pair(self) -> Ints:
-        """(B + 1,): the same for the pairs of objects of each scene."""
+        """(B + 1,): like `first`, for the concatenated pairs of objects of all scenes."""
         return np.concatenate([[0], np.cumsum(self.count**2)])
 
     @property
@@ -356,22 +359,22 @@ class SceneBatch:
 
     @cached_property
     def scene(self) -> Ints:
-        """(n,): the scene of each object, all objects one after another."""
+        """(n,): the scene of each object, if the objects of all scenes are concatenated."""
         return np.repeat(np.arange(len(self)), self.count)
 
     @property
     def place(self) -> Ints:
-        """(n,): the index of each object in the padded (B · R)."""
+        """(n,): the index of each object in the padded rows (B · R)."""
         return np.flatnonzero(self.present)
 
     @property
     def pair_place(self) -> Ints:
-        """(p,): the index of each pair of objects in the padded (B · R · R)."""
+        """(p,): the index of each pair of objects in the padded pairs (B · R · R)."""
         return np.flatnonzero(self.present[:, :, None] & self.present[:, None])
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
-        """(p,), twice: the rows of both objects of each pair of objects of a scene. The first is the row that looks at the second."""
+        """(p,) each: the rows of the two objects of each pair in a scene. The first object looks at the second."""
         scene, one, other = (self.present[:, :, None] & self.present[:, None]).nonzero()
         return self.start[scene] + one, self.start[scene] + other
 
@@ -382,7 +385,7 @@ class SceneBatch:
 
     @property
     def drawing(self) -> tuple[Bools, Ints, Floats32, Floats32, Ints, Floats32, Floats32, Ints]:
-        """The arguments from which `raster` draws pictures."""
+        """The arguments of the functions of `raster`, which draw pictures."""
         assert self.points is not None, "the schema stores no glue points"
         assert self.glued is not None
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
@@ -393,7 +396,8 @@ class SceneBatch:
 
 
 def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable[Concatenate[SceneBatch, P], T]:
-    """Keeps the result of a function of a batch in the batch, because the learning network and the target network both need it."""
+    """Decorator: caches the result of a function of a batch in the batch, because the online network and the target network both need
+    it."""
 
     @wraps(compute)
     def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:

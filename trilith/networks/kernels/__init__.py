@@ -1,1 +1,1 @@
-"""Compiled loops for the CPU, each next to the same function in tensor operations."""
+"""Compiled loops for the CPU. Functions that learn also have a form in tensor operations, for other devices."""

@@ -1,7 +1,7 @@
 """The compiled loops of the networks: attention forward and backward, and the other operations for acting without torch.
 
-Rows and windows are computed one by one, in a fixed order. So each result is the same to the last bit, whatever the other rows of the
-batch and the number of threads are.
+Rows and windows are computed one by one, in a fixed order. So each result is the same to the last bit: it does not depend on the
+other rows of the batch or on the number of threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
         given, row = x[i], y[i]
         for j in range(outputs):
             row[j] = bias[j]
-        for k in range(0, inputs - 3, 4):  # four at a time, so the row of sums is read and written a quarter as often
+        for k in range(0, inputs - 3, 4):  # four inputs at a time, so the row of sums is read and written only a quarter as often
             a, b, c, d = given[k], given[k + 1], given[k + 2], given[k + 3]
             of_a, of_b, of_c, of_d = weight[k], weight[k + 1], weight[k + 2], weight[k + 3]
             for j in range(outputs):
@@ -122,7 +122,7 @@ def attention_backward(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Adds to the gradients of the inputs of `attention_forward`, from the gradient of its `out`."""
+    """Backward pass of `attention_forward`: from `grad`, the gradient of its `out`, adds to the gradients of its inputs."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)
@@ -161,8 +161,9 @@ def attention_backward(
 
 @compiled(reorder=True)
 def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
-    """Adds to `y` (p, P) in place, then clips it at 0. Each pair of objects of a scene gets `looks` (n, P) of the first, `looked_at` (n, P)
-    of the second, and the rows of `link` (2, P) if they `touch` and if there is `glue` between them (both (B, R, R), 0 or 1)."""
+    """Adds to `y` (p, P) in place, then clips it at 0. A pair of objects gets `looks` (n, P) of its first object and `looked_at`
+    (n, P) of its second. It gets the first row of `link` (2, P) if the two touch, and the second row if they are glued. `touch` and
+    `glue` are (B, R, R), 0 or 1."""
     for b in range(len(first) - 1):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
@@ -176,7 +177,7 @@ def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Arr
 
 @compiled
 def _paste(whole: Array, part: Array, top: int, left: int) -> None:
-    """Copies a part (C, h, w) into a map at row `top` and column `left`. Uses loops, which compile seconds faster than a slice."""
+    """Copies `part` (C, h, w) into the map `whole` at row `top` and column `left`. Loops compile seconds faster than a slice."""
     channels, tall, wide = part.shape
     for c in range(channels):
         for i in range(tall):
@@ -186,15 +187,17 @@ def _paste(whole: Array, part: Array, top: int, left: int) -> None:
 
 @compiled(reorder=True)
 def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
-    """The convolution (3 × 3, "same") of the map `whole` with a part (C, h, w) pasted in at row `top` and column `left`. Returns only the
-    places that see the part, and the row and the column where they begin. `whole` (C, s + 2, s + 2) has a border of zeros; `weight` is
-    (O, C, 9), `bias` (O,)."""
+    """Convolves (3 × 3, "same") the map `whole` after `part` (C, h, w) is pasted into it at row `top` and column `left`.
+
+    Returns only the outputs that depend on the part, and the row and the column where they begin. `whole` (C, s + 2, s + 2) has a
+    border of zeros; `weight` is (O, C, 9), `bias` (O,).
+    """
     side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
     first, last = max(top - 1, 0), min(top + tall + 1, side)
     along, end = max(left - 1, 0), min(left + wide + 1, side)
     seen = whole[:, first : last + 2, along : end + 2].copy()
     _paste(seen, part, top + 1 - first, left + 1 - along)
-    # All rows are processed as one, so that loops are long. The results for the last two places of a row are meaningless.
+    # All rows are processed as one long row, so that loops are long. The last two results of each row are meaningless.
     w = end + 2 - along
     rows = seen.reshape(channels, -1)
     y = np.empty((len(weight), (last - first) * w), np.float32)
@@ -215,8 +218,11 @@ def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias
 
 @compiled(reorder=True)
 def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
-    """The max pool (3, stride 2) of the map `whole` with a part (C, h, w) pasted in at row `top` and column `left`. Returns only the places
-    that see the part, and the row and the column where they begin. `whole` (C, s + 1, s + 1) has -inf after its last row and column."""
+    """Max pool (3 × 3, stride 2) of the map `whole` after `part` (C, h, w) is pasted into it at row `top` and column `left`.
+
+    Returns only the outputs that depend on the part, and the row and the column where they begin. `whole` (C, s + 1, s + 1) has -inf
+    after its last row and column.
+    """
     channels, tall, wide = part.shape
     first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
     along, end = max((left - 1) // 2, 0), (left + wide + 1) // 2
@@ -234,16 +240,18 @@ def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, in
 
 
 Maps = tuple[Array, ...]
-"""One for each layer."""
+"""One array for each layer."""
 
 
 @compiled(reorder=True)
 def convolve_windows(
     boxes: Ints, first: Ints, pixels: Array, which: Ints, weights: Maps, biases: Maps, inputs: Maps, convolved: Maps, last: Array
 ) -> Array:
-    """(n, C, s, s): the output of convolutions, each with a pool, for pictures that are empty except for one window each. `which` (n,)
-    selects windows of `boxes`, `first` and `pixels`, see `raster.windows`. `inputs`, `convolved` and `last` (C, s, s) are the maps of an
-    empty picture."""
+    """(n, C, s, s): the output of all convolutions and pools for n pictures, each empty except for one window.
+
+    `which` (n,) selects windows of `boxes`, `first` and `pixels`, see `raster.windows`. `inputs`, `convolved` and `last` (C, s, s)
+    are the maps of an empty picture.
+    """
     y = np.empty((len(which), *last.shape), np.float32)
     for n in range(len(which)):
         top, bottom, left, right = boxes[which[n]]

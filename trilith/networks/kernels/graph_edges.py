@@ -1,7 +1,8 @@
-"""The edge function of a graph, and the sums of edges into nodes: a few thousand edges at a time on the CPU, tensors elsewhere.
+"""The edge function of a graph network, and the sums of edges into nodes. The CPU processes a few thousand edges at a time; other
+devices use tensor operations.
 
-A batch has tens of thousands of edges, and their rows do not fit into a processor's caches. So the CPU processes edges in chunks
-that fit. All operations on a row between two matrix products are one compiled loop.
+A batch has tens of thousands of edges, and their rows do not fit into a processor's caches. So edges are processed in chunks that
+fit. Between two matrix products, all operations on a row are one compiled loop.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from trilith.world.scene import Ints
 
 Array = NDArray[np.float32]
 CHUNK = 2048
-"""Edges per chunk: with 64 units, the few tensors of a chunk fit into 2 MB."""
+"""Number of edges per chunk. With 64 units, the few tensors of a chunk fit into 2 MB."""
 
 
 class EdgeInputs(NamedTuple):
     """The inputs of `edge_function` for E edges between V nodes.
 
-    The first of the two rectified layers is a sum of three parts: of the edge, of its sender and of its receiver. One of the parts includes
-    the bias.
+    The first of the two rectified layers is a sum of three parts: from the edge, from its sender and from its receiver. One of the
+    parts includes the bias.
     """
 
     given: Tensor
-    """(E, e): edges; without `of_edge`, a table (4, width) of the parts of all possible edges."""
+    """(E, e): features of the edges. If `of_edge` is None: a table (4, width), the edge's part for each of the four possible edges."""
     of_edge: Tensor | None
-    """(width, e): the weights of the edge's part."""
+    """(width, e): the weights of the edge's part, or None."""
     send: Tensor
     """(V, width): the part of each node as a sender."""
     receive: Tensor
@@ -95,7 +96,7 @@ class _Edges(torch.autograd.Function):
         of_edges, of_arrived = grads
         of_arrived = hidden.new_zeros(ctx.nodes, width) if of_arrived is None else of_arrived.contiguous()
         send_grad, receive_grad = torch.zeros_like(of_arrived), torch.zeros_like(of_arrived)
-        # If only the gradient of the actions is wanted, the gradients of the weights, a third of the work, are skipped.
+        # If only the gradient of the actions is needed, the gradients of the weights are skipped. They are a third of the work.
         need = EdgeInputs(*ctx.needs_input_grad[1:])
         given_grad = torch.zeros_like(given) if need.given else None
         of_edge_grad = torch.zeros_like(of_edge) if need.of_edge else None
@@ -156,7 +157,8 @@ def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> 
 
 @compiled
 def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
-    """The same for the first layer, whose gradient goes to sender and receiver. Separate loops, as a joint loop compiles to slow code."""
+    """Like `_collect_back`, for the first layer, whose gradient goes to sender and receiver. One joint loop would compile to slower
+    code."""
     for e in range(len(sender)):
         row, value, one, other = grad[e], hidden[e], send[sender[e]], receive[receiver[e]]
         for k in range(grad.shape[1]):

@@ -1,6 +1,7 @@
-"""Max pools of windows that are added to fixed maps: compiled loops on the CPU, tensors elsewhere.
+"""Max pools of windows that are added to fixed maps: compiled loops on the CPU, tensor operations on other devices.
 
-Cutting a part out of a map, adding, pooling and subtracting the fixed pool would each copy all windows; here they are one loop.
+Four operations are needed: cut a part out of a map, add the window, pool, subtract the fixed pool. As tensor operations each would
+copy all windows; here one loop does all four.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from trilith.world.scene import Ints
 
 Choices = NDArray[np.int32]
 Reach = tuple[int, int]
-"""Extra places before and after a window that its pool reads: every pool that sees the window."""
+"""Number of extra rows (and columns) before and after a window, so that every pool that overlaps the window is computed."""
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:
     """The change that windows make to the max pool (3, stride 2) of a fixed map.
 
-    `grown` (n, C, h, w) is added to the map `convolved` (1, C, s, s), starting at its rows `top` (n,) and columns `left` (n,); parts of it
-    may lie beyond the border. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of `pooled`, 0 beyond the
-    border, and the row and the column where the change begins.
+    `grown` (n, C, h, w) is added to the map `convolved` (1, C, s, s), starting at the map's rows `top` (n,) and columns `left` (n,).
+    Parts of `grown` may lie beyond the border. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of
+    `pooled`, 0 beyond the border, and the row and the column where the change begins.
     """
     pad, after = reach
-    first, along = top - pad, left - pad  # even
+    first, along = top - pad, left - pad  # both are even
     tall, wide = ((size + pad + after - 3) // 2 + 1 for size in grown.shape[2:])
     if grown.device.type == "cpu":
         added: Tensor = _PoolAdded.apply(grown, convolved, pooled, top, left, first, along, tall, wide)
@@ -51,7 +52,7 @@ def pool_added_plain(
 
 
 def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
-    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,). Places beyond the map are `outside`."""
+    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,). Beyond the map, values are `outside`."""
     frame = max(tall, wide)
     framed = F.pad(fixed[0], (frame,) * 4, value=outside).permute(1, 2, 0)
     rows = top[:, None] + frame + torch.arange(tall, device=top.device)
@@ -80,7 +81,7 @@ def add_to_map_plain(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -
 
 
 def _last(x: Tensor) -> Tensor:
-    """Channels last, in memory too."""
+    """Returns a tensor with channels as the last axis, contiguous in memory."""
     return x.detach().permute(0, 2, 3, 1).contiguous()
 
 
@@ -143,7 +144,8 @@ class _AddToMap(torch.autograd.Function):
 def pool_forward(
     grown: Array, convolved: Array, pooled: Array, top: Ints, left: Ints, first: Ints, along: Ints, added: Array, choice: Choices
 ) -> None:
-    """Fills `added` (n, tall, wide, C), and `choice` with the index of the maximum among 3 × 3 places. Channels are last everywhere."""
+    """Fills `added` (n, tall, wide, C). Fills `choice` with the index of the maximum among the 3 × 3 inputs of each pool. Channels
+    are the last axis of all arrays."""
     n, tall, wide, channels = added.shape
     side, half = len(convolved), len(pooled)
     for w in range(n):
@@ -192,7 +194,7 @@ def pool_backward(
     of_convolved: Array,
     of_pooled: Array,
 ) -> None:
-    """Adds to the gradients of the inputs of `pool_forward`, from the gradient of `added`."""
+    """Backward pass of `pool_forward`: from `grad`, the gradient of `added`, adds to the gradients of its inputs."""
     n, tall, wide, channels = grad.shape
     half = len(of_pooled)
     for w in range(n):
@@ -214,7 +216,8 @@ def pool_backward(
 
 @compiled
 def add_parts(whole: Array, parts: Array, top: Ints, left: Ints, there: bool) -> None:
-    """Adds parts (n, h, w, C) to their places in `whole` (n, s, s, C) or, if not `there`, adds those places to the parts."""
+    """If `there`, adds `parts` (n, h, w, C) into `whole` (n, s, s, C) at `top` and `left`. Otherwise adds those windows of `whole` to
+    `parts`."""
     n, tall, wide, channels = parts.shape
     side = whole.shape[1]
     for w in range(n):

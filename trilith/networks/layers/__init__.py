@@ -1,1 +1,1 @@
-"""Parts that several networks share."""
+"""Layers that several networks share: relational attention, and the CNN of one object."""

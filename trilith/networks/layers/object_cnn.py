@@ -1,11 +1,12 @@
-"""The paper's CNN of one object (§C.2): its segmented image through three convolutions with max pools and two layers to 32 features.
+"""The paper's CNN for one object (§C.2). It maps a segmented image to 32 features by three convolutions with max pools, then two layers.
 
-An object covers a few of 64 × 64 pixels. Everywhere else all its channels except the coordinates are 0. So outside the window around
-the object, grown by each layer's receptive field, every layer's output equals the map of an empty picture, one fixed map for all objects.
-This module computes only what windows add to the fixed maps: the same function as the plain form in `tests/networks/plain_cnn.py`,
-to rounding. Windows begin and end at multiples of 8 pixels, so that each can be halved three times. They have few sizes, because
-arithmetic is cheaper than one call per size.
-Windows that are equal to the byte, as the windows of the available blocks are, are computed once.
+An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. Outside
+a window around the object, every layer's output therefore equals that of an empty picture: one fixed map for all objects. This module
+computes only the difference to the fixed maps, in a window that grows with each layer's receptive field. Up to rounding the result
+equals the plain form in `tests/networks/plain_cnn.py`.
+
+Windows begin and end at multiples of 8 pixels, so that each can be halved three times. There are few sizes, because extra arithmetic
+is cheaper than one call per size. Identical windows, such as those of the available blocks, are computed once.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS
 
 _FEW = 4.0
-"""Square root of 64 / 4: the last map has 64 places, and an object is seen in about four of them."""
+"""Square root of 64 / 4: the last map has 64 positions, and an object affects about four of them."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
 _REACH = ((1, 2), (2, 1), (1, 1))
-"""Extra places before and after a convolution's output that each layer's pool reads: every pool that sees the output."""
+"""For each layer: number of extra rows (and columns) before and after the convolution's output, so that every pool that overlaps it
+is computed."""
 
 
 class Maps(NamedTuple):
@@ -61,7 +63,7 @@ class Segments(NamedTuple):
     sizes: list[Windows]
     """The windows by size."""
     which: Tensor
-    """(V,): the window of each object, counted over the windows of all sizes one after another."""
+    """(V,): the index of each object's window, if the windows of all sizes are concatenated."""
     moments: Tensor
     """(V, 13): the moments of each object."""
     relations: Tensor
@@ -93,7 +95,7 @@ def segments_of(batch: SceneBatch) -> Segments:
 
 
 def no_segments(batch: SceneBatch) -> Segments:
-    """The same with an empty picture for every object."""
+    """Like `segments_of`, with an empty picture for every object."""
     count = int(batch.nodes.sum())
     shapes = ((1, _COLOURS, LEAST, LEAST), (count, MOMENTS), (int(batch.first_pair[-1]), RELATIONS))
     colours, where, between = (batch.send(np.zeros(shape, np.float32)) for shape in shapes)
@@ -102,7 +104,7 @@ def no_segments(batch: SceneBatch) -> Segments:
 
 
 class ObjectCNN(nn.Module):
-    """Features of segmented images; with `blank`, of empty images."""
+    """Computes features of segmented images. With `blank`, all images are replaced by empty ones."""
 
     def __init__(self, blank: bool = False) -> None:
         super().__init__()
@@ -118,8 +120,8 @@ class ObjectCNN(nn.Module):
 
     @torch.no_grad()
     def _start(self) -> None:
-        """Initial weights that make objects differ as much as inputs of a network should. With the usual initial weights, most of a feature
-        comes from the coordinates, which are the same for all objects, and many features are 0 for all objects."""
+        """Sets initial weights with which the features of objects differ. With the usual initial weights, features depend mostly on
+        the coordinates, which are the same for all objects, and many features are 0 for all objects."""
         for part in (*self.layers, self.hidden, self.out):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
             nn.init.zeros_(part.bias)
@@ -131,7 +133,7 @@ class ObjectCNN(nn.Module):
         return no_segments(batch) if self.blank else segments_of(batch)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(V, 32): in each scene first the available blocks, then the other objects."""
+        """(V, 32): features of objects. In each scene the available blocks come first, then the other objects."""
         segments, maps = self.segments(batch), self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
@@ -158,12 +160,12 @@ class ObjectCNN(nn.Module):
     def window(self, given: Windows, maps: list[Maps]) -> Tensor:
         """(n, 8, 8, 8): the output of the last pool for windows of one size.
 
-        Convolutions are linear. So the convolution of a window's addition is added to the fixed map. The pool of this sum, minus the fixed
-        pool, is the window's addition to the next layer's input.
+        A window holds the difference to an empty picture. Convolutions are linear, so its convolution is added to the fixed map. The
+        pool of this sum, minus the fixed pool, is the difference in the next layer's input.
         """
         added, top, left = given.colours, given.top, given.left
         for layer, (convolved, pooled), reach in zip(self.layers, maps, _REACH, strict=True):
             assert isinstance(layer, nn.Conv2d)
-            grown = F.conv2d(added, layer.weight[:, : added.shape[1]], padding=2)  # one more place on each side than the input
+            grown = F.conv2d(added, layer.weight[:, : added.shape[1]], padding=2)  # one more row and column on each side than the input
             added, top, left = pool_added(grown, convolved, pooled, top - 1, left - 1, reach)
         return add_to_map(added, pooled, top, left)

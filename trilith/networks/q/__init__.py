@@ -1,1 +1,1 @@
-"""Networks that give every action of a scene a value."""
+"""Q-networks: networks that give every action of a scene a value."""

@@ -1,4 +1,4 @@
-"""Q-networks in the form that learns: values of all actions, values of given actions, and which actions may be chosen."""
+"""Q-networks as torch modules, for learning: values of all actions, values of given actions, and the mask of actions that may be chosen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT = NetConfig()
 
 
 class Outcomes(NamedTuple):
-    """Predictions of a network for some actions."""
+    """Predictions of a network for m actions in B scenes."""
 
     q: Tensor
     """(m,): the values of the actions."""
@@ -35,7 +35,7 @@ class Outcomes(NamedTuple):
 
 
 class QNet(nn.Module, QFunction):
-    """A Q-function that learns. It gives one dense tensor (B, S, M, outputs) for a batch of scenes, see `QFunction`."""
+    """A Q-function that learns. The values of a batch of scenes are one dense tensor (B, S, M, outputs); see `QFunction`."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class QNet(nn.Module, QFunction):
 
     @property
     def device(self) -> torch.device:
-        """The device of the network, on which its batches must be."""
+        """The device of the network. Its batches must be on the same device."""
         return self.kind_of_slot.device
 
     def weights(self) -> dict[str, Floats32]:
@@ -68,15 +68,15 @@ class QNet(nn.Module, QFunction):
 
     @abstractmethod
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
-        """(m,): the values of the actions `index` (m,) in `scenes` (m,) of the batch, without computing the others. With `scenes` None,
-        there is one action in each scene."""
+        """(m,): the values of the actions `index` (m,) in `scenes` (m,) of the batch. Other actions are not computed. If `scenes` is
+        None, there is one action per scene."""
 
     def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
         """`q_at`, and the network's other predictions for these actions."""
         return Outcomes(self.q_at(batch, index, scenes))
 
     def v(self, batch: SceneBatch) -> Tensor:
-        """(B,): the values of the scenes, if the network `values_states`. Needs no mask of legal actions."""
+        """(B,): the values of the scenes. Only for networks with `values_states`. Needs no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -91,9 +91,9 @@ class QNet(nn.Module, QFunction):
         return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
 
     def best(self, batch: SceneBatch, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The index (B,) of the action with the highest value in each scene, and that value (B,), -inf where no action may be chosen.
+        """The action with the highest value in each scene: its index (B,) and its value (B,). The value is -inf if no action may be chosen.
 
-        If `without` (B,) is given, the action with that index is left out in each scene.
+        If `without` (B,) is given, the action with this index is excluded in each scene.
         """
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
         receivers, values = values.shape[2], values.flatten(1)
@@ -108,8 +108,10 @@ class QNet(nn.Module, QFunction):
 
 
 class BlockTypeQNetwork(QNet):
-    """Values of placing a kind of block by an object, (B, 3, R, outputs): `objects` and `pixel-attention`. Available blocks of one width
-    are one kind. It has no edges between other objects, so it does not support the mask `none`."""
+    """Base of `objects` and `pixel-attention`. The values (B, 3, R, outputs) are of placing a kind of block by an object.
+
+    Available blocks of equal width are one kind. There are no edges between other objects, so the mask `none` is not supported.
+    """
 
     by_kind = True
 

@@ -1,4 +1,4 @@
-"""The interface between agents and Q-networks, both in the form that learns and in the form that acts.
+"""The interface between agents and Q-networks, for torch modules that learn and for compiled networks that only act.
 
 Imports no learning framework.
 """
@@ -20,36 +20,37 @@ class Listed(NamedTuple):
     """The actions of a state that may be chosen."""
 
     indices: Ints
-    """(A,): ascending."""
+    """(A,): indices of the actions, ascending."""
     values: NDArray[Any]
-    """(A,)"""
+    """(A,): the value of each of these actions."""
 
 
 class QFunction(ABC):
     """Q-values of every action of a state: an array (S, M, outputs) of senders, receivers, and offset with sticky.
 
-    Senders are kinds of blocks if the network values `by_kind`, else slots or, with the mask `none`, all nodes. Receivers are the objects
-    of the scene or, with the mask `none`, all nodes. Absolute actions have one receiver.
+    With the mask `none`, senders and receivers are all nodes. Otherwise senders are kinds of blocks if `by_kind`, else slots, and
+    receivers are the objects of the scene. Absolute actions have one receiver.
     """
 
     values_states = False
     """Whether the network has a head for state values."""
     by_kind = False
-    """Whether blocks of one width share one value; the first available block represents them."""
+    """Whether blocks of equal width have the same value. The first available block then represents them."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
         self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
-        """How its states are stored; actions per edge; whether its agent ends the episode when all values are below 0."""
+        """`schema`: the format of stored states. `outputs`: number of actions per edge. `stops`: whether the agent ends the episode
+        when all values are below 0."""
         self.mask_rule: Mask = mask
         self.first_receiver = SLOTS if schema.codec.relative and mask != "none" else 0
         """The node of the first receiver."""
 
     @abstractmethod
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, S, M, outputs), twice: the values of all actions, and which actions may be chosen."""
+        """(B, S, M, outputs) each: the values of all actions, and the mask of actions that may be chosen."""
 
     def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states, if the network `values_states`. `records` are of `schema.scenes`, without masks."""
+        """(B,): the values of states. Only for networks with `values_states`. `records` have the format `schema.scenes`, without masks."""
         raise NotImplementedError
 
     @abstractmethod

@@ -1,9 +1,9 @@
-"""Q-values by the paper's graph network (§C.2), over objects or segmented images: encode, process n_rec times with a GRU each, decode on
-the edges.
+"""Q-values by the paper's graph network (§C.2), over objects or segmented images. It encodes the graph, processes it n_rec times with
+GRUs, and decodes values from the edges.
 
-The same function as the plain form in `tests/networks/plain_graph.py`, to rounding, made fast:
+Up to rounding, the function equals the plain form in `tests/networks/plain_graph.py`. It is made fast as follows:
 - graphs of different sizes are packed, with one row per node or edge, so that nothing is computed for padding;
-- the first layer of the edge function is a sum of four parts: of the edge, its sender, its receiver and the globals. The last
+- the first layer of the edge function is a sum of four parts: from the edge, its sender, its receiver and the globals. The last
   three are computed once per node instead of once per edge;
 - an edge's input is two bits. So everything that depends on this input alone (the encoded edge, and its part of the first step)
   is computed for four rows and looked up. The global input is a constant, so its encoding is one row;
@@ -55,12 +55,12 @@ class MLP(nn.Module):
         return self.after(self.first(x))
 
     def after(self, first: Tensor) -> Tensor:
-        """The rest of the MLP, from the first layer's output before rectification."""
+        """Applies the rest of the MLP to the first layer's output before its ReLU."""
         return F.relu(self.second(F.relu(first)))
 
 
 class Decoder(nn.Module):
-    """Values from [edge, globals], or from globals alone: two hidden layers and an output."""
+    """Computes values from [edge, globals], or from globals alone: two hidden layers and a linear output."""
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
@@ -112,13 +112,13 @@ class Packed:
     """(V, 15): the rows of `observations.objects`."""
     links: Links
     where: Ints
-    """(E,): index of each edge in a padded (B, 7 + R, 7 + R). In main memory, where the edges to decode are selected."""
+    """(E,): index of each edge in a padded (B, 7 + R, 7 + R). It is in main memory, because the edges to decode are selected there."""
     place: Tensor
     """(B · (7 + R) · (7 + R),): row of the edge at each index. Meaningless where there is no edge."""
 
 
 class GraphNet(QNet):
-    """See the module. With absolute actions the values are decoded from the globals instead of the edges."""
+    """The paper's graph network as a Q-network. With absolute actions, values are decoded from the globals instead of the edges."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT, features: int = FEATURES) -> None:
         """`features` is the number of features of a node."""
@@ -142,7 +142,7 @@ class GraphNet(QNet):
     # ---- the network
 
     def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The decoder's inputs: the `chosen` edges (C,), if any, as (C, width), and the globals as (B, width)."""
+        """Computes the decoder's inputs: (C, width) for the `chosen` edges (C,), if any, and (B, width) for the globals."""
         width, links = self.width, packed.links
         split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
@@ -236,11 +236,11 @@ class GraphNet(QNet):
 
 
 class PixelGraphNet(GraphNet):
-    """The network of CNN-GN-DQN, which sees nothing of an object except its pixels: 32 features per node, which a small CNN computes
-    from each object's segmented image.
+    """The network of CNN-GN-DQN. It sees only the pixels of an object: a small CNN computes the 32 features of a node from the
+    object's segmented image.
 
-    Other inputs: the number of objects (as nodes), and which objects touch and are glued (on the edges). The mask `edges` reveals
-    which nodes are available blocks. The mask `legal` reveals more: where blocks fit, and so where solid objects are.
+    Other inputs are the number of objects (as nodes), and which objects touch or are glued (as edge features). The mask `edges` also
+    reveals which nodes are available blocks. The mask `legal` reveals where blocks fit, and so where solid objects are.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
@@ -284,14 +284,14 @@ def pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
 
 
 def node_features(batch: SceneBatch) -> Floats32:
-    """(B, 7 + R, 15): the rows of `observations.objects`. The seven slots come first, whether used or not."""
+    """(B, 7 + R, 15): the rows of `observations.objects`. The seven slots come first, including those whose block is used."""
     position, angle, role = batch.pose[..., :2], batch.pose[..., 2:], np.eye(len(Role), dtype=np.float32)[batch.role]
     columns = [position, np.cos(angle), np.sin(angle), batch.size, batch.velocity, batch.sticky[..., None], role]
     return np.concatenate([np.broadcast_to(_SLOT_ROWS, (len(batch), *_SLOT_ROWS.shape)), np.concatenate(columns, axis=-1)], axis=1)
 
 
 def _between_nodes(pairs: Floats32) -> Floats32:
-    """(B, 7 + R, 7 + R): features of pairs of objects (B, R, R), as features of pairs of nodes."""
+    """(B, 7 + R, 7 + R): a feature of pairs of objects (B, R, R) as a feature of pairs of nodes. Pairs with a slot are 0."""
     return np.pad(pairs, ((0, 0), (SLOTS, 0), (SLOTS, 0)))
 
 
@@ -316,7 +316,7 @@ def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None
     if code is not None:
         given, hidden = given.index_select(0, code), hidden.index_select(0, code)
     new = F.linear(x, cell.weight_ih, cell.bias_ih)
-    # Split instead of slices: the gradient of a split is one copy, the gradient of each slice a padded tensor.
+    # A split is faster than slices: its gradient is one copy, while the gradient of each slice is a padded tensor.
     sizes = [2 * hidden.shape[1], hidden.shape[1]]
     (new_gates, new_part), (given_gates, given_part) = new.split(sizes, dim=1), given.split(sizes, dim=1)
     reset, keep = (new_gates + given_gates).sigmoid().chunk(2, dim=1)

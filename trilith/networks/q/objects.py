@@ -1,16 +1,17 @@
 """Q-values of placements from objects alone: our network `objects`.
 
-Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well. It sees all
-objects of its scene through differences of coordinates (`inputs/placements.py`), and each object after the transformer. The network
-predicts three numbers for a placement:
+Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well. Its inputs
+are the objects after the transformer, and the differences of coordinates between the placement and each object
+(`inputs/placements.py`). The network predicts three numbers for a placement:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
-`reward` is the immediate reward of the placement. `end` says whether the episode ends with it. Both are also learned from placements that
-were only simulated. `later` is the return of the rest of the episode. A fourth number belongs to the whole scene: V(s), the value of the
-state. It needs no placement, so it is cheap. The targets of Q-values are computed from V(s).
+`reward` is the immediate reward of the placement, and p_end the probability that it ends the episode. Both are also learned from
+placements that were only simulated. `later` is the return of the rest of the episode. A fourth number belongs to the whole scene:
+V(s), the value of the state. V(s) is cheap, because no placement is evaluated. The targets of Q-values are computed from V(s).
 
-This form learns. `inference.objects.ActingObjects` is the same function for agents that only act, without torch. Change both together.
+This torch module is for learning. `inference.objects.ActingObjects` computes the same function without torch, for acting. Change both
+together.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from trilith.world.scene import SLOTS
 
 
 class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
-    """See the module."""
+    """The network `objects`, as the module describes."""
 
     values_states = True
 
@@ -75,7 +76,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n, decoder): each object after the transformer, combined with the whole scene; scenes one after another."""
+        """(n, decoder): each object after the transformer, combined with its whole scene. Scenes are concatenated."""
         steps_left = None
         if self.clock is not None:
             assert batch.steps_left is not None, "the schema does not store how many steps are left"
@@ -105,8 +106,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return F.relu(self.edge(F.relu(pairs)))
 
     def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
-        """(m, 2, 3): `later`, `reward` and `end` of placements, without and with glue. `placements` are scene, kind, reference and offset,
-        (m,) each. `which` (m,) is the row of each placement's edge in `edges` (k, decoder)."""
+        """(m, 2, 3): `later`, `reward` and `end` of m placements, without and with glue. `placements` holds scene, kind, reference
+        and offset, (m,) each. `which` (m,) is the row of each placement's edge in `edges` (k, decoder)."""
         scene, kind, ref, offset = placements
         placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
@@ -128,13 +129,13 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return values.view(*mask.shape[:-1], self.outputs)
 
     def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
-        """Predictions for the actions `index` (m,) in `scenes` (m,) of the batch. With `scenes` None, there is one action in each scene."""
+        """Predictions for the actions `index` (m,) in `scenes` (m,) of the batch. If `scenes` is None, there is one action per scene."""
         every = torch.arange(len(index), device=index.device)
         slot, node, offset, sticky = self.schema.parts(index)
         given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
         figures = self._figures(batch, references, self._edges(batch, references, *given), every, (*given, offset))
         later, reward, end = figures[every, sticky].unbind(1)
-        # The reward has its own targets, so errors of Q train only `later`.
+        # The reward has its own targets, so the loss of Q trains only `later`.
         return Outcomes(later + reward.detach(), reward, end)
 
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
@@ -146,8 +147,9 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): the result of `placements.look_forward` for placements in scenes (m,). `objects` (n, P) are the objects' own parts of the
-    messages, `weight` is (P, 40). On the CPU, compiled loops process the placements scene by scene."""
+    """(m, 2P): the result of `placements.look_forward` for m placements; `scene` (m,) is the scene of each. `objects` (n, P) are the
+    parts of the messages that depend on the object alone; `weight` is (P, 40). On the CPU, compiled loops process the placements
+    scene by scene."""
     if objects.device.type != "cpu":
         return look_by_tensors(placed, scene, batch, objects, weight)
     if (scene[1:] >= scene[:-1]).all():

@@ -1,10 +1,11 @@
-"""Q-values by attention over segmented images (ours). It sees nothing of an object except its pixels.
+"""Q-values by attention over segmented images (ours). The network sees only the pixels of an object.
 
-The attention is `layers/attention.py`, without the geometry. The inputs of a pair of objects come from both pictures: the features of a
-small CNN, and the positions of the pixels (`inputs/image_moments.py`). The picture of the first available block of a kind represents
-the kind.
+The attention layers are those of `layers/attention.py`, without the geometric inputs. Instead, the inputs of a pair of objects come
+from their two pictures: the features of a small CNN, and the positions of the pixels (`inputs/image_moments.py`). The picture of the
+first available block of a kind represents the kind.
 
-This form learns. `inference.pixels.ActingPixels` is the same function for agents that only act, without torch. Change both together.
+This torch module is for learning. `inference.pixels.ActingPixels` computes the same function without torch, for acting. Change both
+together.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from trilith.world.scene import SLOTS
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
-    """See the module. Other inputs: which objects are available blocks, and which pairs of the other objects touch and are glued.
+    """The network `pixel-attention`. Inputs besides the pixels: which objects are available blocks, and which pairs of the other
+    objects touch or are glued.
 
-    The list of actions reveals which available blocks are interchangeable, because it contains only the first of them. The mask `legal`
-    reveals where blocks fit, and so where solid objects are. Neither enters the values of actions.
+    The list of actions reveals which available blocks are interchangeable, because it contains only the first of each kind. The mask
+    `legal` reveals where blocks fit, and so where solid objects are. But the values of actions depend on neither.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
@@ -53,7 +55,7 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n + 3 · B, decoder): each object, combined with the whole scene, then the kinds of blocks of each scene."""
+        """(n + 3 · B, decoder): a row for each object, combined with its whole scene, then a row for each kind of block in each scene."""
         blocks, scene, kinds, others, one, other, code = _rows(batch)
         seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
@@ -67,7 +69,7 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return torch.cat([references, self.block(features.index_select(0, kinds))])
 
     def q(self, batch: SceneBatch) -> Tensor:
-        choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # decoded only where an action may be chosen
+        choices = kind_mask(batch, self.mask_rule, self.outputs).any(axis=-1)  # values are decoded only where an action may be chosen
         values = self._decode(batch, *map(batch.send, np.nonzero(choices)))
         place = batch.send(np.flatnonzero(choices))
         return values.new_zeros(choices.size, self.outputs).index_copy(0, place, values).view(*choices.shape, -1)
@@ -88,11 +90,11 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
 
 @once_per_batch
 def _rows(batch: SceneBatch) -> tuple[Tensor, ...]:
-    """Rows of a batch's features. In each scene the available blocks come first, then the other objects.
+    """Indices into the features of a batch. In each scene the available blocks come first, then the other objects.
 
-    (m,): rows of the available blocks; (m,): the scene of each; (3 · B,): row of the first available block of each kind, an arbitrary
-    row if the kind has none; (n,): rows of the other objects; (p,), three times, for each pair of objects of a scene: both objects, counted
-    without the available blocks, and touching + 2 · glued.
+    Returns, in this order: (m,) rows of the available blocks; (m,) the scene of each; (3 · B,) row of the first available block of
+    each kind, or an arbitrary row if there is none; (n,) rows of the other objects; then three arrays (p,) for the pairs of other
+    objects in a scene: the first object, the second object, and touching + 2 · glued.
     """
     row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
     first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots

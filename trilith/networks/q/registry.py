@@ -1,4 +1,4 @@
-"""Q-networks by name. A new one is a file in this package and a line here, or a class of your own as my_module:MyNetwork."""
+"""Q-networks by name. To add one, write a file in this package and a line here, or use a class of your own as my_module:MyNetwork."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NETWORKS: dict[str, type[QNet]] = {
 
 
 def make_qnet(config: NetConfig, schema: ReplaySchema, mask: Mask) -> QNet:
-    """The network of a config. torch's generator draws the weights. Raises ValueError that names the known networks."""
+    """Makes the network of a config. Initial weights come from torch's generator. Raises ValueError that names the known networks."""
     name = config.network
     if name not in NETWORKS and not names_a_class(name):
         raise ValueError(f"there is no network {name!r}: choose {', '.join(NETWORKS)}, or name a class as my_module:MyNetwork")

@@ -1,1 +1,1 @@
-"""Processes and machines that share work."""
+"""Pools of worker processes, on this machine or on a Ray cluster."""

@@ -1,7 +1,7 @@
 """One pool of workers for actors, evaluations and the page: it restarts workers that die, and every job is done once.
 
-A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts, and
-later ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. The pool does not depend on
+A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts, and later
+ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Nothing in this module depends on
 blocks.
 """
 
@@ -22,16 +22,16 @@ from typing import Any, Literal, NamedTuple
 from trilith.utils.distributed.processes import hold_interrupts
 
 Work = Callable[[Any, Any], Any]
-"""How a worker does a job: (job, shared) -> result. Jobs that follow each other often have the same `shared`, such as weights."""
+"""How a worker does a job: (job, shared) -> result. Consecutive jobs often use the same `shared`, such as weights."""
 
 QUEUE = 2
-"""Jobs that a worker has at a time: it starts the next one while the result of the last one is on its way."""
+"""Number of jobs that a worker has at a time. With two, it starts the next job while it sends the result of the last one."""
 MAX_DEATHS = 4
-"""Maximum deaths of workers by one job, and maximum failed starts of a worker. More cannot be an accident."""
+"""Limit on the workers that die during the same job, and on consecutive failed starts of a worker. More cannot be an accident."""
 BEAT_SECONDS = 30.0
 """How often a worker reports that it is alive, however long its job takes."""
 STALL_SECONDS = 300.0
-"""A worker that has a job and has not reported for this long is replaced."""
+"""A worker with a job is replaced if it has not reported for this long."""
 MAX_DELAY = 5.0
 """Longest pause in seconds before a failed start is tried again. Without a pause, retries would keep a core busy."""
 
@@ -40,14 +40,15 @@ class Failure(NamedTuple):
     """Why a job has no result. Exceptions are sent as text, because not all of them can be pickled."""
 
     kind: Literal["refused", "failed", "died", "late"]
-    """In this order: a ValueError, whose message is meant for users; any other exception; too many deaths; the time limit."""
+    """refused: a ValueError, whose message is for the user; failed: any other exception; died: too many workers died during this job;
+    late: the job exceeded its time limit."""
     text: str
     """One line."""
     trace: str = ""
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> tuple[Any, Failure | None]:
-    """The result of a call, or its failure."""
+    """Calls `work`. Returns its result and None, or None and its failure."""
     try:
         return work(*arguments), None
     except ValueError as error:
@@ -64,7 +65,7 @@ class Job:
     content: Any
     shared: Any
     deaths: int = 0
-    """Number of workers that died while they did this job."""
+    """Number of workers that died during this job."""
     deadline: float = inf
     """Time at which the job's worker is stopped, as `time.monotonic`."""
     worker: str = ""
@@ -90,10 +91,10 @@ class Worker(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kills the process, without waiting for its end. The process holds nothing that could be lost."""
+        """Kills the process without waiting for its end. Nothing is lost, because results are sent when they are ready."""
 
     def exit_status(self) -> str:
-        """How the process ended, if this is known. Waits for its end, but only for a short time."""
+        """How the process ended, if this is known. Waits a short time for its end."""
         return ""
 
 
@@ -126,14 +127,14 @@ class Died(NamedTuple):
     why: str = ""
     """The reason. If empty, the worker's exit status is used."""
     pause: float = 0.0
-    """Seconds before its successor starts."""
+    """Seconds to wait before the next worker starts in its place."""
 
 
 Event = Ready | Alive | Done | Died
 
 
 class Pool(ABC):
-    """A number of workers. A subclass starts them and waits for their events."""
+    """A pool of workers: assigns jobs, and restarts workers that die. A subclass starts the workers and waits for their events."""
 
     def __init__(
         self,
@@ -150,11 +151,11 @@ class Pool(ABC):
 
         Args:
             queue: jobs that a worker has at a time.
-            max_deaths: workers that may die by one job; after that the job fails.
-            restart: whether dead workers are replaced. If never, a death raises ChildProcessError. If limited, a worker that cannot be
-                started raises ValueError.
+            max_deaths: how many workers may die during the same job before the job fails.
+            restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: a worker that cannot
+                be started, or that repeatedly dies during its start, raises ValueError. `always`: starts are tried again without limit.
             start_seconds: time limit of a start.
-            job_seconds: time limit of a job, from when a worker gets it.
+            job_seconds: time limit of a job, from the moment when a worker gets it.
             stall_seconds: see `STALL_SECONDS`.
         """
         self.what, self.queue, self.max_deaths, self.restart = what, queue, max_deaths, restart
@@ -196,7 +197,7 @@ class Pool(ABC):
         return max(free - len(self.waiting), 0)
 
     def send(self, job: Any, shared: Any = None) -> Job:
-        """Gives a job to the worker with the fewest jobs, now or when one is ready. Never waits."""
+        """Adds a job and returns at once. The job goes to the worker with the fewest jobs, now or as soon as a worker has room."""
         self._sent += 1
         sent = self._unfinished[self._sent] = Job(self._sent, job, shared)
         self.waiting.append(sent)
@@ -204,7 +205,7 @@ class Pool(ABC):
         return sent
 
     def cancel(self, job: Job, grace: float) -> None:
-        """Drops a job. A worker that has the job may finish it within `grace` seconds, because a new worker would need time to start."""
+        """Drops a job. A worker that has already started it gets `grace` seconds to finish, because replacing the worker takes time too."""
         self._unfinished.pop(job.number, None)
         job.deadline = min(job.deadline, time.monotonic() + grace)
         if job in self.waiting:
@@ -214,7 +215,7 @@ class Pool(ABC):
         """Returns results since the last call. Waits for at most `timeout` seconds if there are none. Raises ValueError if a job failed."""
         finished = self.handle(self.poll(timeout))
         for job in finished:
-            if job.failure:  # the job would fail again
+            if job.failure:  # a second attempt would fail too
                 raise ValueError(job.failure.text if job.failure.kind == "died" else f"{job.worker} failed: {job.failure.text}")
         return [job.result for job in finished]
 
@@ -259,7 +260,7 @@ class Pool(ABC):
             worker.send(job)
 
     def _finish(self, number: int, result: Any, failure: Failure | None) -> None:
-        """Takes the first answer to a job. It may come from a worker that was already replaced."""
+        """Stores the first answer to a job. The answer may come from a worker that was already replaced."""
         if job := self._unfinished.pop(number, None):
             job.result, job.failure = result, failure
             self._finished.append(job)
@@ -290,7 +291,7 @@ class Pool(ABC):
                 self._lose(worker, f"did not answer for {self.stall_seconds:g} s")
 
     def _retire(self, worker: Worker) -> None:
-        """Ends a worker. Its jobs go to the front of the queue. If its first job killed it, this soon shows."""
+        """Ends a worker and puts its jobs at the front of the queue, so that a job which kills workers is soon found."""
         self.workers.remove(worker)
         worker.kill()
         worker.exit_status()
@@ -305,7 +306,7 @@ class Pool(ABC):
         if self.restart == "never":
             raise ChildProcessError(f"a {self.what} {why}: what is done is kept, the same command goes on from there")
         self.notes.append(f"{worker.name} {why}; another one starts")
-        for job in islice(worker.jobs.values(), 1):  # the job that it was doing
+        for job in islice(worker.jobs.values(), 1):  # the job that the worker was doing
             job.deaths += 1
             if job.deaths > self.max_deaths:
                 text = f"{job.deaths} {self.what}s died of the same job: is there enough memory?"

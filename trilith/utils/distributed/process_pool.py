@@ -1,4 +1,4 @@
-"""Workers that are processes of this machine, each with a pipe."""
+"""Workers as processes of this machine. Each is connected by a pipe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit locks that
 
 
 class ProcessWorker(Worker):
-    """A process, and two threads that write to its pipe and read from it, because the pipe of a stopped or slow process is soon full."""
+    """A worker process. One thread writes to its pipe and another reads from it, so a slow process with a full pipe does not block
+    the pool."""
 
     def __init__(self, number: int, what: str, make: Callable[[], Work], events: SimpleQueue[Event]) -> None:
         self._pipe, theirs = _SPAWN.Pipe()
@@ -50,7 +51,7 @@ class ProcessWorker(Worker):
         return f"killed by {signal.Signals(-code).name}{'; is memory short?' if code == -9 else ''}"
 
     def _write(self, events: SimpleQueue[Event]) -> None:
-        with suppress(OSError):  # the reader notices too
+        with suppress(OSError):  # the reading thread reports the death
             while job := self._outbox.get():
                 message, failure = attempt(pickle.dumps, (job.number, job.content, job.shared))
                 if failure:
@@ -93,7 +94,8 @@ class ProcessPool(Pool):
 
 
 def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
-    """Does jobs in `workers` processes, and yields each result when it is ready, in any order. A single worker or job needs no process.
+    """Does jobs in `workers` processes, and yields each result when it is ready, in any order. With a single worker or job,
+    everything runs in this process.
 
     Raises the failure of a job, and ChildProcessError if a process dies.
     """
@@ -117,7 +119,7 @@ def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
             pipe.send(event)
 
     def read() -> None:
-        """Reads the next job while the current one is done. Ends the process when the pool is gone, even if the pool was killed."""
+        """Reads the next job while the main thread does the current one. Ends the process when the pool is gone, even if it was killed."""
         with suppress(EOFError, OSError):
             while True:
                 jobs.put(pipe.recv())

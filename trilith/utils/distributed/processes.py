@@ -1,4 +1,4 @@
-"""Starts processes that leave Ctrl-C to their parent, and limits the threads of a process."""
+"""Helpers for processes: start one that leaves Ctrl-C to its parent, catch signals, limit threads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from multiprocessing.process import BaseProcess
 
 
 def start_ignoring_sigint(process: BaseProcess) -> None:
-    """Starts a process that ignores Ctrl-C from its first moment on, although Ctrl-C reaches all processes of a terminal.
+    """Starts a process that ignores Ctrl-C from its first moment on. Otherwise Ctrl-C reaches all processes of a terminal.
 
-    This process ignores Ctrl-C meanwhile, and the new process inherits this.
+    The calling process ignores Ctrl-C during the start, and the new process inherits this setting.
     """
     listen: Callable[[], object]
     if hasattr(signal, "pthread_sigmask"):  # Linux, macOS
@@ -35,7 +35,8 @@ def start_ignoring_sigint(process: BaseProcess) -> None:
 
 @contextmanager
 def catch_signals(*numbers: int) -> Iterator[threading.Event]:
-    """An event that these signals set while the block runs, instead of what they do otherwise. In the main thread only: others get none."""
+    """Yields an event. While the block runs, these signals set the event and have no other effect. Python handles signals only in the
+    main thread; in any other thread, the event is never set."""
     caught = threading.Event()
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, lambda *_: caught.set()) for number in numbers} if main else {}
@@ -59,7 +60,7 @@ def hold_interrupts() -> Iterator[None]:
 
 
 def limit_threads(count: int) -> None:
-    """Sets how many threads this process computes with, whether torch is loaded already or later."""
+    """Limits the number of threads that this process computes with, whether torch is already loaded or will be loaded later."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)

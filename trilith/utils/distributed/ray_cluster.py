@@ -29,7 +29,7 @@ from trilith.utils.checks import require
 CONNECT_SECONDS = 5.0
 """A cluster that does not answer within this time counts as missing."""
 PROBE_SECONDS = 60.0
-"""A node that has not started a first process within this time is not used."""
+"""A node is not used if it needs longer than this to start a first process."""
 STORE_BYTES = 200 * 2**20
 """Size of the object store of a local cluster. It holds a few versions of weights, and results in transit."""
 
@@ -45,7 +45,7 @@ def package_version() -> str:
 
 
 class Cluster:
-    """A connection to a Ray cluster: a new one on this machine, one that runs here, or one at an address.
+    """A connection to a Ray cluster: a new cluster on this machine, one that already runs here, or one at an address.
 
     Raises ValueError in one line if there is no cluster, or if it cannot be used. If the caller has a connection already, this object
     uses that connection and leaves it open.
@@ -66,7 +66,7 @@ class Cluster:
         logging.getLogger("ray").setLevel(logging.ERROR)
         self.ray = ray
         self.ours = not ray.is_initialized()
-        """Whether this object opened the connection, and so has to close it."""
+        """Whether this object opened the connection and must close it."""
         try:
             if self.ours:
                 self._connect()
@@ -110,7 +110,7 @@ class Cluster:
         return nodes
 
     def check_room(self, count: int, cpus: float) -> None:
-        """Raises ValueError if `count` workers of `cpus` CPUs each do not fit on the nodes, even if the nodes are otherwise idle."""
+        """Raises ValueError if the nodes are too small for `count` workers of `cpus` CPUs each, even when nothing else runs there."""
         sizes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["NodeID"] in self.nodes]
         room = sum(int(size / cpus + 1e-9) for size in sizes)
         there = f"{sum(sizes):g} CPUs on {len(sizes)} node{'s' if len(sizes) > 1 else ''}"
@@ -132,7 +132,7 @@ class Cluster:
         return os.environ["CUDA_VISIBLE_DEVICES"]
 
     def close(self) -> None:
-        """Ends the connection, and a local cluster with it."""
+        """Closes the connection. Also ends the cluster if it is local."""
         if self.ours and self.ray.is_initialized():
             with _own_signals():
                 self.ray.shutdown()
@@ -152,7 +152,7 @@ def _on_node(node: str) -> Any:
     return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-# ---- what runs on the nodes: sent there as code, not by name, because they may have another version of the package, or none.
+# ---- functions that run on the nodes: sent as code, not imported there, because a node may have another version of the package, or none
 
 
 def _version_task() -> Callable[[], str]:
@@ -178,11 +178,11 @@ def _holder_class() -> type:
     return Holder
 
 
-# ---- rough edges of Ray
+# ---- workarounds for Ray
 
 
 def _check_address(address: str) -> None:
-    """Raises ValueError if nothing answers at an address, within seconds."""
+    """Raises ValueError if nothing answers at an address within a few seconds."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
@@ -200,7 +200,7 @@ def _check_address(address: str) -> None:
 def _keep_to_loopback() -> None:
     """Makes Ray listen on loopback only, which is its default on Windows and macOS but not on Linux."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    if "RAY_AUTH_MODE" not in os.environ:  # other users of this machine stay out; by default Ray writes a token to the home folder
+    if "RAY_AUTH_MODE" not in os.environ:  # our own token keeps other users of this machine out; Ray would write one to the home folder
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex()}
     if "ray" in sys.modules:  # too late for the environment variable
         sys.modules["ray"]._private.ray_constants.ENABLE_RAY_CLUSTER = False
@@ -208,7 +208,7 @@ def _keep_to_loopback() -> None:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keeps the caller's handler of SIGTERM, because Ray sets its own in the main thread."""
+    """Restores the caller's SIGTERM handler after the block, because Ray installs its own in the main thread."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -219,7 +219,7 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops the output of Ray while it connects, from Python or from C++, because its errors say the same."""
+    """Drops everything that Ray prints while it connects, from Python or C++. Its exceptions contain the same information."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as nowhere:

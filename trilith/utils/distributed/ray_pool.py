@@ -25,7 +25,7 @@ PRINTED_LINES = 5
 
 
 Answers = Literal["hello", "beat"] | int
-"""The request that an answer belongs to: the first question, the question for a heartbeat, or the job with this number."""
+"""The request that an answer belongs to: the first contact, the request for a heartbeat, or the number of a job."""
 
 
 class RayWorker(Worker):
@@ -41,23 +41,23 @@ class RayWorker(Worker):
         self._refs[self.handle.do.remote(job.content, job.shared)] = self, job.number
 
     def beat(self) -> None:
-        """Asks for a heartbeat after a while."""
+        """Requests a heartbeat, which arrives after `BEAT_SECONDS`."""
         self._refs[self.handle.beat.remote(BEAT_SECONDS)] = self, "beat"
 
     def kill(self) -> None:
-        with suppress(Exception):  # the cluster may be gone before us
+        with suppress(Exception):  # the cluster may already be gone
             self._ray.kill(self.handle)
 
 
 class RayPool(Pool):
-    """A pool of workers on a cluster. If a node dies, its workers start again on nodes with room, now or later."""
+    """A pool of workers on a cluster. If a node dies, its workers are restarted on other nodes as soon as these have room."""
 
     def __init__(
         self, cluster: Cluster, make: Callable[[], Work], count: int, cpus: float, concurrency: int = 1, what: str = "worker"
     ) -> None:
         """Each worker calls `make`, and does jobs with the returned function. `make` must be picklable.
 
-        With a `concurrency` a worker does several jobs at a time, in threads.
+        Each worker does up to `concurrency` jobs at a time, in threads.
         """
         super().__init__(what, queue=QUEUE * concurrency)
         cluster.check_room(count, cpus)
@@ -71,7 +71,7 @@ class RayPool(Pool):
         self.start(count)
 
     def ready(self) -> tuple[int, int]:
-        """Number of workers that are ready, and of their nodes."""
+        """Number of workers that are ready, and number of nodes that they run on."""
         nodes = [worker.node for worker in self.workers if isinstance(worker, RayWorker) and worker.ready]
         return len(nodes), len(set(nodes))
 
@@ -118,7 +118,7 @@ class RayPool(Pool):
     def _hello(self, worker: RayWorker, node: str, pid: int, version: str, failure: Failure | None) -> Event:
         worker.node, worker.pid = {each["NodeID"]: node_name(each) for each in self._ray.nodes()}.get(node, node), pid
         worker.name = f"{self.what} {worker.number} on {worker.node} (process {pid})"
-        if version != package_version():  # the node has joined after the check of versions
+        if version != package_version():  # the node joined the cluster after the check of versions
             return Died(worker, f"cannot be used: {other_version(worker.node, version)}", RETRY_SECONDS)
         worker.beat()
         return Ready(worker, failure)
@@ -142,7 +142,7 @@ def prepare(make: bytes) -> tuple[Any, Failure | None]:
 def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
     """Does a job, and returns its result, its failure and the last lines it printed, pickled.
 
-    Bytes, because the receiver copies them. Arrays would be views into Ray's object store, and would keep that memory in use.
+    The receiver copies bytes. Arrays would stay views into Ray's object store, and keep its memory in use.
     """
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
@@ -151,8 +151,8 @@ def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
 
 
 def _worker_class(ray: Any) -> type:
-    """The class of Ray actors. Its code is sent to the nodes, because a node may have another version of the package, or none, and must
-    report this."""
+    """The class of Ray actors. Its code is sent to the nodes. So a node with another version of the package, or without the package,
+    can still report its version."""
 
     class RemoteWorker:
         """Does jobs."""
@@ -161,7 +161,7 @@ def _worker_class(ray: Any) -> type:
             self.make, self.work = make, None
 
         def hello(self, wanted: str) -> tuple[str, int, str, Any]:
-            """Node, process, version of the package, and the reason if the worker's function cannot be made."""
+            """Returns node id, process id, package version, and a failure if the worker's function cannot be made."""
             import os
 
             import ray
@@ -183,7 +183,7 @@ def _worker_class(ray: Any) -> type:
 
         @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
         def beat(self, seconds: float) -> None:
-            """Answers after some seconds."""
+            """Returns after `seconds`, which tells the pool that the worker is alive."""
             import time
 
             time.sleep(seconds)

@@ -1,15 +1,15 @@
-// Keeps the address in line with what is seen, and shows what an address says.
+// Keeps the address up to date with the page, and shows the scene of an address.
 
 import * as link from "./link.js";
 
 const $ = (id) => document.getElementById(id);
 const FIRST = { task: "silhouette", level: 3, seed: 1 };
-const SHOWN = ["ideas", "values", "contacts"]; // switches that the address remembers
+const SHOWN = ["ideas", "values", "contacts"]; // switches that the address stores
 
 export class Address {
   constructor(app) {
     this.app = app;
-    this.written = undefined; // the scene and steps that the address holds
+    this.written = undefined; // the scene and steps in the address now
     for (const id of [...SHOWN, "speed"]) $(id).addEventListener("change", () => this.write());
     $("link").addEventListener("click", () => this.copy());
     addEventListener("hashchange", () => {
@@ -17,14 +17,14 @@ export class Address {
     });
   }
 
-  /** What comes after the # for what is seen; empty for an episode from a file. */
+  /** The part after the # for the current page; empty for an episode from a file. */
   text() {
     const { app } = this, scene = link.encode(app.episode), rival = app.compare.active && $("rival").value;
     const show = SHOWN.filter((id) => $(id).checked).join(","), speed = app.speed === 1 ? null : $("speed").value;
     return scene && scene + link.encodeView({ agent: app.agent, rival, speed, show, guide: app.guide.active && "yes" });
   }
 
-  /** Back leads to the steps before, not to other views of the same one; all that an agent builds in one go is one step. */
+  /** Writes the address. Back leads to the previous step, not to other views of the same step; one run of an agent counts as one step. */
   write() {
     const hash = this.text(), scene = link.sceneOf(hash), { run } = this.app.watch, here = location.hash.slice(1) === hash;
     if (!here || !history.state) {
@@ -35,7 +35,7 @@ export class Address {
     this.written = scene;
   }
 
-  /** After Back or Forward a moment of the episode that is shown, if it has it; after a change of the address by hand, all it says. */
+  /** After Back or Forward, shows that moment of the episode, if it has it. After an edit of the address, shows everything that it says. */
   changed() {
     const { app } = this, { episode } = app, scene = link.sceneOf(location.hash.slice(1));
     const index = history.state ? episode.moments.findIndex((_, i) => link.encode(episode, i) === scene) : -1;
@@ -44,7 +44,7 @@ export class Address {
     return app.jump(index);
   }
 
-  /** Shows the scene of the address, or the first one where it says nothing; what is wrong with it is told. */
+  /** Shows the scene of the address, or the first scene if it names none. Reports an error in the address. */
   async follow() {
     const { app } = this;
     let wanted = { task: null, level: null, seed: null, placements: [], by: [], view: {} }, problem = null;
@@ -72,7 +72,7 @@ export class Address {
     else if (wanted.view.rival) app.restartCompare();
   }
 
-  /** Sets how the page looks at what it shows. Returns what is wrong with that, or null. */
+  /** Sets the view: agent, switches, speed. Returns an error message, or null. */
   view({ agent, rival, speed, show }) {
     const wanted = Object.entries({ agent, rival, speed }).filter(([, value]) => value);
     const missing = wanted.find(([id, value]) => ![...$(id).options].some((option) => option.value === value));

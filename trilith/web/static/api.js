@@ -1,8 +1,8 @@
-// The server's API. The server keeps nothing: whoever asks sends the state along, as the very text it came in, because
-// JSON.stringify would write -0 as 0 and the next state would then not be the one the rules give elsewhere.
+// The server's API. The server keeps no state, so every request contains the state, as the same text that the server sent.
+// JSON.stringify would write -0 as 0, and the next state would differ from the one that the rules give elsewhere.
 
 export class ApiError extends Error {
-  /** `again` is whether the same request may succeed a little later. */
+  /** `again`: whether the same request may succeed a little later. */
   constructor(line, again) {
     super(line);
     this.again = again;
@@ -28,7 +28,7 @@ async function ask(path, options) {
 const post = (name, data, signal) =>
   ask(`/api/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data), signal });
 
-/** An answer's moment with its state both as text, to be sent back, and parsed, to be drawn. */
+/** The moment of an answer. It has the state as text, to send back, and parsed, to draw. */
 const read = (moment) => ({ ...moment, text: moment.state, state: JSON.parse(moment.state) });
 
 export const api = {

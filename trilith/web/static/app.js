@@ -1,4 +1,4 @@
-// The page: holds the episode that is shown, and brings the parts together.
+// The page: holds the current episode, and connects the parts of the page.
 
 import { Address } from "./address.js";
 import { api } from "./api.js";
@@ -20,7 +20,7 @@ import { KEYS, levelName } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const FAVOURITES = { agent: ["objects", "planner"], rival: ["scripted"] };
-const SLOW = 1500; // milliseconds from which on the page says that it waits
+const SLOW = 1500; // milliseconds after which the page says that it is waiting
 
 class App {
   constructor(about) {
@@ -29,9 +29,9 @@ class App {
     this.tasks = new Map(about.tasks.map((task) => [task.name, task]));
     this.stage = new Stage($("canvas"), about);
     this.panel = null;
-    this.pending = null; // a placement that the server has not answered, with the ghost that stands for it
-    this.loading = null; // stops the scene that is asked for
-    this.again = null; // what Try again does
+    this.pending = null; // a placement that the server has not answered yet, and its ghost
+    this.loading = null; // aborts the request for a scene
+    this.again = null; // the function of the button Try again
     this.watch = new Watcher(this);
     this.think = new Thinker(this);
     this.compare = new Comparison(this);
@@ -56,7 +56,7 @@ class App {
   get busy() { return this.pending !== null && !this.pending.failed; }
   get canBuild() { return this.panel !== null && !this.busy && !this.compare.active && !this.episode.ended; }
 
-  /** What is drawn on top of a panel's scene. */
+  /** The content to draw on top of a panel's scene. */
   overlay(panel, moving) {
     const show = { contacts: $("contacts").checked, glue: $("glue").checked, done: $("done").checked };
     if (this.compare.active) return { show };
@@ -96,7 +96,7 @@ class App {
       else this.update();
     });
     $("ideas").addEventListener("change", () => this.think.toggle($("ideas").checked));
-    $("seed").addEventListener("keydown", (event) => { // the next digit takes a block
+    $("seed").addEventListener("keydown", (event) => { // leaves the field, so that the next digit picks a block
       if (event.key === "Enter") $("canvas").focus({ preventScroll: true });
     });
     for (const id of ["contacts", "glue", "done", "sticky", "snap"]) {
@@ -127,7 +127,7 @@ class App {
     return Number.isFinite(value) ? Math.min(Math.max(value, 0), 4294967295) : 0;
   }
 
-  /** The same scene one level further, after the last level another scene; null for an episode from a file. */
+  /** The scene at the next level or, after the last level, another scene; null for an episode from a file. */
   nextLevel() {
     const { origin } = this.episode;
     if (!origin) return null;
@@ -135,7 +135,7 @@ class App {
     return next === undefined ? { ...origin, seed: (origin.seed + 1) % 4294967296 } : { ...origin, level: next };
   }
 
-  /** The agents that can build in a task; one that cannot is not left chosen. */
+  /** Lists the agents that can build in a task. If the chosen agent cannot, another one is chosen. */
   offerAgents(task) {
     const { agents } = this.tasks.get(task);
     for (const id of ["agent", "rival"]) {
@@ -145,13 +145,13 @@ class App {
     }
   }
 
-  /** What an agent is called in a sentence. */
+  /** The name of an agent in a sentence. */
   agentName(name = this.agent) { return (this.about.agents[name] ?? name).replace(/ \(.*\)/, ""); }
 
-  /** A scene by its task, level and seed, with placements made in it. If it does not come, what is shown stays chosen. */
+  /** Loads a scene by task, level and seed, with placements made in it. If this fails, the current choice stays. */
   async load(origin, { placements = [], by = [], guide = false, again = () => this.attempt(() => this.load(origin, { guide })) } = {}) {
     this.quiet();
-    this.loading?.abort(); // only the scene that was asked for last is shown
+    this.loading?.abort(); // only the last requested scene is shown
     const stop = this.loading = new AbortController();
     try {
       const moments = await this.waitFor(this.api.start(origin.task, origin.level, origin.seed, placements, stop.signal), again);
@@ -166,7 +166,7 @@ class App {
     }
   }
 
-  /** Waits for an answer. One that takes long is spoken of, and can be asked for again. */
+  /** Waits for an answer. If it takes long, the page says so and offers to try again. */
   async waitFor(answer, again) {
     const slow = setTimeout(() => this.say("The server has not answered yet. Waiting …", "", again), SLOW);
     try {
@@ -183,7 +183,7 @@ class App {
     this.say("A recorded episode: play it, step through it, or build on from any step.");
   }
 
-  /** In the list of agents, what was recorded is one too, while there is something recorded. */
+  /** Adds the entry for recorded steps to the list of agents and chooses it, or removes it. */
   offerRecorded(on) {
     const options = [...$("agent").options], there = options.find((option) => option.value === RECORDED);
     if (on && !there) $("agent").prepend(new Option("as recorded", RECORDED));
@@ -194,7 +194,7 @@ class App {
   replaceEpisode(episode, guide = false) {
     this.guide.active = guide;
     this.panel?.settle();
-    if (this.panel?.episode.state.task !== episode.state.task) $("sticky").checked = false; // it costs something else there
+    if (this.panel?.episode.state.task !== episode.state.task) $("sticky").checked = false; // glue has another cost in another task
     this.panel = new Panel(episode);
     this.stage.panels = [this.panel];
     this.showOrigin();
@@ -204,7 +204,7 @@ class App {
     this.update();
   }
 
-  /** Task, level and seed of what is shown. */
+  /** Task, level and seed of the current scene. */
   showOrigin() {
     const { task, level } = this.episode.state;
     $("task").value = task;
@@ -213,7 +213,7 @@ class App {
     $("seed").value = this.episode.origin?.seed ?? "";
   }
 
-  /** Nothing goes on any more: before another scene is shown. */
+  /** Stops everything, before another scene is shown. */
   quiet() {
     this.watch.run = null;
     this.watch.taken = false;
@@ -224,13 +224,13 @@ class App {
     if (this.compare.active) this.compare.close();
   }
 
-  /** The scene of the chosen task and level with a seed. */
+  /** Loads the scene of the chosen task and level with a seed. */
   show(seed) {
     const origin = { task: $("task").value, level: this.level(), seed };
     return this.attempt(() => this.load(origin));
   }
 
-  /** On a phone the scene may be out of sight: whoever lets an agent build wants to see it. */
+  /** Scrolls to the scene when an agent builds, because on a phone the scene may be out of sight. */
   showBoard() {
     const { top, bottom } = $("board").getBoundingClientRect();
     if (top < 0 || bottom > innerHeight) $("board").scrollIntoView({ block: top < 0 ? "start" : "end" });
@@ -256,7 +256,7 @@ class App {
     this.showBoard();
   }
 
-  /** A placement by hand. Until the server answers, the block is shown where it was let go. */
+  /** Makes a placement by hand. Until the server answers, the block is shown where it was released. */
   async place(placement) {
     if (!this.canBuild) return;
     this.watch.takeOver();
@@ -281,7 +281,7 @@ class App {
     }
   }
 
-  /** Takes back a placement that has no answer. The server keeps nothing, so nothing has happened. */
+  /** Cancels a placement without an answer. The server keeps no state, so nothing else has to be undone. */
   giveUp() {
     if (!this.pending) return;
     this.pending.stop.abort();
@@ -289,7 +289,7 @@ class App {
     this.update();
   }
 
-  /** Shows the fall that led to a new moment, then what it earned. */
+  /** Shows the fall that led to a new moment, then its reward. */
   async arrive(moment) {
     const { panel } = this, rest = this.stage.show(panel, moment.frames, this.speed);
     this.update();
@@ -299,10 +299,10 @@ class App {
     hear(landed(this.about, this.episode.moments[this.episode.cursor - 1], moment));
   }
 
-  /** Goes to a moment of the episode: undo and redo, as far as one likes. */
+  /** Goes to any moment of the episode: undo and redo. */
   jump(index) {
     if (this.compare.active) return;
-    if (this.pending) this.giveUp(); // whoever goes back takes this block back first
+    if (this.pending) this.giveUp(); // going back first cancels this placement
     else if (index >= 0 && index < this.episode.moments.length) this.goTo(index);
   }
 
@@ -314,7 +314,7 @@ class App {
     this.update();
   }
 
-  /** Brings everything on the page in line with the moment that is shown. */
+  /** Updates the whole page to the current moment. */
   update() {
     if (!this.panel) return;
     this.figures.update();
@@ -340,7 +340,7 @@ class App {
     this.stage.recolour();
   }
 
-  /** Says something below the scene; `again` is what the button beside it does, if there is something to try again. */
+  /** Shows a message below the scene. `again` is the function of the button beside it, if there is one. */
   say(line, tone = "", again = null) {
     $("status").textContent = line;
     $("status").dataset.tone = tone;
@@ -352,7 +352,7 @@ class App {
     if (error.name !== "AbortError") this.say(error.message, "bad", error.again ? again : null);
   }
 
-  /** Does something that may fail, and says so if it does. */
+  /** Runs a function that may fail, and shows its error. */
   async attempt(work) {
     try {
       return await work();
@@ -370,7 +370,7 @@ async function main() {
     if (theme) document.documentElement.dataset.theme = theme === "dark" ? "dark" : "light";
   } catch { /* as above */ }
   const app = new App(await api.about());
-  window.trilith = app; // for the console, and for whoever drives the page
+  window.trilith = app; // for the console, and for tests that drive the page
   if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.welcome.start());
   else await app.attempt(() => app.address.follow());
   if (app.about.opened && !location.hash.includes("build=")) await app.attempt(async () => app.files.offer(await api.opened()));

@@ -1,15 +1,15 @@
-// Building by hand: a block of the supply is dragged, or taken by its number and moved with the arrows, and let go.
+// Building by hand: a block of the supply is dragged, or picked by its number and moved with the arrow keys, then released.
 
 import { clamp, inside, landing, lifted, objection, snapped } from "./geometry.js";
 import { describe, tell } from "./tip.js";
 import { fixed } from "./words.js";
 
-const NUDGE = 0.35, FINE = 0.05; // metres an arrow moves a block
-const RESTING = 0.001; // metres above the floor at which a block that is dragged into it is held
-const TAP = 6; // pixels that a pointer may move and still has dragged nothing
-const REACH = 22; // pixels from a block at which a finger still takes it
-const FINGER = 46; // pixels that a block is lifted above a finger, which would hide it
-const round = (value) => Math.round(value * 1000) / 1000; // a link with millimetres is short enough
+const NUDGE = 0.35, FINE = 0.05; // metres that an arrow key moves a block
+const RESTING = 0.001; // metres above the floor, for a block that is dragged into the floor
+const TAP = 6; // pixels: a pointer that moves less makes a tap, not a drag
+const REACH = 22; // pixels: a finger picks a block within this distance
+const FINGER = 46; // pixels between a finger and the block above it, which the finger would hide
+const round = (value) => Math.round(value * 1000) / 1000; // millimetres keep links short
 
 export class Builder {
   constructor(app) {
@@ -22,7 +22,7 @@ export class Builder {
     canvas.addEventListener("pointerup", (event) => this.release(event));
     canvas.addEventListener("pointercancel", () => this.cancel());
     canvas.addEventListener("pointerleave", () => this.look(null));
-    // A finger that takes a block must not scroll the page; anywhere else on the canvas it still does.
+    // A finger that picks a block must not scroll the page. Elsewhere on the canvas it scrolls.
     canvas.addEventListener("touchstart", (event) => {
       if (this.slotAt(event.touches[0]) !== null) event.preventDefault();
     }, { passive: false });
@@ -43,11 +43,11 @@ export class Builder {
     return order.find((row) => inside(x, y, scene.pose[row], scene.size[row])) ?? null;
   }
 
-  /** The available block under the pointer; for a finger, which is not that exact, the nearest within its reach. */
+  /** The available block under the pointer. For a finger, which is less exact, the nearest block within its reach. */
   slotAt(event) {
     if (!this.app.canBuild) return null;
     const { pose, size, role } = this.app.episode.state.scene, [x, y] = this.world(event);
-    const reach = event.pointerType === "mouse" ? 0 : REACH / this.view.scale; // a touch, unlike a pointer, says no type
+    const reach = event.pointerType === "mouse" ? 0 : REACH / this.view.scale; // touch events have no pointer type
     const away = (slot) => Math.hypot(...[x, y].map((at, axis) => Math.max(Math.abs(at - pose[slot][axis]) - size[slot][axis] / 2, 0)));
     const near = Array.from({ length: this.app.about.slots }, (_, slot) => slot)
       .filter((slot) => role[slot] === this.app.about.roles.available && away(slot) <= reach);
@@ -77,7 +77,7 @@ export class Builder {
   move(event) {
     if (this.ghost && event.pointerId === this.pointer) {
       const [x, y] = this.world(event);
-      if (Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) > TAP) this.pressed = [Infinity, 0]; // it is a drag
+      if (Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) > TAP) this.pressed = [Infinity, 0]; // this is a drag
       this.moveTo(x + this.grip[0], y + this.grip[1]);
     } else if (!this.ghost && event.pointerType === "mouse") {
       const row = this.app.compare.active ? null : this.rowAt(event), value = row === null ? this.app.values.at(...this.world(event)) : null;
@@ -91,7 +91,7 @@ export class Builder {
     if (!this.ghost || event.pointerId !== this.pointer) return;
     this.pointer = null;
     if (this.pressed[0] === Infinity) this.drop();
-    else this.cancel(); // a tap lets nothing fall, though a finger lifts the block into the scene
+    else this.cancel(); // a tap releases nothing, although a finger lifts the block into the scene
   }
 
   take(slot, x, y) {
@@ -102,8 +102,8 @@ export class Builder {
   }
 
   /**
-   * Moves the ghost to where a block would spawn: within bounds, on the floor rather than in it, snapped if wanted; far below
-   * the floor it is back on its shelf.
+   * Moves the ghost to the position where the block would be placed: within bounds, not inside the floor, and snapped if that is
+   * switched on. Far below the floor the block returns to the supply.
    */
   moveTo(x, y) {
     const { app, ghost } = this, { about } = app, { state } = app.episode;
@@ -123,7 +123,7 @@ export class Builder {
     app.stage.invalidate();
   }
 
-  /** Lets the block go: it falls, or, where it cannot be, nothing happens but a word of why. */
+  /** Releases the block. If it cannot be placed here, it returns to the supply and the reason is shown. */
   drop() {
     const { ghost, app } = this;
     this.cancel();
@@ -142,7 +142,7 @@ export class Builder {
     this.app.stage.invalidate();
   }
 
-  /** What a key does to the block in hand; true if it did something. */
+  /** Handles a key for the block in the hand. Returns whether the key had an effect. */
   key(event) {
     const { app } = this, slot = Number(event.key) - 1;
     if (slot >= 0 && slot < app.about.slots && app.canBuild) {

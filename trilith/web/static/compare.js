@@ -1,4 +1,4 @@
-// Comparing: the same scene, built by two agents side by side.
+// Comparing: two agents build in the same scene, side by side.
 
 import { signed } from "./paint.js";
 import { Panel } from "./stage.js";
@@ -18,7 +18,7 @@ export class Comparison {
   get playing() { return this.run !== null; }
   get ended() { return this.panels.every((panel) => panel.episode.ended); }
 
-  /** Both agents begin with the scene that is shown, from its start. */
+  /** Starts both agents in the current scene, from its first state. */
   open(agents) {
     const { app } = this;
     app.watch.run = null;
@@ -43,7 +43,7 @@ export class Comparison {
     this.app.update();
   }
 
-  /** Both build to the end, or place one block each. */
+  /** Lets both agents build to the end, or place one block each. */
   async play(once = false) {
     if (this.playing) return;
     if (this.ended) this.panels.forEach((panel) => { panel.episode = panel.episode.fresh(); });

@@ -1,5 +1,5 @@
-// An episode as the page holds it: every moment so far, and where in it one stands. Undo and redo only move the cursor; a new
-// placement forgets what lay ahead.
+// An episode on the page: all moments so far, and a cursor at the current one. Undo and redo only move the cursor. A new placement
+// drops all moments after the cursor.
 
 export class Episode {
   /** `origin` is {task, level, seed}, or null for an episode from a file, which no address can describe. */
@@ -8,7 +8,7 @@ export class Episode {
     this.cursor = moments.length - 1;
     this.origin = origin;
     this.zero_on_hit = zero_on_hit;
-    this.seed = seed ?? 0; // of the agents' choices too
+    this.seed = seed ?? 0; // also the seed of the agents' choices
   }
 
   get now() { return this.moments[this.cursor]; }
@@ -16,7 +16,7 @@ export class Episode {
   get ended() { return this.state.ended; }
   get canUndo() { return this.cursor > 0; }
   get canRedo() { return this.cursor < this.moments.length - 1; }
-  /** Whether somebody placed a block by hand, or a link does not say who did. */
+  /** Whether a block was placed by hand, or by an unknown builder, as in some links. */
   get byHand() { return this.moments.slice(1).some(({ by }) => by === "you" || by === undefined); }
   get placements() { return this.moments.slice(1, this.cursor + 1).map(({ placement }) => placement); }
 
@@ -30,12 +30,12 @@ export class Episode {
     this.cursor = Math.min(Math.max(index, 0), this.moments.length - 1);
   }
 
-  /** The same scene from its beginning. */
+  /** A new episode in the same scene, from its first state. */
   fresh() {
     return new Episode([this.moments[0]], this.origin, this.zero_on_hit, this.seed);
   }
 
-  /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
+  /** The text of a recorded episode, as trilith.world.episode.Recording reads it. The first state is inserted as unchanged text. */
   recording(physics) {
     const { placements, zero_on_hit, seed } = this;
     return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics},"seed":${seed}}`;

@@ -1,4 +1,4 @@
-// The figures above the scene, the words and steps below it, and which buttons make sense.
+// The numbers above the scene, the text and steps below it, and which buttons are enabled.
 
 import { signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
@@ -8,17 +8,17 @@ import { KEYS, fixed, reason } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const HINT = `Drag a block from below the floor into the scene${KEYS ? ", or press 1 to 7" : ""}.`;
 
-/** What a step earned, or how it ended if it earned nothing. */
+/** The reward of a step, or how the episode ended if the reward is 0. */
 const label = ({ state, reward }) => (state.ended && !reward ? reason(state.ended).short : signed(reward));
 const tone = ({ reward }) => (reward > 0 ? "good" : reward < 0 ? "bad" : "");
 
-/** Makes a button work or not. Where it has the focus and no longer works, the scene gets the focus, not nobody. */
+/** Enables or disables a button. If a disabled button had the focus, the scene gets it. */
 function enable(id, on) {
   if (!on && document.activeElement === $(id)) $("canvas").focus({ preventScroll: true });
   $(id).disabled = !on;
 }
 
-/** Shows a button or not, with the same care. */
+/** Shows or hides a button. If a hidden button had the focus, the scene gets it. */
 export function reveal(id, on) {
   if (!on && document.activeElement === $(id)) $("canvas").focus({ preventScroll: true });
   $(id).hidden = !on;
@@ -29,7 +29,7 @@ export class Figures {
     this.app = app;
   }
 
-  /** What a task is about. */
+  /** Shows the description of a task. */
   describe(task) {
     this.task = task;
     $("goal").textContent = task.goal;
@@ -40,7 +40,7 @@ export class Figures {
 
   update() {
     const { app } = this, { episode, panel, compare, watch } = app;
-    // While a block falls, what it will earn is not told yet.
+    // While a block falls, its reward is not shown yet.
     const shown = panel.fall && episode.cursor ? episode.moments[episode.cursor - 1] : episode.now;
     const { state, view } = shown, { unit } = this.app.tasks.get(state.task);
     const figure = (value) => (unit ? fixed(value) : String(Number(fixed(value))));
@@ -78,7 +78,7 @@ export class Figures {
 
   status(shown) {
     const { app } = this, { state } = shown, { ended } = state;
-    if (app.pending) return; // what is said of it stays
+    if (app.pending) return; // the message about it stays
     if (app.compare.active) app.say("The same scene, built by both agents.");
     else if (ended) app.say(`${reason(ended).long} Total reward ${signed(state.total)}.`, reason(ended).tone);
     else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agentName()} is building.`);
@@ -87,7 +87,7 @@ export class Figures {
     else app.say(state.steps ? "Nothing earned by this block." : HINT);
   }
 
-  /** The steps as buttons that go there; comparing, those of both agents, only to be read. */
+  /** Lists the steps as buttons that go to them. When comparing, lists the steps of both agents, without buttons. */
   timeline(shown) {
     const { app } = this, { episode } = app;
     $("timeline").hidden = app.compare.active;

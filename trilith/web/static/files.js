@@ -1,4 +1,4 @@
-// Episodes from files and into files. A file is read by the browser and its text sent to be checked; the server opens no path.
+// Opens and saves episodes. The browser reads a file and sends its text to be checked; the server opens no path.
 
 import { Episode } from "./episode.js";
 import { RECORDED } from "./watch.js";
@@ -59,7 +59,7 @@ export class Files {
     return ["trilith", state.task, state.level, seed, `${this.app.episode.cursor}-steps`].filter((x) => x != null).join("-") + suffix;
   }
 
-  /** Who built what is shown, in words. */
+  /** The builder of the current episode, in words. */
   by() {
     const { moments, cursor } = this.app.episode, all = new Set(moments.slice(1, cursor + 1).map(({ by }) => by));
     return [...all].filter(Boolean).map((by) => ({ you: "by hand", [RECORDED]: "as recorded" }[by] ?? this.app.agentName(by))).join(", ").slice(0, 80);
@@ -72,7 +72,7 @@ export class Files {
 
   async saveFilm() {
     const button = document.getElementById("film"), name = this.name(".gif");
-    if (button.getAttribute("aria-busy") === "true") return; // not disabled: that would take the focus away
+    if (button.getAttribute("aria-busy") === "true") return; // the button is not disabled, because it would lose the focus
     button.setAttribute("aria-busy", "true");
     this.app.say("Making the film …");
     await this.app.attempt(async () => {

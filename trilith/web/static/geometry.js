@@ -1,7 +1,7 @@
-// Where a block may be placed. The rules are the server's (trilith.geometry, trilith.actions); these few lines repeat them so that
-// a ghost can turn red while it is dragged, and a test holds the two against each other.
+// Where a block may be placed. The server has the rules (trilith.world.geometry, trilith.world.actions). These few lines repeat
+// them, so that a ghost can turn red while it is dragged; a test compares both.
 
-/** Whether an upright rectangle shares area with another at `pose` (x, y, angle): apart along one axis of either is apart. */
+/** Whether an upright rectangle overlaps another at `pose` (x, y, angle), by separating axes. */
 export function overlaps(x, y, w, h, pose, size) {
   const [ox, oy, angle] = pose;
   const ow = size[0] / 2, oh = size[1] / 2, hw = w / 2, hh = h / 2;
@@ -32,9 +32,9 @@ export function objection(about, state, slot, x, y) {
   return found;
 }
 
-const LIFT = 0.15; // metres: a hand that lets a block go this little too low meant it to lie on top
+const LIFT = 0.15; // metres: a block released at most this much too low was meant to lie on top
 
-/** The height at which a block let go at (x, y) lies on blocks that it would overlap by little; otherwise y. */
+/** The y of a block released at (x, y). If it overlaps other blocks only slightly, it is lifted on top of them. */
 export function lifted(about, state, slot, x, y) {
   const { scene } = state, [w, h] = scene.size[slot];
   const tops = scene.role.map((role, row) => {
@@ -52,7 +52,7 @@ export function offsets(about, reference, block) {
   return Array.from({ length: n }, (_, i) => reach * (i * (2 / (n - 1)) - 1));
 }
 
-/** All places (x, y) of a block of `slot` that relative actions offer in a scene, clipped to where blocks may be. */
+/** All positions (x, y) of a block of `slot` that relative actions offer in a scene, clipped to where blocks may be. */
 export function snapPlaces(about, state, slot) {
   const { scene } = state, { roles } = about, places = [];
   scene.role.forEach((role, row) => {
@@ -67,8 +67,8 @@ export function snapPlaces(about, state, slot) {
 }
 
 /**
- * Where a block let go at (x, y) was probably meant to be: onto a target of its size if one is near, since a hand is less steady
- * than the rules are strict; otherwise the nearest legal place that agents choose from; (x, y) itself if there is none near.
+ * Where a block released at (x, y) was probably meant to be: onto a near target of its size, because the rules are stricter than a
+ * hand is steady; otherwise the nearest legal position that agents choose from; (x, y) itself if none is near.
  */
 export function snapped(about, state, slot, x, y, reach = 1.5, near = 0.6) {
   const { scene } = state, { roles } = about;
@@ -84,7 +84,7 @@ export function snapped(about, state, slot, x, y, reach = 1.5, near = 0.6) {
   least = reach * reach;
   for (const place of snapPlaces(about, state, slot)) {
     const away = (place[0] - x) ** 2 + (place[1] - y) ** 2;
-    // One who builds by hand is never led onto an obstacle, though agents may choose that.
+    // A block placed by hand is never moved onto an obstacle, although agents may choose that.
     if (away < least && objection(about, state, slot, ...place) === null && !landing(about, state, slot, ...place).obstacle) [best, least] = [place, away];
   }
   return best;
@@ -96,7 +96,7 @@ export function inside(px, py, [x, y, angle], [w, h]) {
   return Math.abs(dx * c + dy * s) <= w / 2 && Math.abs(dy * c - dx * s) <= h / 2;
 }
 
-/** How high the first solid thing below an upright block is, where its shadow falls, and whether that is an obstacle. */
+/** The height of the first solid object below an upright block, and whether it is an obstacle. The block's shadow is drawn there. */
 export function landing(about, state, slot, x, y) {
   const { scene } = state, { roles } = about, half = scene.size[slot][0] / 2;
   let top = 0, obstacle = false;

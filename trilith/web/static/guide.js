@@ -1,4 +1,4 @@
-// The guide through a first build, in every task that has a script: which block, where to, and what came of it.
+// The guide through a first build, in every task that has a script: which block to place, where, and the result.
 
 import { clamp } from "./geometry.js";
 import { signed } from "./paint.js";
@@ -9,19 +9,19 @@ const SCRIPT = "scripted"; // the agent whose next step is shown
 const LESSONS = { // scenes in which two or three blocks are enough
   silhouette: { level: 1, seed: 2 }, covering: { level: 0, seed: 6 }, covering_hard: { level: 0, seed: 6 }, connecting: { level: 0, seed: 2 },
 };
-const NEAR = 0.6; // metres from the shown place within which a block is led there
+const NEAR = 0.6; // metres: a block released this close to the shown position is moved there
 
 export class Guide {
   constructor(app) {
     this.app = app;
     this.active = false;
-    this.advice = null; // {text, placement}: the next step in a state, null for nothing more to do
-    this.asked = null; // the state whose next step is asked for
+    this.advice = null; // {text, placement}: the next step in a state; null if nothing is left to do
+    this.asked = null; // the state whose next step is requested
     $("guide-start").addEventListener("click", () => app.attempt(() => this.start(app.episode.state.task)));
     $("guide-end").addEventListener("click", () => this.end());
   }
 
-  /** Whether this browser has been guided before. */
+  /** Whether this browser has shown the guide before. */
   get known() {
     try {
       return localStorage.getItem("guided") !== null;
@@ -50,13 +50,13 @@ export class Guide {
     this.app.update();
   }
 
-  /** The next step in the state that is shown, as [slot, x, y, sticky]; null if there is none, or none yet. */
+  /** The next step in the current state, as [slot, x, y, sticky]; null if there is none, or if it is not known yet. */
   get next() {
     const { episode, panel } = this.app;
     return this.active && !panel.fall && this.advice?.text === episode.now.text ? this.advice.placement : null;
   }
 
-  /** What to outline: the block, unless it is in the hand, and where it is to go. */
+  /** The outlines to draw: the block to pick, unless it is in the hand, and its goal. */
   get hint() {
     if (!this.next) return null;
     const [slot, x, y] = this.next, { pose, size } = this.app.episode.state.scene;
@@ -64,7 +64,7 @@ export class Guide {
     return this.app.build.ghost ? [place] : [{ pose: pose[slot], size: size[slot] }, place];
   }
 
-  /** The shown place, for a block of the right size that is near it; null for others. */
+  /** The shown position, for a block of the right size near it; null for other blocks. */
   near(slot, x, y) {
     const { size } = this.app.episode.state.scene, [wanted, nx, ny] = this.next ?? [];
     return wanted !== undefined && size[wanted][0] === size[slot][0] && Math.hypot(nx - x, ny - y) < NEAR ? [nx, ny] : null;
@@ -96,7 +96,7 @@ export class Guide {
     if (app.episode.now.text === text) app.update();
   }
 
-  /** What to do now; empty while that is asked for. */
+  /** The instruction for the next step; empty while it is being requested. */
   words({ state, reward, text }) {
     if (state.ended === "complete" || (state.ended && state.total > 0)) return this.done(state);
     if (state.ended) return `${reason(state.ended).long} Press Undo and try once more.`;

@@ -29,7 +29,7 @@ export function wireKeys(app) {
       return;
     }
     if (typing || (key === "Enter" && target.matches("button, summary"))) return;
-    if (target.matches("select") && (key.length > 1 || key === " ")) return; // a list has the arrows, not the letters
+    if (target.matches("select") && (key.length > 1 || key === " ")) return; // a list handles the arrows itself, but not letters
     if (app.build.key(event)) event.preventDefault();
     else if (actions[key]) {
       event.preventDefault();

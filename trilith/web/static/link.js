@@ -1,10 +1,10 @@
-// The address holds what is seen: the scene (task, level, seed), the steps made in it and who made them, and the view of it.
-// It is all behind the #, which no browser sends to a server. Numbers are written in full: the same placements give the same bytes.
+// The address describes the page: the scene (task, level, seed), its steps and who made them, and the view.
+// All of it is behind the #, which browsers do not send to a server. Numbers are exact, so the same placements give the same bytes.
 
 const SCENE = ["task", "level", "seed", "build", "by"];
 const VIEW = ["agent", "rival", "speed", "show", "guide"];
 
-/** The part of an address that says which scene, and which steps in it; empty for an episode from a file. */
+/** The part of an address for the scene and its steps; empty for an episode from a file. */
 export function encode(episode, cursor = episode.cursor) {
   if (!episode.origin) return "";
   const { task, level, seed } = episode.origin, steps = episode.moments.slice(1, cursor + 1);
@@ -16,12 +16,12 @@ export function encode(episode, cursor = episode.cursor) {
   return parts.join("&");
 }
 
-/** The part that says how it is looked at, with an & before each field; fields that are empty are left out. */
+/** The part of an address for the view, with an & before each field. Empty fields are left out. */
 export function encodeView(view) {
   return VIEW.filter((name) => view[name]).map((name) => `&${name}=${encodeURIComponent(view[name])}`).join("");
 }
 
-/** The part of an address that `encode` gives. */
+/** The part of an address that `encode` wrote. */
 export const sceneOf = (hash) => hash.split("&").filter((part) => SCENE.includes(part.split("=", 1)[0])).join("&");
 
 const number = (text) => (text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : null);
@@ -36,8 +36,8 @@ function placement(text) {
 }
 
 /**
- * {task, level, seed, placements, by, view} of an address, with null for what it does not say. Throws an error that says which
- * part cannot be read.
+ * {task, level, seed, placements, by, view} of an address, with null for missing parts. Throws an error that names the part that
+ * cannot be read.
  */
 export function decode(hash) {
   const values = new Map();

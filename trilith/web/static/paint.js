@@ -1,6 +1,6 @@
-// Painting one scene into one rectangle of the canvas. Colours come from the style sheet, so light and dark are one code.
+// Paints one scene into one rectangle of the canvas. Colours come from the style sheet, so the code is the same for light and dark.
 
-const BOTTOM = -2.75, WIDTH = 16.2; // metres that are always seen: the supply below the floor, and the scene's full width
+const BOTTOM = -2.75, WIDTH = 16.2; // metres that are always visible: the supply below the floor, and the full width of the scene
 const COLOURS = ["sky", "shelf", "grid", "floor", "block", "block-line", "sticky", "sticky-line", "obstacle", "obstacle-line",
   "target", "target-line", "done", "good", "bad", "idea", "ink", "muted", "glue", "contact", "covered", "surface", "block-ink", "warn", "accent", "predicted"];
 
@@ -10,7 +10,7 @@ export function readTheme() {
   return Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-/** Maps metres to pixels within a rectangle of the canvas, the scene resting on the rectangle's lower edge. */
+/** Maps metres to pixels in a rectangle of the canvas. The scene stands on the lower side of the rectangle. */
 export class View {
   constructor(left, top, width, height, highest, widest = 0) {
     this.left = left;
@@ -27,7 +27,7 @@ export class View {
   world(px, py) { return [(px - this.originX) / this.scale, (this.originY - py) / this.scale]; }
 }
 
-/** A path around a rectangle at a pose; the context is left rotated into its frame until `restore`. */
+/** A path around a rectangle at a pose. The context stays rotated into the rectangle's frame until `restore`. */
 function enter(ctx, view, [x, y, angle]) {
   ctx.save();
   ctx.translate(view.x(x), view.y(y));
@@ -55,7 +55,7 @@ function box(ctx, view, pose, [w, h], fill, line, { dash = null, alpha = 1, thic
   ctx.restore();
 }
 
-/** Stripes across a rectangle: obstacles differ from blocks by more than colour. */
+/** Stripes across a rectangle, so that obstacles differ from blocks not only by colour. */
 function stripes(ctx, view, pose, [w, h], colour) {
   enter(ctx, view, pose);
   rounded(ctx, w, h);
@@ -124,7 +124,7 @@ function backdrop(ctx, view, theme) {
   ctx.fillRect(left, ground, width, top + height - ground);
 }
 
-/** The middle of where the upright boxes around two objects overlap: where they touch, near enough to mark it. */
+/** The middle of the overlap of the upright boxes around two objects: approximately the point where they touch. */
 function between(poses, sizes, a, b) {
   const sides = [a, b].map((row) => {
     const [x, y, angle] = poses[row], [w, h] = sizes[row], c = Math.abs(Math.cos(angle)), s = Math.abs(Math.sin(angle));
@@ -141,9 +141,9 @@ export const signed = (value, digits = 2) => {
 };
 
 /**
- * One scene. `content` has the moment, the poses to draw (those of a fall, while it lasts), what to draw on top (`show`), and,
- * where there are any, `ideas`, `ghost`, `predicted` (poses with sizes), `hover` (a row), `lit` (the idea that is pointed at),
- * `keys` (numbers on the supply).
+ * Draws one scene. `content` has the moment, the poses to draw (during a fall, those of the fall) and the switches `show`. Optional
+ * fields: `ideas`, `ghost`, `predicted` (poses with sizes), `hover` (a row), `lit` (the idea under the pointer), `keys` (numbers on
+ * the supply).
  */
 export function paint(ctx, view, theme, about, content) {
   const { moment, poses, show, moving } = content, { scene } = moment.state, { roles } = about;
@@ -177,7 +177,7 @@ export function paint(ctx, view, theme, about, content) {
     }
   });
 
-  // Above the blocks again, as thin as a line: a target that is filled is hidden behind its block.
+  // Thin outlines of targets above the blocks, because the block in a filled target hides it.
   target = 0;
   role.forEach((each, row) => {
     if (each !== roles.target) return;
@@ -205,7 +205,7 @@ export function paint(ctx, view, theme, about, content) {
       if (!moving) dot(ctx, view, x + lx * c - ly * s, y + lx * s + ly * c, Math.min(5, 0.13 * view.scale), theme.glue, theme["sticky-line"]);
     });
   }
-  if (moment.state.ended === "obstacle_hit" && !moving) { // which two touched
+  if (moment.state.ended === "obstacle_hit" && !moving) { // marks the two objects that touched
     for (const [a, b] of scene.contact.filter((pair) => pair.some((row) => role[row] === roles.obstacle))) {
       for (const row of [a, b]) box(ctx, view, poses[row], size[row], null, theme.bad, { thick: 0.1 });
       ring(ctx, view, ...between(poses, size, a, b), Math.max(0.4 * view.scale, 12), theme.bad);
@@ -213,7 +213,7 @@ export function paint(ctx, view, theme, about, content) {
   }
   for (const { pose, size } of content.hint ?? []) box(ctx, view, pose, size.map((side) => side + 0.24), null, theme.accent, { thick: 0.09 });
   const thick = Math.max(0.075, 2 / view.scale); // at least two pixels
-  for (const { pose, size } of content.predicted ?? []) { // on a band of the background's colour, so that it is seen on blocks too
+  for (const { pose, size } of content.predicted ?? []) { // on a band of the background's colour, so that it is visible on blocks too
     box(ctx, view, pose, size, null, theme.surface, { thick });
     box(ctx, view, pose, size, null, theme.predicted, { thick, dash: [2.2 * thick, 1.2 * thick] });
   }
@@ -243,10 +243,10 @@ function ring(ctx, view, x, y, radius, colour) {
   ctx.stroke();
 }
 
-/** From blue for 0 to yellow for 1. */
+/** A colour from blue for 0 to yellow for 1. */
 export const heat = (t) => `hsl(${250 - 200 * t} 85% ${38 + 22 * t}%)`;
 
-/** What an agent expects of a block, as a dot in each place; the best one has a ring. */
+/** Draws the value map of a block: a dot at each position. The best dot has a ring. */
 function paintValues(ctx, view, theme, places, most) {
   const values = places.map(([, , value]) => value);
   const order = places.map((_, i) => i).sort((a, b) => values[a] - values[b]); // the best on top
@@ -283,7 +283,7 @@ function paintIdeas(ctx, view, theme, { ideas, lit, moment, plan }) {
     box(ctx, view, pose, extent, placement[3] ? theme.sticky : theme.idea, null, { alpha: strong ? 0.6 : Math.max(0.36 - 0.05 * i, 0.14) });
     box(ctx, view, pose, extent, null, placement[3] ? theme["sticky-line"] : theme.idea, { dash: i ? [0.12, 0.08] : null, alpha: strong ? 1 : Math.max(0.95 - 0.12 * i, 0.4) });
   }
-  if (lit != null) { // how a search would go on: the blocks of its line, numbered
+  if (lit != null) { // the principal variation of the search: its next blocks, numbered
     ideas[lit].line.forEach((next, n) => {
       if (!next) return;
       box(ctx, view, [next[1], next[2], 0], size[next[0]], null, theme.idea, { dash: [0.06, 0.08] });
@@ -293,7 +293,7 @@ function paintIdeas(ctx, view, theme, { ideas, lit, moment, plan }) {
   const taken = [];
   ideas.forEach(({ placement, value }, i) => {
     if (value == null || (lit != null && lit !== i)) return;
-    const x = placement[1], y = placement[2]; // values that would cover each other: the better one stays
+    const x = placement[1], y = placement[2]; // if two values would cover each other, only the better one is drawn
     const [wide, high] = plan ? [12, 10] : [44, 16]; // pixels: the number of a step is short
     if (taken.some(([tx, ty]) => Math.abs(tx - x) * view.scale < wide && Math.abs(ty - y) * view.scale < high)) return;
     taken.push([x, y]);
@@ -303,7 +303,7 @@ function paintIdeas(ctx, view, theme, { ideas, lit, moment, plan }) {
 
 function paintGhost(ctx, view, theme, size, ghost) {
   const words = ghost.objection ?? ghost.warning, colour = ghost.objection ? theme.bad : ghost.warning ? theme.warn : theme.good, extent = size[ghost.slot];
-  if (!ghost.objection) { // where it falls to
+  if (!ghost.objection) { // where the block will land
     const half = extent[0] / 2;
     ctx.save();
     ctx.strokeStyle = colour;

@@ -1,10 +1,10 @@
-// Predictions of a learned model: of the placement that led to what is shown, or of the block in the hand, beside what came of it.
+// Predictions of a learned model, for the last placement or for the block in the hand, beside the simulator's result.
 
 import { signed } from "./paint.js";
 
 const $ = (id) => document.getElementById(id);
-const PAUSE = 150; // milliseconds that a block is held still before the model is asked
-const SEEN = 0.02; // metres or radians from which on a block has moved
+const PAUSE = 150; // milliseconds that a block must be held still before a prediction is requested
+const SEEN = 0.02; // metres or radians: a block that moves more has moved visibly
 const percent = (share) => `${Math.round(100 * share)} %`;
 const off = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
 const moved = (a, b) => off(a, b) > SEEN || Math.abs(Math.sin(a[2] - b[2])) > SEEN;
@@ -12,8 +12,8 @@ const moved = (a, b) => off(a, b) > SEEN || Math.abs(Math.sin(a[2] - b[2])) > SE
 export class Predictions {
   constructor(app) {
     this.app = app;
-    this.held = null; // what was predicted for the block in the hand, with its key
-    this.asked = null; // the key of what is being asked for
+    this.held = null; // the prediction for the block in the hand, with its key
+    this.asked = null; // the key of the requested prediction
     this.problem = "";
     this.stop = null;
     this.timer = 0;
@@ -25,10 +25,10 @@ export class Predictions {
 
   get on() { return Boolean(this.app.about.world) && $("predictions").checked && !this.app.compare.active; }
 
-  /** The placement that a prediction is wanted of, with the moment before it and, unless it is in the hand, the one after it. */
+  /** The placement to predict, with the moment before it and, unless the block is in the hand, the moment after it. */
   subject() {
     const { busy, episode, build: { ghost } } = this.app, { cursor, moments } = episode;
-    if (busy) return null; // what was shown is over, and the next moment is on its way
+    if (busy) return null; // the next moment is about to be shown
     if (ghost) {
       if (ghost.home || ghost.objection) return null;
       return { before: episode.now, placement: [ghost.slot, ghost.x, ghost.y, ghost.sticky] };
@@ -38,12 +38,12 @@ export class Predictions {
 
   key({ before, placement }) { return `${placement}|${this.app.episode.zero_on_hit}|${before.text}`; }
 
-  /** What was predicted for a subject; undefined if that is not known yet. */
+  /** The prediction for a subject; undefined if it is not known yet. */
   known(subject) {
     return subject.after?.predicted ?? (this.held?.key === this.key(subject) ? this.held.answer : undefined);
   }
 
-  /** The outlines to draw now: the new block, and whatever else is predicted to move, or has moved against the prediction. */
+  /** The outlines to draw: the new block, and other blocks that are predicted to move or that moved against the prediction. */
   get shown() {
     const subject = this.on ? this.subject() : null, found = subject && this.known(subject);
     if (!found) return null;
@@ -52,7 +52,7 @@ export class Predictions {
       .map(([row, ...to]) => ({ pose: to, size: size[row] ?? size[placement[0]] }));
   }
 
-  /** A block is moved by hand: once it is held still, its prediction is asked for. */
+  /** Called when a block is moved by hand. Requests its prediction when the block is held still. */
   hold() {
     if (!this.on) return;
     this.show();
@@ -60,7 +60,7 @@ export class Predictions {
     this.timer = setTimeout(() => this.refresh(), PAUSE);
   }
 
-  /** Shows the prediction of what is seen, and asks for it if it is not there yet. */
+  /** Shows the prediction for the current moment, and requests it if necessary. */
   async refresh() {
     const { app } = this, subject = this.on ? this.subject() : null, key = subject && this.key(subject);
     if (this.asked === key && key !== null) return this.show();
@@ -89,7 +89,7 @@ export class Predictions {
     return this.show();
   }
 
-  /** The figures in words, beside what came. */
+  /** The prediction in words, beside the actual result. */
   show() {
     $("predicted").hidden = !this.on;
     if (!this.on) return;

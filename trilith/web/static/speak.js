@@ -1,15 +1,15 @@
-// The scene in words, for whoever hears the page instead of seeing it.
+// The scene in words, for users of screen readers.
 
 import { fixed, kind } from "./words.js";
 
 const at = ([x, y]) => `${fixed(x)}, ${fixed(y)}`;
 
-/** Says something through the page's log, which screen readers read out. */
+/** Writes to the page's log, which screen readers read out. */
 export function hear(line) {
   document.getElementById("heard").textContent = line;
 }
 
-/** All that is to be seen, each kind of thing with where it is; x, then height, in metres. */
+/** Describes the scene: the positions of all objects by kind, as x and height in metres. */
 export function sceneWords(about, task, { state, view }) {
   const { scene } = state, { roles } = about, rows = (role) => scene.role.map((_, row) => row).filter((row) => scene.role[row] === role);
   const list = (name, found, describe) => (found.length ? `${found.length} ${name}${found.length > 1 ? "s" : ""}: ${found.map(describe).join("; ")}.` : "");
@@ -26,7 +26,7 @@ export function sceneWords(about, task, { state, view }) {
   ].filter(Boolean).join(" ");
 }
 
-/** Where the newest block came to rest. */
+/** Describes where the newest block came to rest. */
 export function landed(about, before, { state, placement }) {
   if (!placement) return "";
   const { scene } = state, row = scene.role.length > before.state.scene.role.length ? scene.role.length - 1 : placement[0];

@@ -1,12 +1,12 @@
-// The canvas: one panel for the scene, or two side by side, and the falls that are being shown in them.
+// The canvas: one panel for the scene, or two side by side, and the animation of falls in them.
 
 import { paint, readTheme, View } from "./paint.js";
 
 const GAP = 2; // pixels between two panels
-const LONG = 2; // seconds of a fall from which on the page offers to skip it
+const LONG = 2; // seconds: the page offers to skip a fall that takes longer
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** A place on the canvas where an episode is shown. */
+/** A part of the canvas that shows an episode. */
 export class Panel {
   constructor(episode) {
     this.episode = episode;
@@ -45,7 +45,7 @@ export class Stage {
     this.about = about;
     this.context = canvas.getContext("2d");
     this.panels = [];
-    this.content = () => ({}); // what the app wants drawn on top of a panel
+    this.content = () => ({}); // set by the app: the content to draw on top of a panel
     this.theme = readTheme();
     this.firstFrame = false;
     this.asked = 0;
@@ -59,7 +59,7 @@ export class Stage {
     this.invalidate();
   }
 
-  /** Shows the fall of a panel's newest moment; resolves when it has come to rest. */
+  /** Shows the fall of a panel's newest moment. Resolves when everything is at rest. */
   show(panel, frames, speed) {
     panel.settle();
     this.firstFrame = true;
@@ -77,7 +77,7 @@ export class Stage {
     this.invalidate();
   }
 
-  /** Draws soon, once, however often it is called; goes on by itself while something falls. */
+  /** Draws once in the next frame, even if it is called several times. Continues to draw while something falls. */
   invalidate() {
     if (!this.asked) this.asked = requestAnimationFrame((time) => this.draw(time));
   }
@@ -93,7 +93,7 @@ export class Stage {
     });
   }
 
-  /** How high and how far to the sides one must see, which blocks that fell off the floor do not change. */
+  /** The height and half width that must be visible. Blocks that fell off the floor do not count. */
   extent({ pose, size, role }) {
     let highest = 7, widest = 0;
     role.forEach((each, row) => {
@@ -127,7 +127,7 @@ export class Stage {
       if (!long && document.activeElement === this.skipper) canvas.focus({ preventScroll: true });
       this.skipper.hidden = !long;
     }
-    if (this.firstFrame) { // for whoever measures how long a release takes to be seen
+    if (this.firstFrame) { // for a benchmark of the time from releasing a block to the first frame
       this.firstFrame = false;
       if (performance.getEntriesByName("trilith:release").length) performance.measure("trilith:first-frame", "trilith:release");
       performance.clearMarks("trilith:release");

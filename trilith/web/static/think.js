@@ -1,4 +1,4 @@
-// Thinking: what the chosen agent makes of the state that is shown, as ghosts in the scene and as a list beside it.
+// Ideas: the placements that the chosen agent considers in the current state, as ghosts in the scene and as a list beside it.
 
 import { signed } from "./paint.js";
 import { NAMES } from "./tip.js";
@@ -6,10 +6,10 @@ import { RECORDED } from "./watch.js";
 import { fixed, kind } from "./words.js";
 
 const COUNT = 5;
-const TWICE = 500; // milliseconds within which a second click belongs to the first
-const LARGER = 3; // a pixel of a window is shown so many times as large, the same for all objects
+const TWICE = 500; // milliseconds: a second click within this time is part of a double click
+const LARGER = 3; // magnification of the windows, the same for all objects
 
-/** The window that an agent sees of an object, and the value below it. Under the pointer it shows which object that is. */
+/** The agent's view of an object, with its value below. Pointing at it shows which object it is. */
 function view(app, { row, width, pixels, value }) {
   const item = document.createElement("li"), canvas = document.createElement("canvas"), text = document.createElement("span");
   const image = new ImageData(Uint8ClampedArray.from(atob(pixels), (each) => each.charCodeAt(0)), width);
@@ -29,20 +29,20 @@ export class Thinker {
   constructor(app) {
     this.app = app;
     this.on = false;
-    this.about = null; // the state that the ideas are about
+    this.about = null; // the state that the ideas belong to
     this.ideas = [];
-    this.seen = []; // what it sees of each object, if it sees pictures
-    this.plan = false; // whether the ideas are one plan, to be followed in its order
+    this.seen = []; // the agent's views of the objects, if it sees pictures
+    this.plan = false; // whether the ideas are the steps of one plan, in order
     this.lit = null;
     this.stop = null;
     this.following = false; // whether the steps of a plan are being placed
-    this.placed = -TWICE; // when an idea was placed last
+    this.placed = -TWICE; // time when the last idea was placed
     this.list = document.getElementById("ideas-list");
     this.note = document.getElementById("ideas-note");
     this.views = document.getElementById("seen");
   }
 
-  /** The ideas to draw now: none while they are of another state. */
+  /** The ideas to draw. Empty if they belong to another state. */
   get shown() {
     return this.on && this.about === this.key() ? this.ideas : null;
   }
@@ -66,7 +66,7 @@ export class Thinker {
     this.show();
   }
 
-  /** Asks for ideas about what is shown, if there are none yet. */
+  /** Requests ideas for the current state, if there are none yet. */
   async refresh() {
     const { app } = this, key = this.key();
     if (!this.on || app.compare.active || this.following || this.about === key) return undefined;
@@ -98,7 +98,7 @@ export class Thinker {
     return this.show();
   }
 
-  /** Whether an idea can be placed: it is about what is shown, which is at rest, and nobody builds. */
+  /** Whether an idea can be placed: it belongs to the current state, everything is at rest, and nobody builds. */
   get usable() {
     const { app } = this;
     return app.canBuild && !app.panel.fall && !app.watch.playing && !this.following && this.shown !== null;
@@ -108,7 +108,7 @@ export class Thinker {
     for (const button of this.list.querySelectorAll("button")) button.setAttribute("aria-disabled", String(!this.usable));
   }
 
-  /** Places an idea; of a plan, which holds only in its order, all steps up to it. */
+  /** Places an idea. In a plan, places all steps up to it, because the order matters. */
   async follow(index, { timeStamp }) {
     const { app } = this, steps = this.plan ? this.ideas.slice(0, index + 1) : [this.ideas[index]];
     if (!this.usable || timeStamp - this.placed < TWICE) return;
@@ -118,7 +118,7 @@ export class Thinker {
     for (const { placement } of steps) {
       const { episode } = app, before = episode.now;
       await app.place(placement);
-      if (app.episode !== episode || episode.moments[episode.cursor - 1] !== before) break; // it failed, or somebody went elsewhere
+      if (app.episode !== episode || episode.moments[episode.cursor - 1] !== before) break; // the step failed, or the user went to another moment
     }
     this.following = false;
     this.enable();

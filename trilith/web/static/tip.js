@@ -1,23 +1,23 @@
-// What is under the pointer, beside it: the features that a network sees of an object, or a value of the value map.
+// The tooltip beside the pointer: the features that a network sees of an object, or a value of the value map.
 
 import { fixed } from "./words.js";
 
 export const NAMES = ["available block", "block", "target", "obstacle", "floor"];
 
-/** An object by its kind and number: of an available block the one that is written on it, of others the how many-th it is. */
+/** The name of an object: its kind and a number. An available block has the number written on it; others are counted by kind. */
 function called({ roles }, { role }, row) {
   if (role[row] === roles.floor) return "floor";
   const number = role[row] === roles.available ? row + 1 : role.slice(0, row + 1).filter((each) => each === role[row]).length;
   return `${NAMES[role[row]]} ${number}`;
 }
 
-/** Shows words beside the pointer, or at (x, y) of the scene if there is none. */
+/** Shows text beside the pointer or, without a pointer, at (x, y) of the scene. */
 export function tell(words, event, place = null) {
   const tip = document.getElementById("tip"), board = tip.parentElement.getBoundingClientRect();
   tip.textContent = words;
   tip.hidden = false;
   const [left, top] = event ? [event.clientX - board.left, event.clientY - board.top] : place;
-  // To the right of and below the pointer, unless that would leave the picture.
+  // Right of and below the pointer, unless the text would leave the picture.
   tip.style.left = `${Math.max(Math.min(left + 16, board.width - tip.offsetWidth - 6), 6)}px`;
   tip.style.top = `${top + 18 + tip.offsetHeight > board.height ? Math.max(top - tip.offsetHeight - 12, 6) : top + 18}px`;
 }

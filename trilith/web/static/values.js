@@ -1,17 +1,17 @@
-// The value map: what the chosen agent expects of a block, in every place it considers.
+// The value map: the chosen agent's value of a block at every position that it considers.
 
 import { heat, signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
 import { fixed, kind } from "./words.js";
 
-const NEAR = 0.3; // metres from a place within which the pointer is at it
+const NEAR = 0.3; // metres: the pointer selects a position within this distance
 const $ = (id) => document.getElementById(id);
 
 export class ValueMap {
   constructor(app) {
     this.app = app;
     this.places = null;
-    this.about = null; // agent, block and state that the places are about
+    this.about = null; // agent, block and state that the positions belong to
     this.stop = null;
     $("values-bar").style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat)})`;
     $("values").addEventListener("change", () => this.refresh());
@@ -25,7 +25,7 @@ export class ValueMap {
     return `${app.agent}|${$("values-slot").value}|${app.episode.now.text}`;
   }
 
-  /** The places to draw now: none while they are of another state, block or agent. */
+  /** The positions to draw. Empty if they belong to another state, block or agent. */
   get shown() { return this.on && this.about === this.key() ? this.places : null; }
 
   /** The kinds of block that are left, each by its first slot. */
@@ -40,7 +40,7 @@ export class ValueMap {
     if (kinds.has(before)) $("values-slot").value = String(kinds.get(before));
   }
 
-  /** The map of the block that was taken into the hand. */
+  /** Shows the map of the block in the hand. */
   choose(slot) {
     const { scene } = this.app.episode.state;
     const same = [...$("values-slot").options].find((option) => scene.size[Number(option.value)][0] === scene.size[slot][0]);
@@ -80,14 +80,14 @@ export class ValueMap {
     }
   }
 
-  /** The value of the place nearest to a point, in words; null if none is near. */
+  /** The value at the position nearest to a point, in words; null if none is near. */
   at(x, y) {
     const away = ([px, py]) => Math.hypot(px - x, py - y), near = (this.shown ?? []).filter((place) => away(place) < NEAR);
     const [best] = near.sort((a, b) => away(a) - away(b));
     return best ? `${signed(best[2])}\nat ${fixed(best[0])}, ${fixed(best[1])}` : null;
   }
 
-  /** The scale is the same for all states of a scene: from nothing to all that can be earned. */
+  /** The colour scale. It is the same for all states of a scene: from 0 to the highest possible reward. */
   get most() { return this.app.episode.moments[0].view.best; }
 
   say(line) {

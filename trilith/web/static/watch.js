@@ -1,15 +1,15 @@
-// Watching: an agent, or a recorded episode, builds on from the moment that is shown, until it is paused or taken over.
+// Watching: an agent, or a recorded episode, continues from the current moment, until it is paused or a person takes over.
 
-export const RECORDED = "recorded"; // in the list of agents: what is already there goes on
+export const RECORDED = "recorded"; // in the list of agents: continue the recorded episode
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Watcher {
   constructor(app) {
     this.app = app;
-    this.run = null; // a token of the loop that is going on; a loop that finds another one there ends
-    this.taken = false; // whether a person builds in an agent's stead
-    this.ahead = null; // the decision asked for while the last block still falls
+    this.run = null; // token of the current loop; a loop ends when it finds another token here
+    this.taken = false; // whether a person has taken over from an agent
+    this.ahead = null; // the decision that is requested while the last block still falls
   }
 
   get playing() { return this.run !== null; }
@@ -28,7 +28,7 @@ export class Watcher {
     return undefined;
   }
 
-  /** Does something as a run, and afterwards pauses; an error is told last, so that nothing is written over it. */
+  /** Runs a function as the current run, then pauses. An error is shown last, so that no other message replaces it. */
   async during(run, work) {
     const { app } = this;
     app.giveUp();
@@ -50,10 +50,10 @@ export class Watcher {
     return this.app.agent === RECORDED ? !this.app.episode.canRedo : Boolean(this.app.episode.ended);
   }
 
-  /** One placement; nothing if, meanwhile, the run was ended. */
+  /** Makes one placement, unless the run was ended meanwhile. */
   async advance(run) {
     const { app } = this;
-    if (app.think.on && app.agent !== RECORDED) { // first what it thinks, long enough to be read, then what it does
+    if (app.think.on && app.agent !== RECORDED) { // first show the agent's ideas, long enough to be read, then its placement
       await app.think.refresh();
       await sleep(900 / app.speed);
       if (this.run !== run) return;
@@ -87,7 +87,7 @@ export class Watcher {
     this.abort();
     const stop = new AbortController();
     const promise = app.api.act(text, agent, app.episode.seed, app.episode.zero_on_hit, stop.signal);
-    promise.catch(() => {}); // whoever waits for it is told; if nobody does any more, nobody need be
+    promise.catch(() => {}); // an awaiting caller gets the error; without one it is ignored
     this.ahead = { text, agent, promise, stop };
   }
 
@@ -110,7 +110,7 @@ export class Watcher {
     await this.during({ once: true }, (run) => this.advance(run));
   }
 
-  /** A person builds on. What the agent was about to do is dropped. */
+  /** A person takes over. The agent's pending decision is dropped. */
   takeOver() {
     if (!this.playing) return;
     this.run = null;

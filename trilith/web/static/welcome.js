@@ -1,4 +1,4 @@
-// The first visit: one sentence, a network at work on a hard scene, then the guide.
+// The first visit: one sentence, a network that builds in a hard scene, then the guide.
 
 const $ = (id) => document.getElementById(id);
 const SCENE = { task: "connecting", level: 8, seed: 1 }, AGENT = "objects", GUIDED = "silhouette";
@@ -13,7 +13,7 @@ export class Welcome {
     });
   }
 
-  /** Shows the scene, and lets the network build in it; where it does not ship, the guide starts. */
+  /** Shows the scene, and lets the network build in it. If the network is not installed, starts the guide instead. */
   async start() {
     const { app } = this;
     if (!(AGENT in (app.tasks.get(SCENE.task)?.agents ?? {}))) return app.guide.start(GUIDED);
@@ -24,7 +24,7 @@ export class Welcome {
     return undefined;
   }
 
-  /** It is over with the first scene that somebody chooses. */
+  /** The welcome ends when the user chooses a scene. */
   update({ origin }) {
     if (!$("welcome").hidden && (!origin || Object.keys(SCENE).some((key) => origin[key] !== SCENE[key]))) this.hide();
   }

@@ -1,4 +1,4 @@
-// What things are called, and why an episode ended, in words.
+// Names of things, and the reasons why an episode ended, in words.
 
 export const REASONS = {
   complete: { short: "complete", long: "Complete: everything there was to do is done.", tone: "good" },
@@ -11,18 +11,18 @@ export const REASONS = {
   bad_simulation: { short: "bad simulation", long: "The end: the simulation failed.", tone: "bad" },
 };
 
-/** Of a reason that this page does not know, its name. */
+/** The words for a reason; the name of a reason that this page does not know. */
 export const reason = (name) => REASONS[name] ?? { short: name.replaceAll("_", " "), long: `The end: ${name.replaceAll("_", " ")}.`, tone: "" };
 
-/** A number with so many digits, and never −0. */
+/** A number with this many decimals, never −0. */
 export const fixed = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
 
-/** Whether to speak of keys: who has no mouse seldom has any. */
+/** Whether to mention keys. A device without a mouse rarely has a keyboard. */
 export const KEYS = matchMedia("(hover: hover) and (pointer: fine)").matches;
 
 const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
 
-/** What a block of a width is called. */
+/** The name of a block by its width. */
 export const kind = (width) => KINDS[width] ?? "block";
 
 const WORDS = {

@@ -1,1 +1,1 @@
-"""Geometry on arrays, compiled, with its constants: rectangles, drop, statics, rigid groups, chains, coverage."""
+"""Compiled functions for geometry on arrays, with their constants: rectangles, drop, statics, rigid groups, chains, coverage."""

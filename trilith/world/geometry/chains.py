@@ -1,7 +1,7 @@
-"""Chains: the cheapest paths of glued blocks, one block per layer, each placed on the previous one, past obstacles to a target.
+"""Chains: the cheapest path of glued blocks past obstacles to a target. A chain has one block per layer, each on top of the previous one.
 
-Glue is rigid, so a chain from the floor stands however far it leans. Leaning, long arms and falls still cost, because chains
-without them leave more room for the next chains.
+Glue is rigid, so a chain from the floor stands however far it leans. Yet leaning, long arms and falls have a cost, because straight
+chains leave more room for the next chains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARED_WIDTH = 0.15
 TARGET_INSET = 0.03
 """Metres: the centre of a target must lie at least this far inside the block that reaches it."""
 TIGHT_GAP = 0.12
-"""Metres between a block and an obstacle below which the block costs more."""
+"""Metres: a block that is closer to an obstacle than this costs more."""
 
 # Costs are counted in blocks: each block of a chain costs 1, plus the following.
 WIDTH_COST = 0.4
@@ -31,15 +31,15 @@ WIDTH_COST = 0.4
 DROP_COST = 2.0
 """Per metre of free fall."""
 LEAN_COST = 5.0
-"""Per metre of the block's width, and per metre of its centre beyond the end of the block below."""
+"""Per square metre: the block's width times the distance of its centre beyond the end of the block below."""
 SHIFT_COST = 2.0
-"""Per metre of sideways step."""
+"""Per metre of horizontal distance to the centre of the block below, or of the support."""
 ARM_COST = 0.5
-"""Per metre of the block's width, and per metre between its centre and where the chain stands."""
+"""Per square metre: the block's width times the horizontal distance of its centre from the foot of the chain (`base`)."""
 TIGHT_COST = 2.0
-"""For an obstacle closer than TIGHT_GAP."""
+"""For a block with an obstacle closer than TIGHT_GAP."""
 COST_NOISE = 4.0
-"""Maximum of a random cost, for finding other chains than the cheapest."""
+"""Maximum of a random cost per block. It serves to find chains other than the cheapest."""
 
 
 class Links(NamedTuple):
@@ -50,16 +50,16 @@ class Links(NamedTuple):
     cost: Floats
     """Cost of the whole chain."""
     base: Floats
-    """x where the chain stands."""
+    """x of the foot of the chain: the middle of the support of its first block."""
     root: Ints
-    """Number of the start that the chain begins with."""
+    """Number of the start, the first block of the chain."""
     parent: Ints
-    """Row in the layer below, -1 for the first block."""
+    """Row of the chain without its last block, in the layer below; -1 for a chain of one block."""
     offset: Ints
-    """Index of the offset at which it is placed on its parent, -1 for the first block."""
+    """Index of the last block's offset on its parent, -1 for the first block."""
 
     def take(self, rows: Ints) -> Links:
-        """Some of the chains."""
+        """The chains in these rows."""
         return Links._make(column[rows] for column in self)
 
 
@@ -67,13 +67,13 @@ class Chain(NamedTuple):
     """A path to a target."""
 
     root: int
-    """Number of the start that the chain begins with."""
+    """Number of the start, the first block of the chain."""
     rest: list[tuple[float, int]]
     """Width and offset of each block after the start, from below."""
 
 
 class Surroundings(NamedTuple):
-    """Everything that is in the way of a chain, and the blocks that it can use."""
+    """The obstacles and blocks that a chain must avoid, and the blocks that it can use."""
 
     obstacles: Floats
     """(O, 4): x, y, width, height."""
@@ -86,7 +86,8 @@ class Surroundings(NamedTuple):
 
 
 def start_links(root: Ints, x: Floats, width: Floats, y: Floats, drop: Floats, left: Floats, right: Floats, obstacles: Floats) -> Links:
-    """Chains of one block each, identified by `root`: at (x, y) after a fall of `drop` metres, carried from `left` to `right`."""
+    """Chains of one block each. `root` numbers them. The block comes to rest at (x, y) after a fall of `drop` metres; its support
+    reaches from x = `left` to `right`."""
     middle = (left + right) / 2
     lean = np.maximum(0, -np.minimum(x - left, right - x))
     cost = 1 + WIDTH_COST * width + DROP_COST * drop + LEAN_COST * width * lean + SHIFT_COST * np.abs(x - middle)
@@ -104,9 +105,10 @@ def cheapest_chain(
     around: Surroundings,
     noise: np.random.Generator | None,
 ) -> Chain | None:
-    """The cheapest chain from any of `starts`, in `layer` (M,), to any target (T,); None if there is none.
+    """The cheapest chain that begins with any of `starts` and reaches any of T targets; None if there is none.
 
-    Layer k has its centre at heights[k]. With `noise`, every block costs up to COST_NOISE more, at random.
+    Start m lies in layer `layer[m]`. The centre of layer k is at `heights[k]`. With `noise`, every block costs up to COST_NOISE more,
+    at random.
     """
     layers: list[Links] = []
     best = (np.inf, 0, 0)
@@ -135,7 +137,7 @@ def cheapest_chain(
 
 
 def _extended(below: Links, y: float, around: Surroundings) -> Links:
-    """Chains of the layer below, each with one more block, whose centre is at y."""
+    """All chains that add one block, with its centre at height y, to a chain of the layer below."""
     found = _extend(below.x, below.width, below.cost, below.base, y, *around)
     parent, offset = found[4:].astype(np.int64)
     return Links(found[0], found[1], found[2], found[3], below.root[parent], parent, offset)
@@ -174,7 +176,7 @@ def _extend(
 
 @compiled
 def _beside(x: float, y: float, width: float, obstacles: Floats, gap: float) -> bool:
-    """Whether a block at (x, y) has an obstacle within `gap` sideways, or touches one above or below during placement."""
+    """Whether a block at (x, y) has an obstacle within `gap` to its left or right, or touches one above or below when it is placed."""
     for ox, oy, w, h in obstacles:
         if abs(x - ox) < (width + w) / 2 + gap and abs(y + CLEARANCE / 2 - oy) < (BLOCK_HEIGHT + CLEARANCE + h) / 2 + OBSTACLE_GAP:
             return True

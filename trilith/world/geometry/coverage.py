@@ -10,9 +10,10 @@ from trilith.world.geometry.rectangles import Floats, Ints, extent
 
 @compiled
 def covered_pieces(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
-    """(P, 3): pieces of the tops of `obstacles` (O,) under `blocks` at or above them: index of the obstacle, left end, right end.
+    """(P, 3): the covered pieces of obstacles: index into `obstacles` (O,), left end, right end. A piece lies under a block whose
+    centre is at or above the obstacle's.
 
-    Each obstacle's pieces come from left to right and never overlap; each block adds only the part beyond the previous pieces.
+    The pieces of an obstacle are ordered from left to right and never overlap: a block adds only the part beyond the previous pieces.
     """
     left, right = np.empty(len(blocks)), np.empty(len(blocks))
     for k, b in enumerate(blocks):

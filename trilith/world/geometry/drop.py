@@ -8,9 +8,9 @@ from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools, Floats
 
 LEVEL = 0.08
-"""Metres: tops that differ by less than this carry a block together, because stacked blocks sink by up to 0.01 per layer."""
+"""Metres: if the tops of two objects differ by less than this, both carry a block on them. Stacked blocks sink by up to 0.01 per layer."""
 OBSTACLE_GAP = 0.02
-"""Metres that a block stays away from obstacles while it falls, four times the distance that counts as touching."""
+"""Metres: a falling block must stay this far away from obstacles. This is four times the distance that counts as touching."""
 
 
 @compiled

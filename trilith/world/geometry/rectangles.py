@@ -1,4 +1,5 @@
-"""Rectangles: upright boxes around them, overlap, gap, point inside. A rectangle is a pose (x, y, angle) and a size (width, height)."""
+"""Geometry of rectangles: bounding box, overlap, gap, contact, point inside. A rectangle has a pose (x, y, angle) and a size
+(width, height)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def extent(w: float, h: float, angle: float) -> tuple[float, float]:
 def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float) -> bool:
     """Whether an upright rectangle (centre x, y, size w, h) shares area with another (px, py, cos and sin of its angle, pw, ph).
 
-    Exact, by separating axes: two rectangles do not overlap if and only if they are separated along an axis of one of them.
+    The test is exact (separating axis theorem): two rectangles overlap unless an axis of one of them separates them.
     """
     dx, dy, ac, as_ = x - px, y - py, abs(c), abs(s)
     return (
@@ -65,7 +66,7 @@ def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Flo
 def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: float, bt: float, bw: float, bh: float) -> float:
     """Distance between two rectangles (x, y, angle, width, height); 0 if they overlap.
 
-    If they do not overlap, the closest points always include a corner of one of the two, so eight corners decide.
+    If they do not overlap, one of the two closest points is always a corner. So the distances of the eight corners are enough.
     """
     aw, ah, bw, bh = aw / 2, ah / 2, bw / 2, bh / 2
     dx, dy = bx - ax, by - ay
@@ -93,7 +94,8 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 
 @compiled
 def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
-    """(C, 2): sorted pairs (i, j), i < j, of rows of `solid` (N,) that are at most `apart` metres apart. At least one is `wanted` (N,)."""
+    """(C, 2): sorted pairs (i, j), i < j, of `solid` (N,) rows that are at most `apart` metres apart. At least one row of a pair is
+    `wanted` (N,)."""
     rows = np.flatnonzero(solid)
     pairs = np.empty((len(rows) * (len(rows) - 1) // 2, 2), dtype=np.int64)
     count = 0
@@ -110,5 +112,6 @@ def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: flo
 
 @compiled
 def contains(w: float, h: float, c: float, s: float, dx: float, dy: float) -> bool:
-    """Whether a rectangle (width, height, cos and sin of its angle) contains the point (dx, dy) from its centre, edges included."""
+    """Whether a rectangle (width, height, cos and sin of its angle) contains the point at (dx, dy) from its centre. The boundary
+    counts as inside."""
     return abs(dx * c + dy * s) <= w / 2 and abs(dy * c - dx * s) <= h / 2

@@ -9,7 +9,7 @@ from trilith.world.geometry.rectangles import Bools, Ints
 
 
 def bond_matrix(glue: Ints, objects: int) -> Bools:
-    """(objects, objects): True at each of the pairs `glue` (G, 2) of bonded rows."""
+    """(objects, objects): True for the pairs of bonded rows. `glue` (G, 2) lists these pairs."""
     bonded = np.zeros((objects, objects), dtype=bool)
     bonded[glue[:, 0], glue[:, 1]] = True
     return bonded

@@ -11,12 +11,13 @@ from trilith.world.geometry.rigid_groups import rigid_groups
 
 
 def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: float = 0.0) -> bool:
-    """Whether N upright objects, the floor (row 0) and blocks, stay in place: every load lies `margin` metres inside its supports.
+    """Whether N upright objects, the floor (row 0) and blocks, stay in place. Every load must lie at least `margin` metres inside its
+    supports.
 
-    `bonded` (N, N) are the pairs that glue already holds; a sticky block also joins everything that it lies on or carries.
-    From the top down, each rigid group passes on its weight and load: to the one support under the resultant, or to the two on
-    either side of it, as a lever does. A group topples when the resultant lies beyond all its supports. A group that includes the
-    floor never topples. Friction, and tension in a glued contact, are ignored.
+    `bonded` (N, N) are the pairs that are already glued; a sticky block is also glued to everything that it lies on or carries. From
+    the top down, each rigid group passes its weight and load to its supports: to the support under the resultant if there is one,
+    otherwise to the two nearest on either side, in proportion as on a lever. A group topples when the resultant lies beyond all its
+    supports. A group that includes the floor never topples. Friction, and tension in a glued contact, are ignored.
     """
     left, right, bottom, top = boxes(pose, size)
     on = (np.abs(bottom[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left))
@@ -32,7 +33,8 @@ def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: 
 def _balances(
     group: Ints, top: Floats, weight: Floats, moment: Floats, over: Ints, under: Ints, begin: Floats, end: Floats, margin: float
 ) -> bool:
-    """Whether every group balances; group `over` rests on group `under` from `begin` to `end` (P,), from left to right."""
+    """Whether every group balances. There are P supports, sorted from left to right: group `over` rests on group `under` between x =
+    `begin` and `end`."""
     load, torque, highest = np.zeros(len(group)), np.zeros(len(group)), np.full(len(group), -np.inf)
     for k in range(1, len(group)):
         load[group[k]] += weight[k]

@@ -13,7 +13,7 @@ from trilith.world.observations.objects import objects
 from trilith.world.scene import Bools, Ints, Role, Scene
 
 Connectivity = Literal["full", "sparse", "sparse-both"]
-"""Edges between all objects, those of the paper's sparse graph (§C.2) in one direction, or the same in both directions."""
+"""full: edges between all objects. sparse: the edges of the paper's sparse graph (§C.2). sparse-both: the same edges in both directions."""
 EDGE_COLUMNS = ("touching", "glued")
 EDGE_FEATURES = len(EDGE_COLUMNS)
 
@@ -59,9 +59,11 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
 
 
 def sparse_links(scene: Scene, both_ways: bool = False) -> Bools:
-    """(N, N): available → everything in the scene, targets and obstacles → blocks, blocks in contact ↔. The floor counts as a block.
+    """(N, N): which edges (sender, receiver) the paper's sparse graph has. The floor counts as a block.
 
-    These are 3.1 to 3.4 times fewer edges than in the full graph; the paper says about 4. With all edges `both_ways` it is 1.6.
+    Edges lead from each available block to every other object, from targets and obstacles to blocks, and both ways between blocks in
+    contact. The full graph has 3.1 to 3.4 times as many edges; the paper says about 4. With `both_ways` every edge also has its
+    reverse, and the factor is 1.6.
     """
     available = scene.role == Role.AVAILABLE
     block = (scene.role == Role.BLOCK) | (scene.role == Role.FLOOR)
@@ -76,7 +78,7 @@ def sparse_links(scene: Scene, both_ways: bool = False) -> Bools:
 
 @lru_cache(maxsize=128)
 def _full_links(n: int) -> tuple[Ints, Ints, Ints]:
-    """Senders, receivers, and their places in a flattened (N, N) matrix."""
+    """Senders and receivers of all edges of a full graph, and the index of each edge in a flattened (N, N) matrix."""
     senders, receivers = np.nonzero(~np.eye(n, dtype=bool))
     flat = senders * n + receivers
     for array in (senders, receivers, flat):

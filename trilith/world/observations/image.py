@@ -18,9 +18,9 @@ from trilith.world.scene import BLOCK_HEIGHT, VIEW, Floats, Role, Scene
 Float32 = NDArray[np.float32]
 
 RENDER_PIXELS = 128
-"""Side of the drawn picture and of the masks."""
+"""Side of the rendered picture and of the masks of objects, in pixels."""
 PIXELS = 64
-"""Side of a network's input: means of 2 × 2 drawn pixels."""
+"""Side of a network's input, in pixels. Each is the mean of 2 × 2 rendered pixels."""
 COLUMNS = ("red", "green", "blue", "x", "y")
 CHANNELS = len(COLUMNS)
 
@@ -47,7 +47,7 @@ class Window(NamedTuple):
     left: int
     right: int
     cover: NDArray[np.bool_] | Float32
-    """(bottom - top, right - left): whether each pixel belongs to the shape, or which share of the pixel does."""
+    """(bottom - top, right - left): whether each pixel belongs to the shape, or the fraction of the pixel that does."""
 
 
 def render(scene: Scene, size: int = RENDER_PIXELS) -> Float32:
@@ -64,7 +64,8 @@ def image(scene: Scene) -> Float32:
 
 
 def colours(scene: Scene) -> Float32:
-    """(N, 4): red, green, blue and alpha of each object. Silhouette's targets are as high as a block, those of Connecting half as high."""
+    """(N, 4): red, green, blue and alpha of each object. Targets of Silhouette and of Connecting differ in colour; their height tells
+    them apart."""
     table = np.array([BLOCK_COLOUR, BLOCK_COLOUR, SILHOUETTE_COLOUR, OBSTACLE_COLOUR, FLOOR_COLOUR], dtype=np.float32)[scene.role]
     table[scene.sticky] = STICKY_COLOUR
     table[(scene.role == Role.TARGET) & (scene.size[:, 1] <= 0.75 * BLOCK_HEIGHT)] = CONNECTING_COLOUR
@@ -90,7 +91,7 @@ def glue_points(scene: Scene) -> Floats:
 def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[Window]:
     """A window for each of N rectangles (pose (N, 3), size (N, 2)) in a picture of `pixels` a side.
 
-    Edges of a window are multiples of `align`, so that it can be averaged over blocks of that many pixels.
+    The bounds of a window are multiples of `align`, so that it can be averaged over squares of `align` × `align` pixels.
     """
     around = _around(pose[:, :2], extents(pose, size), pixels, align)
     cosines, sines = np.cos(pose[:, 2]).tolist(), np.sin(pose[:, 2]).tolist()
@@ -98,20 +99,20 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
     for (top, bottom, left, right, dx, dy), (w, h), c, s in zip(around, size.tolist(), cosines, sines, strict=True):
         if s:
             inside = (np.abs(dx * c + dy * s) <= w / 2) & (np.abs(dy * c - dx * s) <= h / 2)
-        else:  # upright, like everything except placed blocks: the same result with half the work
+        else:  # an upright rectangle: the same result with half the work
             inside = (np.abs(dx) <= w / 2) & (np.abs(dy) <= h / 2)
         windows.append(Window(top, bottom, left, right, inside))
     return windows
 
 
 def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Window]:
-    """A window for each of G discs (centre (G, 2), radius in metres); the rest as in `rectangles`."""
+    """A window for each of G discs (centre (G, 2), radius in metres); `pixels` and `align` are as in `rectangles`."""
     around = _around(centre, np.full_like(centre, radius), pixels, align)
     return [Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius) for top, bottom, left, right, dx, dy in around]
 
 
 def shrink(window: Window, factor: int) -> Window:
-    """The same window in a picture with `factor` times fewer pixels per side. Each pixel holds its covered share."""
+    """The same window in a picture with `factor` times fewer pixels per side. Each pixel holds the fraction of it that is covered."""
     top, bottom, left, right, cover = window
     top, bottom, left, right = top // factor, bottom // factor, left // factor, right // factor
     # Adding whole slices is several times faster than numpy's sum over axes this short.
@@ -135,7 +136,8 @@ def halve(picture: Float32) -> Float32:
 
 
 def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
-    """(pixels, pixels, 3): the render, from the windows of all rows. `segments` passes the windows, because it has them already."""
+    """(pixels, pixels, 3): the render, drawn from the windows of all rows. The windows are an argument because `segments` needs them
+    too."""
     table = colours(scene)
     below, above = draw_order(scene)
     # Opaque shapes are drawn by their colour's index, which is many times faster than blending.
@@ -152,10 +154,12 @@ def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
 
 
 def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[tuple[int, int, int, int, Floats, Floats]]:
-    """For each of N shapes with the half width and half height `half` (N, 2): top, bottom, left, right of its window, and how far the
-    centres of the window's pixels lie from the shape's centre, in metres: to the right (columns,) and upwards (rows, 1).
+    """The window around each of N shapes. `half` (N, 2) is the half width and half height of a shape.
 
-    Slightly larger than the shape, so that rounding loses no pixel on its edge. The shape itself decides whether such a pixel is inside.
+    Yields top, bottom, left and right of the window, then the positions of its pixels' centres relative to the shape's centre, in
+    metres: x (columns,) and y (rows, 1).
+
+    The window is slightly larger than the shape, so that rounding loses no pixel on the boundary. The caller tests which pixels are inside.
     """
     west, east, south, north = VIEW
     share = (np.arange(pixels) + 0.5) / pixels

@@ -1,4 +1,4 @@
-"""Observation for environments, one row per object. What our own networks see of an object is in `networks/inputs/objects.py`."""
+"""Observation for environments, one row per object. The package's own networks see other columns: `networks/inputs/objects.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = (
     *("velocity along x in m/s", "velocity along y in m/s", "angular velocity in rad/s", "sticky"),
     *(role.name.lower() for role in Role),
 )
-"""The paper says 15 numbers and names four roles, which gives 14. Here the floor is the fifth role."""
+"""The 15 columns of an object. The paper says 15 numbers but names only four roles, which gives 14. Here the floor is the fifth role."""
 FEATURES = len(COLUMNS)
 
 

@@ -1,6 +1,6 @@
-"""Images of many scenes and of their objects in one compiled loop, equal to `image` and `segments` to the bit.
+"""Draws the images of many scenes, and of their objects, in one compiled loop. The results equal `image` and `segments` bit for bit.
 
-Takes the arrays in which networks store states: everything except the available blocks, padded, and which slots are available.
+The input is the arrays in which networks store states: all objects except the available blocks, padded, and a mask of the available slots.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FLOOR, _OBSTACLE, _BLOCK, _STICKY, _SILHOUETTE, _CONNECTING, _GLUE = range(len(
 TILE = 8
 """Windows of objects begin at multiples of this number of pixels."""
 LEAST = 2 * TILE
-"""Height and width of a window are this, or twice, or four times as much. So there are few sizes; most objects fit the smallest."""
+"""Height and width of a window are 1, 2 or 4 times this. So there are only nine sizes, and most objects fit the smallest."""
 
 
 class Scenes(NamedTuple):
@@ -51,13 +51,13 @@ class Scenes(NamedTuple):
     objects: Ints
     """(B,): the number of objects, available blocks not counted."""
     pose: Float32
-    """(B, R, 3)"""
+    """(B, R, 3): x, y in metres and angle in radians."""
     size: Float32
-    """(B, R, 2)"""
+    """(B, R, 2): width and height in metres."""
     role: Ints
-    """(B, R)"""
+    """(B, R): the `Role` of each object."""
     sticky: Float32
-    """(B, R)"""
+    """(B, R): 1 for sticky blocks, else 0."""
     points: Float32
     """(B, P, 2): glue points."""
     glued: Ints
@@ -86,11 +86,11 @@ def windows(
 ) -> tuple[Ints, Ints, Float32]:
     """The part of `segments` inside the window around each object. Outside the window, everything except the coordinates is 0.
 
-    Returns three arrays: the boxes (V, 4) of V objects (top, bottom, left and right in pixels of 64, within the picture); the first pixel
-    (V,) of each box; and the pixels (P, 4) (red, green, blue, alpha) of all windows one after another, row by row.
-    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide. With `tight`, a box fits its object, and the box of an object outside
-    the picture is empty. In each scene the available blocks come first, then the other objects. The other arguments are the fields of
-    `Scenes`.
+    Returns three arrays: the boxes (V, 4) of V objects, as top, bottom, left and right in the picture of 64 × 64 pixels; the index
+    (V,) of the first pixel of each box; and the pixels (P, 4) of all windows, concatenated row by row, as red, green, blue, alpha.
+    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide. With `tight`, a box fits its object, and the box of an object
+    outside the picture is empty. In each scene the available blocks come first, then the other objects. The other arguments are the
+    fields of `Scenes`.
     """
     scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
     total = int(available.sum() + count.sum())
@@ -120,7 +120,8 @@ def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
 
 @compiled
 def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
-    """Fills `boxes` (V, 4) with the windows around rectangles. A rectangle outside the picture gets a window in the picture's corner."""
+    """Fills `boxes` (V, 4) with the windows around rectangles. A rectangle outside the picture gets a window in the corner of the
+    picture."""
     tile = TILE * RENDER_PIXELS // PIXELS
     for v in range(len(pose)):
         top, bottom, left, right = _bounds(pose[v], size[v])
@@ -153,7 +154,7 @@ def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Flo
     """Draws one object: its mask, averaged over 2 × 2 pixels, and the visible colours times that mask."""
     top, bottom, left, right = _bounds(pose, size)
     if top == bottom or left == right:
-        return  # outside the picture, or between two rows of pixels; its window is elsewhere
+        return  # the object covers no pixel: it lies outside the picture, or between two rows of pixels
     x, y, c, s, w, h = _shape(pose, size)
     wide = window[3] - window[2]
     for i in range(top, bottom):
@@ -225,14 +226,15 @@ def _shape(pose: Floats, size: Floats) -> tuple[float, float, float, float, floa
 
 @compiled
 def _bounds(pose: Floats, size: Floats) -> tuple[int, int, int, int]:
-    """`box` of a rectangle."""
+    """The pixels of the render around a rectangle; see `box`."""
     x, y, c, s, w, h = _shape(pose, size)
     return box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
 
 
 @compiled
 def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, int]:
-    """Top, bottom, left and right (ends excluded) of the render's pixels around a shape with half width `across` and half height `up`."""
+    """The pixels of the render around a shape: top, bottom, left and right (ends excluded). Half width `across` and half height `up`
+    are in metres."""
     hair = 1e-9
     down, along = (_TOP - y) * _SCALE - 0.5, (x - _LEFT) * _SCALE - 0.5
     across, up = across * _SCALE + hair, up * _SCALE + hair

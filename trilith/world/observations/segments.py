@@ -17,7 +17,7 @@ def segments(scene: Scene) -> Float32:
 
     Alpha is the object's own 128 × 128 mask averaged over 2 × 2 pixels. A pixel may belong to several objects, so a hidden object
     still has its whole mask. Red, green and blue are those of `image` times alpha, so they show the visible colours. x and y equal
-    those of `image`, everywhere.
+    those of `image` at every pixel, also outside the object.
     """
     factor = RENDER_PIXELS // PIXELS
     windows = rectangles(scene.pose, scene.size, RENDER_PIXELS, align=factor)

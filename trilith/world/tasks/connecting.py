@@ -26,7 +26,7 @@ class _Row(NamedTuple):
     obstacles: tuple[int, int]
     """Minimum and maximum number of obstacles in a layer."""
     target_layers: tuple[int, ...]
-    """One layer for all three targets, or one for each."""
+    """Layers of the targets: one layer for all three, or one layer for each."""
     steps: int
 
 

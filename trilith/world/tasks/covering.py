@@ -13,7 +13,7 @@ from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, obstac
 OBSTACLES = (1, 2)
 """Minimum and maximum number of obstacles in a layer."""
 ENOUGH = 0.99
-"""Share of the total length above which everything counts as covered."""
+"""Fraction of the total length: above it, everything counts as covered."""
 
 
 class _Shelter(Task):
@@ -22,7 +22,7 @@ class _Shelter(Task):
     unit = "m"
     obstacle_width: ClassVar[tuple[float, float]]
     layer_step: ClassVar[int]
-    """1: obstacles lie in every layer. 2: in every second layer."""
+    """1: obstacles lie in every layer. 2: obstacles lie in every second layer."""
 
     def generate(self, rng: np.random.Generator, level: Level) -> Scene:
         layers = range(0, self.layer_step * int(level) + 1, self.layer_step)
@@ -114,7 +114,7 @@ class CoveringHard(_Shelter):
 
 
 def covered(scene: Scene) -> Floats:
-    """(O,): length of each obstacle's top, in row order, that lies under a block at or above it."""
+    """(O,): covered length of each obstacle in metres, in row order: the part of its top that lies under a block at or above it."""
     return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 

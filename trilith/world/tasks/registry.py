@@ -47,7 +47,7 @@ def register(given: Task | type[Task]) -> Task:
 
 
 def known_tasks() -> dict[str, Task]:
-    """The tasks that this process knows without importing anything, by name."""
+    """The tasks of the paper and the user's tasks that are already registered or imported, by name."""
     return TASKS | _OWN
 
 

@@ -13,13 +13,13 @@ from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Float
 from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Progress, Task, layer_y, uniform
 
 CELL_GAP = 0.35
-"""A piece lies in the middle of a cell this much wider than itself."""
+"""A piece lies in the middle of a cell. The cell is this much wider than the piece (metres)."""
 MAX_OFFSET = 3.85
-"""The first cell of a layer begins up to this far from the left end: a large block and its gap."""
+"""Maximum distance in metres from the left end to the first cell of a layer: the width of a large block and its gap."""
 SUPPORT = 0.9 * SMALL
 """A target lies above another if they share at least this much of their width."""
 NEAR = 0.14
-"""An obstacle may lie above a target, or beside the space above it at a distance of up to this."""
+"""Metres: an obstacle lies above a target, or at most this far beside the space above a target."""
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
@@ -33,7 +33,7 @@ _LEVELS: dict[Level, tuple[int, int, tuple[int, int]]] = {
     "nine_targets": (9, 6, (1, 6)),
     "double_the_targets": (16, 6, (1, 4)),
 }
-"""Number of targets, number of layers, and the range of the number of obstacles."""
+"""For each level: number of targets, number of layers, and the range of the number of obstacles."""
 
 
 class _Pieces(NamedTuple):
@@ -111,7 +111,7 @@ def filled(scene: Scene) -> Bools:
 
 @compiled
 def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]], blocks: Ints, targets: Ints) -> Bools:
-    """(T,): the same for the rows `blocks` and `targets` of arrays of any objects."""
+    """(T,): like `filled`, for arrays of any objects. `blocks` and `targets` are rows of these arrays."""
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         nearest = np.inf
@@ -126,7 +126,7 @@ def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]
 
 
 def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
-    """Pieces of block width, side by side in each layer, from a random start; cells that would end beyond 14 m are dropped."""
+    """Fills each layer with pieces of block width, side by side, from a random start. Cells that would end beyond 14 m are dropped."""
     parts = []
     most = int(SCENE_WIDTH / (SMALL + CELL_GAP)) + 1
     for layer in range(layers):
@@ -146,7 +146,7 @@ def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacle
     """
     begin, end = pieces.x - pieces.width / 2, pieces.x + pieces.width / 2
     shared = np.minimum(end[:, None], end) - np.maximum(begin[:, None], begin)  # (P, P), in metres, negative where there is a gap
-    overlap = np.where(pieces.layer[:, None] == pieces.layer + 1, shared, -np.inf)  # of a piece with the pieces of the layer below it
+    overlap = np.where(pieces.layer[:, None] == pieces.layer + 1, shared, -np.inf)  # with each piece of the layer below
     weight = (pieces.layer + 1.0) ** HEIGHT_BIAS
     on_floor = pieces.layer == 0
     left = np.ones(len(weight), dtype=bool)

@@ -16,8 +16,8 @@ Level = int | str
 SPACING = 0.70
 """Height of a layer: layer k has its centre at 0.35 + k * SPACING.
 
-Chosen for how blocks rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other. Glued blocks
-are bonded where they first touch, up to 0.005 m apart, and stay there.
+The value fits how blocks come to rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other.
+Glued blocks are bonded where they first touch, up to 0.005 m apart, and stay there.
 `benchmarks/rest.py` measures the final centres of six layers, and how much of its target the top block overlaps:
     SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85
     six small               0.349  1.044  1.740  2.437  3.135  3.834  97.6 %
@@ -26,8 +26,9 @@ are bonded where they first touch, up to 0.005 m apart, and stay there.
     five large on a small   0.347  1.033  1.727  2.422  3.119  3.818  95.4 %
     any of these with glue  0.350  1.051  1.751  2.452  3.157  3.857  99.0 %
     seven large on a small  0.350  1.051  1.751  2.452  3.157  3.857  99.0 % (glued, two each in the last two layers)
-So a straight tower of any blocks, loose or glued, fills all its targets, which takes 90 %. Generated silhouettes, built all sticky
-and without their obstacles, fill every target (200 of each of four levels, up to sixteen targets).
+A block fills its target if it overlaps more than 90 % of it. So a straight tower of any blocks, loose or glued, fills all its targets.
+If every block is sticky and there are no obstacles, generated silhouettes are filled completely (200 scenes at each of four levels,
+up to sixteen targets).
 """
 
 SCENE_WIDTH = 14.0
@@ -42,7 +43,7 @@ def layer_y(layer: int) -> float:
 
 
 def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0.0) -> list[float]:
-    """Centres of objects of the given widths, laid in a row over the 14 m at random distances.
+    """x of the centres of objects with these widths, laid side by side over the 14 m with random gaps.
 
     The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated
     until every gap between two objects is at least `min_gap`.
@@ -80,13 +81,13 @@ class Task(ABC):
     """A construction task. A subclass defines the class variables and the methods below."""
 
     name: str
-    """The name in the command line and in files. A user's task that is addressed as my_module:MyTask has that as its name."""
+    """The name in the command line and in files. The name of a user's task can be my_module:MyTask."""
     title: str
     """The name in prose and, without its space, in the Gymnasium id."""
     unit: ClassVar[str] = ""
     """The unit of the score, if it has one."""
     levels: ClassVar[tuple[int, ...]]
-    """The curriculum, easiest first; the last is "hardest"."""
+    """The levels of the curriculum, easiest first. The last level is also called "hardest"."""
     mix: ClassVar[tuple[float, ...]]
     """Probability of each level in the training mix "all"."""
     generalisation: ClassVar[tuple[str, ...]] = ()
@@ -96,8 +97,8 @@ class Task(ABC):
     keeps_supply: ClassVar[bool] = True
     """Whether a used block stays available."""
     pass_mark: ClassVar[float] = 0.5
-    """For a curriculum by performance: the share of the highest possible score that makes an episode good, and the share of episodes that
-    must be good to pass a level."""
+    """For a curriculum by performance. An episode is good if it earns at least this fraction of its highest possible reward. A group
+    of scenes passes if at least this fraction of its recent episodes is good."""
     grid: ClassVar[tuple[int, int]] = (8, 64)
     """Heights and widths of the discrete absolute action space that the paper found best."""
 
@@ -114,9 +115,10 @@ class Task(ABC):
         """Upper bound of the score in this scene. In some scenes no builder can reach it."""
 
     def group(self, scene: Scene) -> dict[str, int | str]:
-        """The kind of a scene before the first placement. In a curriculum by performance, each kind must be mastered separately.
+        """The group of a scene, before its first placement. In a curriculum by performance, each group must be passed separately.
 
-        As in the paper: the number of targets and of obstacles, and the layer of the highest of each (−1: there is none).
+        As in the paper, scenes of a group have the same number of targets and of obstacles, and the same layer of the highest of each
+        (−1 if there is none).
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
@@ -126,7 +128,7 @@ class Task(ABC):
         return found
 
     def progress(self, scene: Scene) -> Progress:
-        """The marks in a picture of the scene; none by default."""
+        """The progress to mark in a picture of the scene; nothing by default."""
         return Progress()
 
     def complete(self, scene: Scene, score: float) -> bool:
@@ -142,14 +144,15 @@ class Task(ABC):
         """Maximum number of rows of a scene of this level, at the end of its longest episode."""
 
     def check_level(self, level: Level) -> Level:
-        """`level` if the task has it, with "hardest" resolved. Raises ValueError that names the known levels."""
+        """Returns `level`, with "hardest" replaced by the last level. Raises ValueError, which names the known levels, if the task
+        does not have it."""
         if level == "hardest":
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
             level = int(level)
         for each in (*self.levels, *self.generalisation):
             if level == each and not isinstance(level, bool):
-                return each  # the entry of the table: an int, never a float or a numpy integer
+                return each  # returns the int of the table, even if `level` is a float or a numpy integer
         names = "".join(f", {name}" for name in self.generalisation)
         raise ValueError(f"{self.name} has no level {level!r}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
 

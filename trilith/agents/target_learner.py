@@ -1,4 +1,4 @@
-"""Shared by all learners: steps of an optimiser, target networks, and the conversion of both to named arrays and back."""
+"""Shared by all learners: optimiser steps, learning-rate schedule, target networks, and their conversion to named arrays and back."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
-    """The learning rate at a step. It rises from 0 over `warmup` steps, and falls to a tenth over `decay_steps` along a cosine (0: no
-    fall)."""
+    """The learning rate at a step. It rises from 0 over `warmup` steps, and falls along a cosine to a tenth over `decay_steps`. If
+    `decay_steps` is 0, it does not fall."""
     rate *= min(1.0, (step + 1) / max(warmup, 1))
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
@@ -36,11 +36,11 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
     if clip:
         nn.utils.clip_grad_norm_(group["params"], clip)
     optimiser.step()
-    torch.autograd.graph.increment_version(group["params"])  # a fused step does not; `ObjectCNN` knows new weights by it
+    torch.autograd.graph.increment_version(group["params"])  # a fused step does not; `ObjectCNN` detects new weights by the version
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """The moments that Adam keeps of each parameter, by the parameter's number."""
+    """Adam's state by name: its moments and step count for each parameter. Names contain the parameter's number."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()
@@ -63,49 +63,49 @@ def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any
 
 
 def load_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Sets the result of `moments_of`."""
+    """Restores the result of `moments_of`."""
     check_moments(optimiser, moments)
     parameters = [each for group in optimiser.param_groups for each in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, array in moments.items():
         index, slot = name.split(".")
         value = torch.from_numpy(np.array(array))
-        # In memory as its parameter is, channels last for convolutions: a fused step pairs both by their place in memory.
+        # A moment must have the memory layout of its parameter (channels last for convolutions), because a fused step requires it.
         state.setdefault(int(index), {})[slot] = value if slot == "step" else torch.empty_like(parameters[int(index)]).copy_(value)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
 def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Returns the arrays whose names begin with a prefix, by their names without the prefix."""
+    """Returns the arrays whose names begin with a prefix. The prefix is removed from their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of all groups by name, with the group's prefix. `part` is the inverse."""
+    """Returns the arrays of all groups in one dictionary. Each name gets the prefix of its group. `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
 
 
 def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
-    """Tensors as Python numbers, with one copy from the device. A learner step waits for the device only here."""
+    """Converts tensors to Python numbers, with one copy from the device. Nowhere else does a learner step wait for the device."""
     return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 
 class LearnerFacts(TypedDict):
-    """The part of a checkpoint that is not arrays."""
+    """The values of a checkpoint that are not arrays."""
 
     steps: Annotated[int, Meta(ge=0)]
 
 
 class TargetLearner(Generic[N]):
-    """A network that learns, its target and its optimiser, all on one device; and the replay."""
+    """Base of learners: the online network, its target network and its optimiser, all on one device, and the replay."""
 
     replay: Replay
-    """The steps to learn from. A subclass makes it."""
+    """The replay of steps to learn from. A subclass creates it."""
 
     def __init__(self, config: Any, make: Callable[[], N], seed: int, device: str) -> None:
-        """`make` makes a network with fresh weights from torch's generator."""
+        """`make` returns a new network. Its initial weights come from torch's generator."""
         self.config, self.device, self.steps = config, pick_device(device), 0
-        torch.manual_seed(seed)  # the first weights come from the CPU's generator, so they are the same on every device
+        torch.manual_seed(seed)  # initial weights come from the CPU's generator, so they are the same on every device
         self.net, self.target = make(), make()
         self.target.load_state_dict(self.net.state_dict())
         self.target.requires_grad_(False)
@@ -131,9 +131,9 @@ class TargetLearner(Generic[N]):
         self.steps = checked["steps"]
 
     def update(self, loss: Tensor, figures: Mapping[str, float]) -> None:
-        """One step of the optimiser at the current learning rate, then one update of the target.
+        """Makes one optimiser step at the current learning rate, then updates the target network.
 
-        Raises ValueError if the loss in `figures`, or another figure, is not finite.
+        Raises ValueError if the loss or another number in `figures` is not finite.
         """
         if not isfinite(sum(figures.values())):
             raise ValueError(
@@ -146,9 +146,9 @@ class TargetLearner(Generic[N]):
         self.update_target()
 
     def update_target(self) -> None:
-        """Moves the target by the share `tau` towards the network.
+        """Moves the target network towards the online network at the rate `tau` (Polyak averaging).
 
-        Early in training the share is larger: the average covers only the steps made so far, so that the target does not lag behind.
+        Early in training the rate is higher: the target is then the mean over all steps so far, so that it does not lag behind.
         """
         share = max(self.config.tau, 1 / (self.steps + 1))
         with torch.no_grad():
