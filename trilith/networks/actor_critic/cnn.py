@@ -15,8 +15,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
+from trilith.world.observations.batch_images import images
 from trilith.world.observations.image import CHANNELS, COORDINATES, PIXELS
-from trilith.world.observations.raster import images
 
 LAYERS = (16, 32, 32, 32)
 """CNN: output channels of each layer."""

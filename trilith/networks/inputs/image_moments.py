@@ -33,7 +33,7 @@ _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 
 
 def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
-    """(V, 13): moments of the windows of V objects, in the format of `raster.windows`."""
+    """(V, 13): moments of the windows of V objects, in the format of `batch_images.windows`."""
     found = np.zeros((len(boxes), MOMENTS), np.float32)
     _moments(boxes, first, pixels, found)
     return found

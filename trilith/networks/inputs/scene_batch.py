@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trilith.world.actions import Discrete, reference_rows
+from trilith.world.observations.batch_images import windows
 from trilith.world.observations.image import glue_points
-from trilith.world.observations.raster import windows
 from trilith.world.scene import INVALID_EDGE, SLOT_WIDTHS, SLOTS, Bools, Ints, Placement, Role, Scene
 from trilith.world.tasks import Level, Task
 
@@ -391,7 +391,7 @@ class SceneBatch:
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
 
     def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
-        """`raster.windows` of all objects: in each scene first the available blocks, then the other objects."""
+        """`batch_images.windows` of all objects: in each scene first the available blocks, then the other objects."""
         return windows(*self.drawing, tight=tight)
 
 

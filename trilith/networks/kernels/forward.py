@@ -249,7 +249,7 @@ def convolve_windows(
 ) -> Array:
     """(n, C, s, s): the output of all convolutions and pools for n pictures, each empty except for one window.
 
-    `which` (n,) selects windows of `boxes`, `first` and `pixels`, see `raster.windows`. `inputs`, `convolved` and `last` (C, s, s)
+    `which` (n,) selects windows of `boxes`, `first` and `pixels`, see `batch_images.windows`. `inputs`, `convolved` and `last` (C, s, s)
     are the maps of an empty picture.
     """
     y = np.empty((len(which), *last.shape), np.float32)

@@ -23,8 +23,8 @@ from trilith.networks.inference.pixels import HIDDEN, LAYERS, PIXEL_FEATURES
 from trilith.networks.inputs.image_moments import MOMENTS, RELATIONS, moments, relations
 from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
 from trilith.networks.kernels.image_windows import add_to_map, pool_added
+from trilith.world.observations.batch_images import LEAST
 from trilith.world.observations.image import COORDINATES, PIXELS
-from trilith.world.observations.raster import LEAST
 from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS
 

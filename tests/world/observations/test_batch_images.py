@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trilith.world.observations.batch_images import images, windows
 from trilith.world.observations.image import PIXELS, glue_points, image
-from trilith.world.observations.raster import images, windows
 from trilith.world.observations.segments import segments
 from trilith.world.scene import FLOOR, SLOTS, Scene, fresh_scene
 
