@@ -385,7 +385,7 @@ class SceneBatch:
 
     @property
     def drawing(self) -> tuple[Bools, Ints, Floats32, Floats32, Ints, Floats32, Floats32, Ints]:
-        """The arguments of the functions of `raster`, which draw pictures."""
+        """The arguments of the functions of `batch_images`, which draw pictures."""
         assert self.points is not None, "the schema stores no glue points"
         assert self.glued is not None
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
