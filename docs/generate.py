@@ -13,7 +13,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 import trilith
-from trilith.agents.recipes import ALGORITHMS
+from trilith.agents.algorithms import ALGORITHMS
 from trilith.agents.registry import shipped
 from trilith.agents.schema import ACTIONS
 from trilith.agents.weights import read_card

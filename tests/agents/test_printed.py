@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trilith.agents.recipes import ALGORITHMS
+from trilith.agents.algorithms import ALGORITHMS
 from trilith.training.config import recipe_config
 from trilith.utils.config import to_json
 

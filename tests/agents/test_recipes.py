@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from trilith.agents import recipes as module
+from trilith.agents.algorithms import ALGORITHMS, exact_name, get_algorithm, get_recipe
 from trilith.agents.base import Algorithm, Recipe
-from trilith.agents.recipes import ALGORITHMS, exact_name, get_algorithm, get_recipe
 from trilith.training.actor import PlayRequest, collect
 from trilith.training.config import TrainConfig, recipe_config
 from trilith.utils.config import to_json

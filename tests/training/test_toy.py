@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trilith.agents.recipes import get_algorithm
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.registry import load
 from trilith.evaluation.runner import evaluate
 from trilith.training import checkpoint

@@ -78,7 +78,7 @@ class Policy(Protocol):
         """A copy of the weights."""
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the result of `weights`. Raises ValueError in one line if the weights belong to another network."""
+        """Loads the result of `weights`. Raises ValueError if the weights belong to another network."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
         """Returns a decision for each state. `exploration` comes from the learner."""
@@ -179,7 +179,7 @@ class Learner(Protocol):
         """The content of a checkpoint: arrays by name, and all other values as JSON."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError in one line if the result belongs to another learner."""
+        """Resumes from the result of `state`. Raises ValueError if the result belongs to another learner."""
 
 
 @runtime_checkable
@@ -209,7 +209,7 @@ class LearnsModel(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Defaults of an algorithm under a name. A recipe that changes gets a new version, as a release does."""
+    """A named set of defaults of an algorithm. Any change of a recipe raises its version, like a release of software."""
 
     name: str
     config: Any
@@ -240,7 +240,7 @@ class Algorithm:
     policy: str
     """(config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond`, scenes of generalisation levels fit too."""
     learner: str
-    """(config, task, seed, device) -> Learner. Raises ValueError in one line if options contradict each other."""
+    """(config, task, seed, device) -> Learner. Raises ValueError if options contradict each other."""
     needed: tuple[str, ...]
     """Fields of the config that define the policy itself. The other fields describe its training, and may change from version to
     version."""
@@ -255,7 +255,7 @@ class Algorithm:
         return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
-        """Raises ValueError in one line if the weights of a policy with this config have other shapes than `given`."""
+        """Raises ValueError if the weights of a policy with this config have other shapes than `given`."""
         wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
         for name in sorted(wanted.keys() | given.keys()):
             if name not in wanted or name not in given:

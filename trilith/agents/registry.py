@@ -1,6 +1,6 @@
 """Loads agents by name, by the path of their weights, or as a class of the user.
 
-A shipped agent has one name for all tasks, but separate weights for each task.
+A shipped agent has one name for all tasks, but separate weights for each task. Algorithms are listed in `algorithms.py`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def trained_for(name: str, task: str) -> bool:
 
 
 def check_builds(name: str, task: str) -> None:
-    """Raises ValueError in one line if an agent cannot build in a task."""
+    """Raises ValueError if an agent cannot build in a task."""
     if name in ("planner", "scripted"):
         from trilith.planners.registry import plan_for, script_for
 

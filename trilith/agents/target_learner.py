@@ -120,7 +120,7 @@ class TargetLearner(Generic[N]):
         return prefixed({**networks, "replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError in one line if the result belongs to another learner."""
+        """Resumes from the result of `state`. Raises ValueError if the result belongs to another learner."""
         checked: LearnerFacts = typed(facts, LearnerFacts)
         moments = part(arrays, "optimiser.")
         check_moments(self.optimiser, moments)

@@ -18,8 +18,8 @@ from typing import Any, NotRequired, TypedDict
 
 from numpy.typing import NDArray
 
+from trilith.agents.algorithms import check_recipe_version, get_algorithm
 from trilith.agents.base import WORLD, Policy
-from trilith.agents.recipes import check_recipe_version, get_algorithm
 from trilith.agents.schema import action_parts, check_same, observation_columns
 from trilith.utils.checks import require, shortened
 from trilith.utils.config import from_json, to_json
@@ -160,7 +160,7 @@ def weights_file(path: Path) -> Path:
 
 
 def read_card(path: Path) -> Card:
-    """The card of a file of weights. Raises ValueError in one line if there is no card, or if the file is not a card of weights."""
+    """The card of a file of weights. Raises ValueError if there is no card, or if the file is not a card of weights."""
     where = path.with_suffix(".json")
     data = read_json(where)
     require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
@@ -174,7 +174,7 @@ def read_card(path: Path) -> Card:
 
 
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
-    """The policy of a file of weights, and its card. Raises ValueError in one line if they are damaged or do not belong together. The
+    """The policy of a file of weights, and its card. Raises ValueError if they are damaged or do not belong together. The
     shapes that the card implies are compared with the file's header before memory for a network is allocated.
     """
     card, where = read_card(path), path.with_suffix(".json")

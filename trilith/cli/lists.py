@@ -97,7 +97,7 @@ class Recipes:
 
     def run(self) -> None:
         """Prints a table."""
-        from trilith.agents.recipes import ALGORITHMS
+        from trilith.agents.algorithms import ALGORITHMS
 
         table = table_of("recipe", "algorithm", "what it is")
         table.columns[1].justify = table.columns[2].justify = "left"

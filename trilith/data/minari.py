@@ -23,7 +23,7 @@ OBSERVATION = "objects"
 
 
 def check_minari() -> None:
-    """Raises ValueError in one line if the packages that write Minari datasets are not installed."""
+    """Raises ValueError if the packages that write Minari datasets are not installed."""
     absent = [name for name in ("minari", "h5py") if not find_spec(name)]
     require(not absent, f'--format minari needs more packages ({", ".join(absent)} missing): pip install "trilith[minari]"')
 

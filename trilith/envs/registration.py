@@ -16,7 +16,7 @@ def register(task: T) -> T:
     """Registers a task of your own, a class or an instance, in this process: by its `name`, and its environment as trilith/<Title>-v0.
 
     Returns its argument, so it works as a class decorator. Other processes, such as workers and actors, need no registration if they
-    name the task my_module:MyTask. Raises ValueError in one line if the argument is not a task, or if its name or title is taken.
+    name the task my_module:MyTask. Raises ValueError if the argument is not a task, or if its name or title is taken.
     """
     made = registry.register(task)
     name = f"trilith/{made.title.replace(' ', '')}-v0"

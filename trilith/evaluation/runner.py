@@ -235,7 +235,7 @@ class Run:
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
         """Plays the remaining groups in worker processes, on this machine or on a `cluster`. Yields the episodes of each group.
 
-        Raises OSError in one line if a worker dies or the disk is full; finished groups are kept.
+        Raises OSError if a worker dies or the disk is full; finished groups are kept.
         """
         if self.result is not None:
             return

@@ -102,7 +102,7 @@ class Result(TypedDict):
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """The result in a file; None if the file holds something else. Raises ValueError in one line if it is damaged or a field is wrong."""
+    """The result in a file; None if the file holds something else. Raises ValueError if it is damaged or a field is wrong."""
     data = read_json(path, most=MAX_RESULT)
     if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
         return None

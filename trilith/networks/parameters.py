@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError in one line if the names or shapes of `weights` differ from `shapes`."""
+    """Raises ValueError if the names or shapes of `weights` differ from `shapes`."""
     for name in sorted(shapes.keys() | weights.keys()):
         if name not in shapes or name not in weights:
             raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")

@@ -33,8 +33,8 @@ def pack(episodes: Sequence[Sequence[Placement | None]]) -> str:
 
 
 def unpack(text: str, episodes: int) -> list[tuple[Placement | None, ...]]:
-    """Restores the placements of `episodes` episodes. Raises ValueError in one line if the text is damaged or holds another number of
-    episodes."""
+    """Restores the placements of a number of `episodes`. Raises ValueError if the text is damaged, or does not
+    hold exactly so many episodes."""
     try:
         content = lzma.decompress(base64.b85decode(text), lzma.FORMAT_RAW, filters=_FILTERS)
     except (ValueError, lzma.LZMAError) as error:

@@ -1,4 +1,4 @@
-"""The claims of the paper as comparisons of two agents, and the verdict of the ledger on each."""
+"""The claims of the paper as comparisons of two agents, and the verdict of the ledger on each. Printed values are in `figures.py`."""
 
 from __future__ import annotations
 

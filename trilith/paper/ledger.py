@@ -143,7 +143,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
 
 
 def read_entry(path: Path) -> Entry:
-    """Reads an entry. Raises ValueError in one line if its content was changed, or does not fit the file's name."""
+    """Reads an entry. Raises ValueError if its content was changed, or does not fit the file's name."""
     data = read_json(path)
     require(isinstance(data, dict), f"{path} is not an entry of a ledger")
     check_sealed(path, data)
@@ -168,7 +168,7 @@ def entry_files(folder: Path) -> list[Path]:
 
 
 def check_can_enter(evaluation: Evaluation) -> None:
-    """Raises ValueError in one line if an evaluation cannot have an entry: its task is a user's own, or its weights lack the folder
+    """Raises ValueError if an evaluation cannot have an entry: its task is a user's own, or its weights lack the folder
     of their run."""
     require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
     _run_folder(evaluation.agent)

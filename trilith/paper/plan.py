@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from trilith.agents.recipes import ALGORITHMS, exact_name
+from trilith.agents.algorithms import ALGORITHMS, exact_name
 from trilith.paper.figures import LEGAL, Figure, Row
 from trilith.paper.ledger import Entry, options_of
 from trilith.paper.scales import Scale

@@ -7,8 +7,8 @@ from functools import partial
 from time import process_time
 from typing import Any, NamedTuple
 
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import Policy, Weights
-from trilith.agents.recipes import get_algorithm
 from trilith.training.actor import Request, Result, collect
 from trilith.utils.distributed.pool import STALL_SECONDS
 from trilith.utils.distributed.process_pool import ProcessPool

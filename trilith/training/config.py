@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from trilith.agents.algorithms import exact_name, get_algorithm, get_recipe
 from trilith.agents.dqn.recipes import OBJECTS
-from trilith.agents.recipes import exact_name, get_algorithm, get_recipe
 from trilith.training.curriculum import CurriculumConfig
 from trilith.utils.checks import require
 from trilith.utils.config import check_least, from_json, to_json
@@ -105,7 +105,7 @@ def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task
 
 
 def run_config(out: Path) -> TrainConfig[Any]:
-    """Returns the config of the run in a folder. Raises ValueError in one line if there is no run."""
+    """Returns the config of the run in a folder. Raises ValueError if there is no run."""
     path = out / CONFIG
     data = read_json(path)
     require(isinstance(data, dict) and isinstance(data.get("recipe"), str), f"{path} does not describe a run")

@@ -90,7 +90,7 @@ class Validation(TypedDict):
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
     """Trains, validates, and returns the validation. Ctrl-C saves, and then raises KeyboardInterrupt.
 
-    Raises ValueError or OSError in one line if the folder holds another training, or the data cannot be read.
+    Raises ValueError or OSError if the folder holds another training, or the data cannot be read.
     """
     limit_threads(1)
     datasets = [{"folder": str(folder)} | read_dataset(folder) for folder in (*config.data, *config.valid)]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.base import LearnsFromCorrections, LearnsModel, Weights
 from trilith.agents.dynamics.files import save_model
-from trilith.agents.recipes import get_algorithm
 from trilith.agents.weights import is_pair, save_weights
 from trilith.evaluation.scene_sets import SIZES
 from trilith.training import checkpoint
@@ -41,7 +41,7 @@ CORRECTIONS = 8
 
 
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """Trains an agent and returns the last evaluation. Raises ValueError or OSError in one line if the run cannot start or resume.
+    """Trains an agent and returns the last evaluation. Raises ValueError or OSError if the run cannot start or resume.
 
     Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt. If the folder holds the same run, it is resumed. Its end and
     its actors may then be changed. Several seeds are trained one after another, each in its own folder; the result is the evaluation
@@ -375,7 +375,7 @@ class Run:
                 save_model(self.config.out, model.net, [self.config.task], model.weights, about)
 
     def load(self) -> None:
-        """Restores the last checkpoint. Raises ValueError in one line if it cannot be used."""
+        """Restores the last checkpoint. Raises ValueError if it cannot be used."""
         path = self.config.out / checkpoint.NAME
         arrays, facts = checkpoint.load(path)
         try:

@@ -56,7 +56,7 @@ def check_wandb() -> None:
 
 class Wandb:
     """A run of Weights & Biases, with its own files in `wandb/`. A resumed run continues it. The environment variables of wandb
-    (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError in one line if wandb cannot start.
+    (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError if wandb cannot start.
 
     The learner step is logged as a separate metric and used as x axis. wandb's own step cannot decrease, but the learner step does if
     a run is killed and resumed.

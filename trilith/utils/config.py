@@ -29,7 +29,7 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: Any, data: Any) -> Any:
-    """Restores a config of the dataclass `kind` from the result of `to_json`. Raises ValueError in one line for any other data."""
+    """Restores a config of the dataclass `kind` from the result of `to_json`. Raises ValueError for any other data."""
     name = getattr(kind, "__origin__", kind).__name__
     with prefix_errors(f"not a {name}: "):
         config = typed(data, kind)

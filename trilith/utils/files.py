@@ -50,7 +50,7 @@ def prefix_errors(text: str) -> Iterator[None]:
 
 
 def make_folder(path: str | Path) -> None:
-    """Makes a folder and its parents, unless they exist. Raises OSError in one line if the folder cannot be written to."""
+    """Makes a folder and its parents, unless they exist. Raises OSError if the folder cannot be written to."""
     with name_path_in_errors(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
@@ -78,7 +78,7 @@ def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[
 
 @contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
-    """Locks a folder while the block runs. Raises ValueError in one line if another process holds the lock."""
+    """Locks a folder while the block runs. Raises ValueError if another process holds the lock."""
     lock = FileLock(Path(folder) / ".lock")
     try:
         lock.acquire(blocking=False)
@@ -187,7 +187,7 @@ def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
-    """Raises ValueError in one line if `data`, read from `path`, has no checksum or a wrong one."""
+    """Raises ValueError if `data`, read from `path`, has no checksum or a wrong one."""
     require(CHECKSUM in data, f"{path} has no checksum: it was not written by this version of trilith")
     try:
         whole = sealed(data)[CHECKSUM] == data[CHECKSUM]
@@ -197,7 +197,7 @@ def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def check_regular(path: str | Path, most: int) -> None:
-    """Raises ValueError in one line unless `path` is a regular file of at most `most` bytes. The file is not opened.
+    """Raises ValueError unless `path` is a regular file of at most `most` bytes. The file is not opened.
 
     Opening a FIFO would block, and reading a device such as /dev/zero would fill the memory.
     """
@@ -210,7 +210,7 @@ def check_regular(path: str | Path, most: int) -> None:
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """The content of a regular file of at most `most` bytes. Raises ValueError in one line for anything else."""
+    """The content of a regular file of at most `most` bytes. Raises ValueError for anything else."""
     check_regular(path, most)
     try:
         return Path(path).read_bytes()
@@ -219,14 +219,14 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 
 def read_json(path: str | Path, kind: Any = Any, most: int = MAX_JSON) -> Any:
-    """Reads a JSON file as a value of the type `kind`. Raises ValueError in one line that names the file and the error."""
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError that names the file and the error."""
     text = read_file(path, most)
     with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
 
 
 def parse_json(text: bytes | str, kind: Any = Any) -> Any:
-    """Parses JSON as a value of the type `kind`: a dataclass, a TypedDict, a list of numbers, … Raises ValueError in one line."""
+    """Parses JSON as a value of the type `kind`: a dataclass, a TypedDict, a list of numbers, … Raises ValueError."""
     try:
         data = msgspec.json.decode(text)
     except RecursionError:
@@ -238,7 +238,7 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Converts plain JSON values to a value of the type `kind`. Raises ValueError in one line that names the wrong field."""
+    """Converts plain JSON values to a value of the type `kind`. Raises ValueError that names the wrong field."""
     try:
         return msgspec.convert(data, kind, dec_hook=_path)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -23,7 +23,7 @@ def names_a_class(name: str) -> bool:
 
 
 def imported(name: str, what: str) -> Any:
-    """Imports my_module:MyClass. Raises ValueError in one line if it does not exist; `what` says in the message what it should be.
+    """Imports my_module:MyClass. Raises ValueError if it does not exist; `what` says in the message what it should be.
 
     Modules in the folder where the process was started are found like installed ones.
     """

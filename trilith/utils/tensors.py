@@ -37,7 +37,7 @@ def save_tensors(
     """Writes arrays and texts by name. The file is written whole or not at all. If `previous` is given, the old file is kept under
     that name.
 
-    Returns the checksum. Raises OSError in one line if the file cannot be written.
+    Returns the checksum. Raises OSError if the file cannot be written.
     """
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     texts = dict(facts or {})
@@ -59,14 +59,14 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_header(path: Path) -> Header:
-    """Reads the header of a file of `save_tensors`. Raises ValueError in one line if the file is missing or cannot be read."""
+    """Reads the header of a file of `save_tensors`. Raises ValueError if the file is missing or cannot be read."""
     with _opened(path, MAX_WEIGHTS) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
 
 
 def load_tensors(path: Path, most: int = MAX_WEIGHTS) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads a file of `save_tensors`. Raises ValueError in one line if the file is missing or damaged, even in a single bit."""
+    """Reads a file of `save_tensors`. Raises ValueError if the file is missing or damaged, even in a single bit."""
     with _opened(path, most) as file:
         texts = dict(file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

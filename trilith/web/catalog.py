@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trilith.agents.recipes import get_algorithm
+from trilith.agents.algorithms import get_algorithm
 from trilith.agents.registry import AGENTS, available, check_builds, shipped
 from trilith.agents.weights import Card, read_card, weights_file
 from trilith.search.config import SearchConfig
@@ -44,7 +44,7 @@ class Catalog:
     would be the same, runs are labelled by their whole path."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
-        """Agents with search use the world `world`. Raises ValueError in one line for an unknown agent, or a run without weights."""
+        """Agents with search use the world `world`. Raises ValueError for an unknown agent, or a run without weights."""
         known = available()
         for name in agents:
             require(

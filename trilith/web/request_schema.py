@@ -41,7 +41,7 @@ STILL = 0.002
 
 
 def parse(body: bytes | str) -> Any:
-    """Parses JSON whose numbers are all finite and of reasonable length. Raises ValueError in one line."""
+    """Parses JSON whose numbers are all finite and of reasonable length. Raises ValueError."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
         return json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)

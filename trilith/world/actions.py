@@ -1,4 +1,4 @@
-"""The five action spaces of the paper, each a codec between its actions and placements.
+"""The five action spaces of the paper, each a codec between its actions and placements, and the mask of legal actions.
 
 The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an
 object of the scene. All code that depends on the action space is in its codec. To add a sixth action space, write a class here, add

@@ -161,7 +161,7 @@ class Dataset(TypedDict):
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """The contents of `dataset.json`. Raises ValueError in one line if the folder holds no recorded episodes or has another format."""
+    """The contents of `dataset.json`. Raises ValueError if the folder holds no recorded episodes or has another format."""
     path = folder / DATASET
     data = read_json(path, dict[str, Any])
     version = data.get("format")
@@ -174,7 +174,7 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads a file of episodes. Raises ValueError in one line if it is missing or damaged, or if it has another `checksum`."""
+    """Reads a file of episodes. Raises ValueError if it is missing or damaged, or if it has another `checksum`."""
     path = shard_path(folder, number)
     stated = read_header(path).checksum
     require(stated == checksum, f"{path} is damaged: its checksum is not the one in {DATASET}")
@@ -182,7 +182,7 @@ def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[st
 
 
 def read_episodes(folder: Path) -> Iterator[Trajectory]:
-    """Every episode of a folder, in order. Raises ValueError in one line if a file is missing or damaged."""
+    """Every episode of a folder, in order. Raises ValueError if a file is missing or damaged."""
     data = read_dataset(folder)
     for number in range(data["shards"]):
         path = shard_path(folder, number)

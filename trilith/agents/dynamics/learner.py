@@ -161,7 +161,7 @@ class ModelLearner:
         return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError in one line if the result belongs to another network."""
+        """Restores the result of `state`. Raises ValueError if the result belongs to another network."""
         load_parameters(self.net, part(arrays, "net."))
         load_moments(self.optimiser, part(arrays, "optimiser."))
         self.steps = int(facts["steps"])

@@ -107,7 +107,7 @@ class OnlineModel:
         return arrays, {**facts, "episodes": self.episodes}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError in one line if the result belongs to another model."""
+        """Restores the result of `state`. Raises ValueError if the result belongs to another model."""
         checked: OnlineFacts = typed(facts, OnlineFacts)
         predicted = arrays["predicted"]
         if predicted.shape[1:] != (4,):

@@ -16,8 +16,8 @@ from trilith.world.scene import Placement
 
 
 def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement | None]:
-    """Returns the transition model of a name: `simulator`, the folder of a model, or a class my_module:MyWorld. The class is called
-    with the rule `zero_on_hit`.
+    """Returns the transition model that a name selects: "simulator", the path of a model's folder, or a class as my_module:MyWorld. The
+    class is called with the argument `zero_on_hit`.
 
     Raises ValueError for any other name.
     """

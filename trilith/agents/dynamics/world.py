@@ -49,7 +49,7 @@ class ModelWorld:
 
     @staticmethod
     def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
-        """The model of a folder. Raises ValueError in one line if it is damaged."""
+        """The model of a folder. Raises ValueError if it is damaged."""
         config, weights, _ = read_model(folder)
         world = ModelWorld(Dynamics(config), zero_on_hit)
         with prefix_errors(f"cannot use the model {folder}: "):

@@ -149,8 +149,8 @@ class RS0Learner(TargetLearner[ActorCritic]):
         """Returns the loss of the policy through the critic (SVG(0)), and the entropy of the policy.
 
         The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
-        features, because the features would then learn to raise values. The choice of a component is not differentiable, so the
-        weights of components learn by the score function; the baseline is the mean of the other draws.
+        features; otherwise they would learn to raise the predicted values. The choice of a component is not differentiable, so the
+        weights of components learn by the score function. Its baseline is the mean value of the other drawn actions.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))

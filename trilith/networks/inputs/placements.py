@@ -1,4 +1,6 @@
-"""Input columns of a placement, and the first layer over placements × objects, which is the costly part of `objects`.
+"""Input columns of a placement, and the first layer over all pairs of a placement and an object.
+
+This layer is the most expensive part of the network `objects`. `world.actions` decides which placements are legal.
 
 A placement is a block before it falls. It sees each object only through differences of coordinates, clipped one by one:
 
@@ -193,11 +195,12 @@ def look_backward(
     message_grad: Array,
     columns: Array,
 ) -> None:
-    """Adds to the gradient of `objects` of `look_forward`, from the gradient `grad` of its `out`. Computes messages again.
+    """Backward pass of `look_forward`. `grad` (m, 2P) is the gradient with respect to `out`. Messages are computed again, not stored.
 
-    Also fills `message_grad` (P, w) and `columns` (40, w), with w from `backward_width`: the gradient of each message before
-    rectification, and what the placement sees of the object. The gradient of `weight` is `message_grad` · `columns`ᵀ: one product of
-    large matrices is several times as fast as adding up here. The gradient of a maximum goes to the first object that attains it.
+    Adds the gradient with respect to `objects` to `objects_grad`. Fills `message_grad` (P, w) with the gradient of each message before
+    rectification, and `columns` (40, w) with the input columns of each pair of a placement and an object. `backward_width` gives w. The
+    gradient with respect to `weight` is then `message_grad` · `columns`ᵀ: one product of large matrices is several times as fast as a sum
+    in these loops. The gradient of a maximum goes to the first object that attains it.
     """
     units, largest = len(weight), 0
     for b in range(len(first) - 1):

@@ -374,7 +374,7 @@ class SceneBatch:
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
-        """(p,) each: the rows of the two objects of each pair in a scene. The first object looks at the second."""
+        """Two index arrays (p,): the packed rows of the two objects of every pair in a scene. The first object attends to the second."""
         scene, one, other = (self.present[:, :, None] & self.present[:, None]).nonzero()
         return self.start[scene] + one, self.start[scene] + other
 

@@ -122,7 +122,8 @@ def attention_backward(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Backward pass of `attention_forward`: from `grad`, the gradient of its `out`, adds to the gradients of its inputs."""
+    """Backward pass of `attention_forward`. Given `grad`, the gradient with respect to `out`, adds the gradients with respect to the inputs
+    to `qkv_grad`, `pairs_grad` and `weight_grad`."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)

@@ -47,7 +47,7 @@ def package_version() -> str:
 class Cluster:
     """A connection to a Ray cluster: a new cluster on this machine, one that already runs here, or one at an address.
 
-    Raises ValueError in one line if there is no cluster, or if it cannot be used. If the caller has a connection already, this object
+    Raises ValueError if there is no cluster, or if it cannot be used. If the caller has a connection already, this object
     uses that connection and leaves it open.
     """
 

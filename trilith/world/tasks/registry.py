@@ -34,7 +34,7 @@ def get_task(name: str) -> Task:
 def register(given: Task | type[Task]) -> Task:
     """Registers a user's task, a class or an instance, in this process by its `name`. Returns the task.
 
-    Raises ValueError in one line if `given` is not a task, or if its name or title is taken.
+    Raises ValueError if `given` is not a task, or if its name or title is taken.
     """
     made = _checked(given)
     require(made.name not in TASKS, f"the name {made.name!r} is that of a task of the paper: choose another name")

@@ -54,7 +54,7 @@ def check_recipe_version(exact: str | None) -> None:
 def _of_module(name: str) -> Algorithm | None:
     """Returns the algorithm of a module; None if there is no such module, or if the module has no algorithm.
 
-    Raises ValueError in one line if the module exists but cannot be imported.
+    Raises ValueError if the module exists but cannot be imported.
     """
     if not all(part.isidentifier() for part in name.split(".")):
         return None
