@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trilith.agents import recipes as module
+from trilith.agents import algorithms as module
 from trilith.agents.algorithms import ALGORITHMS, exact_name, get_algorithm, get_recipe
 from trilith.agents.base import Algorithm, Recipe
 from trilith.training.actor import PlayRequest, collect

@@ -194,7 +194,7 @@ def pool_backward(
     of_convolved: Array,
     of_pooled: Array,
 ) -> None:
-    """Backward pass of `pool_forward`. Given `grad`, the gradient with respect to `added`, adds the gradients with respect to the inputs."""
+    """Backward pass of `pool_forward`. Given `grad`, the gradient with respect to `added`, adds the gradients of the inputs."""
     n, tall, wide, channels = grad.shape
     half = len(of_pooled)
     for w in range(n):
