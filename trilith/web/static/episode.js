@@ -9,6 +9,7 @@ export class Episode {
     this.origin = origin;
     this.zero_on_hit = zero_on_hit;
     this.seed = seed ?? 0; // of the agents' choices too
+    this.builder = ""; // who built it, of an episode from a file that says so
   }
 
   get now() { return this.moments[this.cursor]; }
@@ -36,8 +37,8 @@ export class Episode {
   }
 
   /** The text of a recorded episode, as trilith.episode.Recording reads it. The start is put in as the text it came in. */
-  recording(physics) {
+  recording(physics, by = "") {
     const { placements, zero_on_hit, seed } = this;
-    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics},"seed":${seed}}`;
+    return `{"start":${this.moments[0].text},"placements":${JSON.stringify(placements)},"zero_on_hit":${zero_on_hit},"physics":${physics},"seed":${seed},"by":${JSON.stringify(by)}}`;
   }
 }

@@ -48,7 +48,8 @@ export class Files {
   async show(index) {
     const { text, seed } = this.recordings[index], moments = await this.app.api.replay(text);
     moments.forEach((moment) => { moment.by = RECORDED; });
-    const episode = new Episode(moments, null, JSON.parse(text).zero_on_hit, seed);
+    const { zero_on_hit, by } = JSON.parse(text), episode = new Episode(moments, null, zero_on_hit, seed);
+    episode.builder = by;
     episode.jump(0);
     this.select.value = String(index);
     this.app.showRecorded(episode);
@@ -61,12 +62,12 @@ export class Files {
 
   /** Who built what is shown, in words. */
   by() {
-    const { moments, cursor } = this.app.episode, all = new Set(moments.slice(1, cursor + 1).map(({ by }) => by));
-    return [...all].filter(Boolean).map((by) => ({ you: "by hand", [RECORDED]: "as recorded" }[by] ?? this.app.agentName(by))).join(", ").slice(0, 80);
+    const { moments, cursor, builder } = this.app.episode, all = new Set(moments.slice(1, cursor + 1).map(({ by }) => by));
+    return [...all].filter(Boolean).map((by) => ({ you: "by hand", [RECORDED]: builder || "as recorded" }[by] ?? this.app.agentName(by))).join(", ").slice(0, 80);
   }
 
   saveJson() {
-    this.give(new Blob([this.app.episode.recording(this.app.about.physics), "\n"], { type: "application/json" }), this.name(".json"));
+    this.give(new Blob([this.app.episode.recording(this.app.about.physics, this.by()), "\n"], { type: "application/json" }), this.name(".json"));
     this.app.say("Saved: Open… shows it again, as does trilith web with the name of the file.");
   }
 
