@@ -172,7 +172,10 @@ def recording_from(data: Any) -> Recording:
     )
     begin = state_from(data["start"])
     zero_on_hit = boolean(data.get("zero_on_hit", False), "zero_on_hit")
-    placed = tuple(placements(data["placements"], begin.max_steps))
+    given = data["placements"]
+    if isinstance(given, list) and len(given) > begin.max_steps:
+        raise ValueError(f"it has {len(given)} placements, but an episode in this scene has at most {begin.max_steps}")
+    placed = tuple(placements(given, begin.max_steps))
     return Recording(begin, placed, zero_on_hit, physics_from_json(data), builder_from_json(data))
 
 

@@ -32,6 +32,7 @@ class App {
     this.pending = null; // a placement that the server has not answered, with the ghost that stands for it
     this.loading = null; // stops the scene that is asked for
     this.again = null; // what Try again does
+    this.patience = 6000; // milliseconds that an agent may think before it is spoken of
     this.watch = new Watcher(this);
     this.think = new Thinker(this);
     this.compare = new Comparison(this);
@@ -157,12 +158,25 @@ class App {
       const moments = await this.waitFor(this.api.start(origin.task, origin.level, origin.seed, placements, stop.signal), again);
       if (this.loading !== stop) return;
       this.quiet();
+      this.files.forget();
       if (this.agent === RECORDED) this.offerRecorded(false);
       by.slice(0, moments.length - 1).forEach((name, i) => { moments[i + 1].by = name || undefined; });
       this.replaceEpisode(new Episode(moments, origin), guide);
     } catch (error) {
       if (this.panel && this.loading === stop) this.showOrigin();
       throw error;
+    }
+  }
+
+  /** Waits for the decision of an agent, which may think for long; `wanted` is whether anybody still waits for it. */
+  async waitForAgent(answer, wanted, again) {
+    const slow = setTimeout(() => {
+      if (wanted()) this.say("No answer yet: the agent thinks long, or the server hangs. Waiting …", "", again);
+    }, this.patience);
+    try {
+      return await answer;
+    } finally {
+      clearTimeout(slow);
     }
   }
 
@@ -371,8 +385,10 @@ async function main() {
   } catch { /* as above */ }
   const app = new App(await api.about());
   window.trilith = app; // for the console, and for whoever drives the page
-  if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.welcome.start());
-  else await app.attempt(() => app.address.follow());
+  const { kept } = app.files, free = !location.hash && !app.about.opened; // nobody asks for anything in particular
+  const follow = () => app.address.follow().then(() => app.welcome.resume());
+  if (free && kept) await app.files.offer(kept).catch(() => app.files.forget());
+  if (!app.panel) await app.attempt(() => (free && !app.guide.known ? app.welcome.start() : follow()));
   if (app.about.opened && !location.hash.includes("build=")) await app.attempt(async () => app.files.offer(await api.opened()));
   document.body.dataset.ready = "true";
 }

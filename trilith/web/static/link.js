@@ -2,7 +2,7 @@
 // It is all behind the #, which no browser sends to a server. Numbers are written in full: the same placements give the same bytes.
 
 const SCENE = ["task", "level", "seed", "build", "by"];
-const VIEW = ["agent", "rival", "speed", "show", "guide"];
+const VIEW = ["agent", "rival", "speed", "show", "hide", "block", "guide"];
 
 /** The part of an address that says which scene, and which steps in it; empty for an episode from a file. */
 export function encode(episode, cursor = episode.cursor) {

@@ -20,6 +20,9 @@ export const fixed = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\
 /** Whether to speak of keys: who has no mouse seldom has any. */
 export const KEYS = matchMedia("(hover: hover) and (pointer: fine)").matches;
 
+/** Why there is nothing to see of one agent. */
+export const COMPARED = "Two agents are compared: close that to see this of one.";
+
 const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
 
 /** What a block of a width is called. */
