@@ -167,3 +167,51 @@ def test_a_link_holds_what_is_hidden_and_the_block_of_the_value_map(quick: Visit
     assert quick.page.evaluate(seen) == before
     quick.open(TOWER)
     assert quick.page.is_checked("#glue"), "a link that does not say hides nothing"
+
+
+def test_a_block_that_is_led_out_of_sight_stays_at_the_edge(quick: Visitor) -> None:
+    quick.open(FOUR)
+    quick.page.click("#snap")
+    quick.lift(0, 0.0, 5.0)
+    box = quick.page.locator("#board").bounding_box()
+    quick.page.mouse.move(box["x"] + box["width"] / 2, box["y"] - 60)
+    high, top = "trilith.build.ghost.y", "trilith.stage.layout()[0].world(0, 0)[1]"
+    assert quick.page.evaluate(f"() => {top} - {high}") == pytest.approx(0.35, abs=0.01), "as high as can be seen"
+    quick.page.mouse.up()
+    quick.rest()
+    quick.page.keyboard.press("1")
+    for _ in range(20):
+        quick.page.keyboard.press("ArrowUp")
+    assert quick.page.evaluate(f"() => {top} - {high}") == pytest.approx(0.35, abs=0.01)
+    quick.page.keyboard.press("ArrowDown")
+    assert quick.page.evaluate(f"() => {top} - {high}") == pytest.approx(0.7, abs=0.01), "and not later than that"
+
+
+def test_a_tap_tells_of_an_object_and_of_a_value_until_the_next(browser: Any, site: str) -> None:
+    with visit(browser, site, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, **QUICK) as visitor:
+        visitor.open(f"{TOWER}&build=6,4.59,0.39&agent=objects&show=values")
+        visitor.page.wait_for_function("() => trilith.values.shown")
+        visitor.page.touchscreen.tap(*visitor.point(4.59, 0.35))
+        assert visitor.page.is_visible("#tip")
+        assert visitor.text("#tip").startswith("block 1\n")
+        visitor.page.touchscreen.tap(*visitor.point(-5.0, 5.0))
+        assert not visitor.page.is_visible("#tip")
+        free = """() => {
+            const { pose } = trilith.episode.state.scene;
+            return trilith.values.shown.find(([x, y]) => pose.every(([a, b]) => Math.hypot(a - x, b - y) > 2.5));
+        }"""
+        x, y, value = visitor.page.evaluate(free)
+        visitor.page.touchscreen.tap(*visitor.point(x, y))
+        assert visitor.page.is_visible("#tip")
+        assert float(visitor.text("#tip").split("\n")[0].replace("−", "-")) == pytest.approx(value, abs=0.006)
+
+
+@pytest.mark.parametrize("size", [(390, 844), (844, 390)], ids=["upright", "on its side"])
+def test_a_finger_finds_every_switch(browser: Any, site: str, size: tuple[int, int]) -> None:
+    with visit(browser, site, viewport={"width": size[0], "height": size[1]}, has_touch=True, is_mobile=True, **QUICK) as visitor:
+        visitor.open(f"{FOUR}&agent=planner&show=ideas")
+        visitor.page.wait_for_selector("#ideas-list li")
+        small = """() => [...document.querySelectorAll("button, select, summary, label.switch")]
+            .filter((each) => each.offsetParent && each.getBoundingClientRect().height < 24)
+            .map((each) => each.id || each.textContent.trim())"""
+        assert visitor.page.evaluate(small) == []
