@@ -82,3 +82,10 @@ def test_every_command_says_how_long_it_takes():
 def test_links_of_the_docs_lead_somewhere(page):
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / path).exists() or (page.parent / path).resolve() in GENERATED, path
+
+
+def test_an_audit_fails_where_it_could_not_look():
+    rules = (ROOT / "Makefile").read_text().split("\naudit:", 1)[1].split("\n\n", 1)[0]
+    [command] = [line.split() for line in rules.splitlines() if "pip-audit " in line and "install" not in line]
+    assert "--strict" in command, "otherwise what was skipped passes"
+    assert {"--require-hashes", "requirements/test.txt"} <= set(command), "all that is locked, and exactly that"

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 
-import numpy as np
-
 from trilith.agents.base import Agent
 from trilith.agents.registry import load
 from trilith.evaluation.play import play
@@ -41,11 +39,11 @@ def main() -> None:
             pictures.append(without_sky(picture(scene, 640)))
         titles.append(task.title)
         captions.append(f"reward {end.total:.2f} of {task.best(end.scene):.2f}")
-        film(_frames(recording, FILM_PIXELS), IMAGES / f"{task.name}_built.gif", FPS / STRIDE)
+        film(_frames(recording, FILM_PIXELS, "objects + search"), IMAGES / f"{task.name}_built.gif", FPS / STRIDE)
         if task.name == "covering_hard":
-            film(_frames(recording, README_PIXELS), IMAGES / "building.gif", FPS / STRIDE)
+            film(_frames(recording, README_PIXELS, "objects + search"), IMAGES / "building.gif", FPS / STRIDE)
         failed = next(recording for recording, end in (_episode(plain, task, index) for index in count()) if end.ended != "complete")
-        film(_frames(failed, FILM_PIXELS), IMAGES / f"{task.name}_failure.gif", FPS / STRIDE)
+        film(_frames(failed, FILM_PIXELS, "objects"), IMAGES / f"{task.name}_failure.gif", FPS / STRIDE)
         levels: list[Level] = [*task.levels, *task.generalisation]
         first = [without_sky(picture(start_in_set(task.name, level, "test", 0).scene, 320)) for level in levels]
         save_png(contact_sheet(first, [f"level {level}".replace("_", " ") for level in levels], 4), IMAGES / f"{task.name}_levels.png")
@@ -58,12 +56,9 @@ def _episode(agent: Agent, task: Task, index: int) -> tuple[Recording, State]:
     return played
 
 
-def _frames(recording: Recording, pixels: int) -> Iterator[Picture]:
-    """Every `STRIDE`-th frame of an episode, without sky."""
-    frames = episode_frames(recording.start, recording.replay(record=True), pixels)
-    for frame in islice(frames, 0, None, STRIDE):
-        caption, scene = np.split(frame, [len(frame) - pixels])
-        yield np.concatenate([caption, without_sky(scene)])
+def _frames(recording: Recording, pixels: int, by: str) -> Iterator[Picture]:
+    """Every `STRIDE`-th frame of an episode."""
+    return islice(episode_frames(recording.start, recording.replay(record=True), pixels, by), 0, None, STRIDE)
 
 
 if __name__ == "__main__":

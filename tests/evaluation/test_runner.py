@@ -341,6 +341,7 @@ def test_recordings_replay_to_the_rewards_of_the_result(small):
     for index, reward in enumerate(result["rewards"]):
         recording = Recording.from_json(read_json(folder / f"{index:05d}.json"))
         assert recording.start == start_in_set("connecting", "all", "valid", index)
+        assert recording.by == SMALL.agent, "for its film"
         *_, last = recording.replay()
         assert last.state.total == reward
         assert last.state.ended

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,12 +11,16 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
-from trilith.render.pictures import FPS, HOLD, contact_sheet, episode_frames, film, legend_picture, picture, save_png
+import trilith
+from trilith.render.page_look import PAGE, page_picture
+from trilith.render.pictures import FPS, HOLD, contact_sheet, episode_frames, film, film_title, legend_picture, picture, save_png
 from trilith.world.episode import Recording, State, start, step
 from trilith.world.observations.image import render
 from trilith.world.scene import PLACE_X, Placement, Scene, fresh_scene, place
 
 HELD = round(HOLD * FPS)
+LINES, LINES_640 = 36, 68
+"""Rows of pixels with text in a film of at most 324 pixels, and of 640."""
 
 
 def solid(colour: tuple[int, int, int], height: int = 40, width: int = 60) -> np.ndarray:
@@ -200,9 +206,7 @@ def test_an_episode_is_shown_in_real_time(tmp_path: Path):
     frames = list(episode_frames(recording.start, steps, 100))
     assert len({frame.shape for frame in frames}) == 1
     height, width, _ = frames[0].shape
-    assert width == 100
-    assert height > 100
-    assert height % 2 == 0
+    assert (width, height) == (100, LINES + 54)
     fall = (2 * 1.05 / 9.8) ** 0.5  # seconds until the first block is down
     expected = HELD + fall * FPS + HELD + HELD + 2 * HELD
     assert expected - 2 <= len(frames) <= expected + 12, "the second block only drops 5 cm, and settling takes a moment"
@@ -213,18 +217,61 @@ def test_an_episode_is_shown_in_real_time(tmp_path: Path):
 def test_a_glue_point_shows_once_the_block_has_landed():
     recording = episode()
     frames = list(episode_frames(recording.start, recording.replay(record=True), 320))
-    grey = np.array([((frame[-320:] == 128).all(axis=-1)).sum() for frame in frames])
-    grey -= grey[0]  # an edge of the floor may be as grey
-    assert grey[HELD] == 0, "still in the air"
-    assert grey[-1] > 0
-    assert all(b >= a - 4 for a, b in pairwise(grey)), "glue stays"
+    glue = np.array([np.abs(frame.astype(int) - (0xC9, 0xEC, 0xE9)).max(axis=-1).__lt__(6).sum() for frame in frames])
+    assert glue[HELD] == glue[0] == 0, "still in the air"
+    assert glue[-1] > 0
+    assert all(b >= a - 4 for a, b in pairwise(glue)), "glue stays"
 
 
 def test_captions_name_step_reward_and_total():
     recording = episode()
     frames = list(episode_frames(recording.start, recording.replay(record=True), 200))
-    captions = [frame[:-200].tobytes() for frame in frames]
+    captions = [frame[:LINES].tobytes() for frame in frames]
     assert len(set(captions)) == 6, "the beginning, two falls, and three results"
+
+
+def test_a_film_names_its_task_and_who_builds():
+    recording = replace(episode(), placements=())
+    assert film_title(recording.start, "Script") == "Silhouette, level 2   ·   Script"
+    assert film_title(start("connecting", "additional_layer", np.random.default_rng(0))) == "Connecting, level additional layer"
+    one, other = (next(episode_frames(recording.start, [], 200, by)) for by in ("Script", "Planner"))
+    changed = np.flatnonzero((one != other).any(axis=(1, 2)))
+    assert len(changed)
+    assert changed.max() < LINES / 2, "the first of two lines"
+
+
+def test_a_film_has_the_colours_of_the_page():
+    css = (Path(trilith.__file__).parent / "web" / "static" / "style.css").read_text().split("@media", 1)[0]
+    page = dict(re.findall(r"--([a-z-]+): ([^;]+);", css))
+    assert {name: page[name] for name in PAGE} == PAGE
+    state = State(stack(), "silhouette", 2)
+    frame = next(episode_frames(state, [], 640))[LINES_640:].astype(int)
+    where = {"sky": (6.0, 5.2), "shelf": (9.0, -2.0), "block": (0.0, 0.35), "sticky": (0.0, 1.05), "floor": (0.0, -0.2)}
+    for name, (x, y) in where.items():
+        row, column = round((7 - y) * 640 / 19), round((x + 9.5) * 640 / 19)
+        expected = [int(page[name][i : i + 2], 16) for i in (1, 3, 5)]
+        assert np.abs(frame[row, column] - expected).max() <= 1, name
+    obstacle = frame[round((7 - 0.35) * 640 / 19), round(13.2 * 640 / 19) : round(13.8 * 640 / 19)]
+    assert len(np.unique(obstacle, axis=0)) > 3, "striped"
+
+
+def test_a_film_is_as_high_as_its_highest_block():
+    state = start("silhouette", 0, np.random.default_rng(0))
+    low, high = (next(episode_frames(state, [step(state, Placement(0, 5, y), record=True)], 190)) for y in (1.0, 12.0))
+    assert low.shape == (LINES + 10 * 10, 190, 3)
+    assert len(high) >= len(low) + 10 * 6
+
+
+def test_what_is_done_is_marked_in_a_film():
+    state = State(fresh_scene([(0, 0.35, 2.1, 0.7)], []), "silhouette", 0)
+    after = step(state, Placement(3, 0, 0.36), record=True)
+    assert after.state.ended == "complete"
+    marked, plain = (
+        page_picture(after.state.scene, 320, after.state.rules.progress(after.state.scene)),
+        page_picture(after.state.scene, 320),
+    )
+    assert (marked != plain).any()
+    assert np.array_equal([*episode_frames(state, [after], 320)][-1][-100:], marked[-100:])
 
 
 def test_steps_without_frames_are_refused():

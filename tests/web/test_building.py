@@ -14,6 +14,10 @@ from trilith.world.scene import Role
 pytestmark = pytest.mark.slow
 
 TOWER = "task=silhouette&level=1&seed=2"
+PLANS = [
+    *("task=silhouette&level=4&seed=5", "task=silhouette&level=6&seed=2", "task=connecting&level=2&seed=1"),
+    *("task=connecting&level=4&seed=3", "task=covering&level=0&seed=6", "task=covering_hard&level=0&seed=6"),
+]
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "device_scale_factor": 2}
 
 
@@ -66,7 +70,7 @@ def test_a_block_let_go_a_little_inside_another_is_lifted_onto_it(visitor: Visit
 def test_no_block_of_a_plan_is_refused_to_a_hand_that_is_off_by_twelve_centimetres(browser: Any, site: str, snap: bool) -> None:
     rng = np.random.default_rng(1)
     with visit(browser, site, reduced_motion="reduce") as visitor:
-        for address in ("task=silhouette&level=4&seed=5", "task=connecting&level=2&seed=1", "task=covering&level=0&seed=6"):
+        for address in PLANS:
             visitor.open(address)
             visitor.page.set_checked("#snap", snap)
             while not visitor.state()["ended"]:

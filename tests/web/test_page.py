@@ -302,6 +302,7 @@ def test_an_episode_is_saved_and_opened_again(visitor: Visitor, tmp_path: Path) 
     download.value.save_as(tmp_path / "one.json")
     recording = Recording.from_json(read_json(tmp_path / "one.json"))
     assert [each.state for each in recording.replay()][-1] == State.from_json(json.loads(text))
+    assert recording.by == "by hand"
     with visitor.page.expect_download() as download:
         visitor.page.click("#film")
     download.value.save_as(tmp_path / "one.gif")
@@ -313,6 +314,7 @@ def test_an_episode_is_saved_and_opened_again(visitor: Visitor, tmp_path: Path) 
     assert visitor.state()["steps"] == 0
     visitor.page.click("#play")
     visitor.page.wait_for_function("() => trilith.episode.now.text === " + json.dumps(text))
+    assert visitor.page.evaluate("() => trilith.files.by()") == "by hand", "as the file says"
 
 
 def test_a_file_given_at_the_start_is_shown(browser: Any, tmp_path: Path) -> None:

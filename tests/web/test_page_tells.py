@@ -232,11 +232,34 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_numbers_on_blocks_can_be_read_in_light_and_dark() -> None:
+def _themes() -> list[dict[str, str]]:
+    """The colours of the style sheet by name: light, dark, and dark chosen by hand."""
     themes = re.findall(r"color-scheme: (?:light|dark);\n(.*?)\n\}", (STATIC / "style.css").read_text(), re.DOTALL)
     assert len(themes) == 3
-    for theme in themes:
-        colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", theme))
-        for block in ("block", "sticky"):
-            light, dark = sorted((_luminance(colours["block-ink"]), _luminance(colours[block])), reverse=True)
-            assert (light + 0.05) / (dark + 0.05) >= 4.5, (block, colours[block])
+    return [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", theme)) for theme in themes]
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("ink", "paper"),
+    [
+        *(("block-ink", block) for block in ("block", "sticky")),  # the numbers on blocks
+        *((tone, paper) for tone in ("ink", "muted", "good", "bad") for paper in ("page", "surface", "hover")),  # undone steps: on the page
+        ("accent-ink", "accent"),
+        *(("idea", paper) for paper in ("surface", "hover")),
+        *((tone, "sky") for tone in ("ink", "muted", "good", "bad", "warn", "idea")),  # written into the scene
+    ],
+)
+def test_what_is_written_can_be_read_in_light_and_dark(ink: str, paper: str) -> None:
+    for colours in _themes():
+        assert _contrast(colours[ink], colours[paper]) >= 4.5, (colours[ink], colours[paper])
+
+
+def test_steps_that_were_undone_are_not_faded() -> None:
+    [rule] = re.findall(r"\.timeline button\.ahead \{(.*?)\}", (STATIC / "style.css").read_text())
+    assert "opacity" not in rule
+    assert "color:" not in rule

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from visitor import Visitor, visit
+from visitor import Held, Visitor, visit
 
 pytestmark = pytest.mark.slow
 
@@ -15,22 +15,6 @@ TOWER = "task=silhouette&level=1&seed=2"
 FOUR = "task=silhouette&level=3&seed=1"
 QUICK = {"reduced_motion": "reduce"}  # blocks are at rest at once
 COPIED = "() => document.getElementById('status').textContent.startsWith('Copied')"
-
-
-class Held:
-    """Requests of one kind that the server seems not to answer, until they are let through."""
-
-    def __init__(self, visitor: Visitor, name: str) -> None:
-        self.page, self.name, self.held, self.asked = visitor.page, name, True, 0
-        self.routes: list[Any] = []
-        self.page.route(f"**/api/{name}", self.take)
-
-    def take(self, route: Any) -> None:
-        self.asked += 1
-        if self.held:
-            self.routes.append(route)
-        else:
-            route.continue_()
 
 
 @pytest.fixture

@@ -59,6 +59,23 @@ class Visitor:
         return self.page.evaluate("() => document.body.dataset.ended")
 
 
+class Held:
+    """Requests of one kind that the server seems not to answer, until they are let through."""
+
+    def __init__(self, visitor: Visitor, name: str) -> None:
+        self.page, self.name, self.held, self.asked = visitor.page, name, True, 0
+        self.routes: list[Any] = []
+        self.page.route(f"**/api/{name}", self.take)
+
+    def take(self, route: Any) -> None:
+        """Keeps a request waiting, or lets it through."""
+        self.asked += 1
+        if self.held:
+            self.routes.append(route)
+        else:
+            route.continue_()
+
+
 @contextmanager
 def visit(browser: Any, url: str, **options: Any) -> Iterator[Visitor]:
     """A visitor with a browser context of their own, closed at the end; fails on any error in the console."""

@@ -444,3 +444,12 @@ def test_a_recording_names_its_physics_and_an_older_one_says_so():
     assert "version 1 of the physics" in Recording.from_json(data).note()
     with pytest.raises(ValueError, match="physics 'x'"):
         Recording.from_json(data | {"physics": "x"})
+
+
+def test_a_recording_may_say_who_built_it():
+    recording = Recording(covering(0.0), (None,), by="Script")
+    assert Recording.from_json(json.loads(json.dumps(recording.to_json()))) == recording
+    assert "by" not in replace(recording, by="").to_json()
+    for by in (3, "x" * 81, "two\nlines"):
+        with pytest.raises(ValueError, match="by: must be a name of at most 80 letters"):
+            Recording.from_json(recording.to_json() | {"by": by})

@@ -118,9 +118,10 @@ class Demo:
                     why = f"{end.total:.2f} of {task.best(end.scene):.2f} · {(end.ended or 'not ended').replace('_', ' ')}"
                     captions.append(f"{task.title} · {label}\n{why if label in played else 'not trained for this task'}")
                 if played:
-                    recording, path = played[[*played][-1]][0][0], self.out / f"{task.name}.gif"
-                    written.append(path)  # before the file exists, so that every file is listed
-                    film(episode_frames(recording.start, recording.replay(record=True), 400), path)
+                    builder = [*played][-1]
+                    recording, path = played[builder][0][0], self.out / f"{task.name}.gif"
+                    written.append(path)  # before the file exists, so that no file is left unnamed
+                    film(episode_frames(recording.start, recording.replay(record=True), 400, builder), path)
                     progress.add(films[task.name], str(path))
         save_png(contact_sheet(pictures, captions, len(loaded), legend=True), self.out / "sheet.png")
         show(table)

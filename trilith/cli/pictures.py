@@ -119,7 +119,9 @@ class Film:
     out: Path = Path("episode.gif")
     """File for the film, .gif or .mp4."""
     pixels: int = 480
-    """Width and height of the film."""
+    """Width of the film."""
+    by: str = ""
+    """Who built it, for the line above; unless given, what the recording says."""
 
     def run(self) -> None:
         """Writes the film."""
@@ -134,5 +136,5 @@ class Film:
             steps = list(recording.replay(record=True))
         if note := recording.note():
             print(note, file=sys.stderr)
-        film(episode_frames(recording.start, steps, self.pixels), self.out)
+        film(episode_frames(recording.start, steps, self.pixels, self.by or recording.by), self.out)
         print(self.out)

@@ -48,7 +48,7 @@ from trilith.utils.files import (
     write_json,
 )
 from trilith.utils.tensors import MAX_WEIGHTS
-from trilith.world.episode import REASONS, hit_obstacle
+from trilith.world.episode import BUILDER, REASONS, hit_obstacle
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
@@ -96,6 +96,11 @@ class Evaluation:
             facts["checksum"] = checksum(self.task, self.level, self.split, FIRST)
         facts |= {"search": search, "weights": fingerprint(self.agent, self.task), "version": VERSION, "physics": PHYSICS}
         return facts | code_of([self.agent], self.task, search)
+
+    @property
+    def builder(self) -> str:
+        """The agent's name in a film of one of its episodes."""
+        return f"{self.agent}{' + search' if self.search.budget else ''}"[-BUILDER:]
 
     def load(self) -> Agent:
         """Returns the agent. Raises ValueError if there is no agent of this name, or if it cannot build in the task."""
@@ -268,7 +273,8 @@ class Run:
         if self.result is None:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
-                write_json(self._recorded(episode["index"]), recording_of(self.evaluation, episode), durable=False)
+                recorded = recording_of(self.evaluation, episode) | {"by": self.evaluation.builder}
+                write_json(self._recorded(episode["index"]), recorded, durable=False)
             require(
                 self.evaluation.identity() == self._identity,
                 f"{self.evaluation.agent}, or its task, changed while it was measured: {FRESH}",

@@ -1,5 +1,7 @@
 """Draws pictures for people: scenes, contact sheets, films of episodes. Uses the rasteriser of `observations.image` and needs no window.
 
+A picture of a scene has the paper's colours, as networks see them. A film looks like the page (`render.page_look`).
+
 Pillow, matplotlib (for its font) and imageio are imported when they are first used, so that importing this module stays cheap.
 """
 
@@ -16,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trilith.render.page_look import colour, page_picture
+from trilith.render.raster import OUTLINE, SCALE, SHOWN, SUPERSAMPLE, Picture, ring, shown, to_bytes
 from trilith.utils.checks import require
 from trilith.utils.files import atomic_write, check_png
 from trilith.world.episode import State, Step
@@ -27,7 +31,6 @@ from trilith.world.observations.image import (
     OBSTACLE_COLOUR,
     SILHOUETTE_COLOUR,
     STICKY_COLOUR,
-    Window,
     blend,
     colours,
     discs,
@@ -38,24 +41,18 @@ from trilith.world.observations.image import (
 )
 from trilith.world.observations.image import PIXELS as OBSERVED
 from trilith.world.physics import TIME_STEP
-from trilith.world.scene import VIEW, Floats, Placement, Scene, clipped
+from trilith.world.scene import BLOCK_HEIGHT, Floats, Placement, Role, Scene, clipped
+from trilith.world.tasks.task import Progress
 
-Picture = NDArray[np.uint8]
-"""(height, width, 3): red, green, blue, 0 to 255."""
-
-SHOWN = (-9.5, 9.5, -3.0, 16.0)
-"""The shown area in metres: left, right, bottom, top. It is wider than an observation, in which a long block at an end of the floor
-is cut off."""
 PIXELS = 640
-SUPERSAMPLE = 3
-"""Antialiasing: a pixel of a picture is the mean of this many by this many drawn pixels."""
-OUTLINE = 0.05
-"""Width of the line around an object, in metres: two pixels of a picture of 640."""
 LIGHTEN, DARKEN = 0.25, 0.45
-"""How far the paper's colours are moved towards white inside an object, and towards black on its outline. On pure blue the outline
-would be invisible."""
+"""How far the paper's colours move to white inside an object and to black along its outline, because pure blue would hide the outline."""
+HIGHEST = 7
+"""Height in metres above which no task needs blocks."""
 INK = (40, 44, 52)
 """Colour of text."""
+PAPER = (255, 255, 255)
+"""Colour below text."""
 LEGEND = {
     "block; below the floor: still available": BLOCK_COLOUR,
     "sticky block": STICKY_COLOUR,
@@ -79,8 +76,8 @@ BONDED = 0.05
 def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
     """(pixels, pixels, 3): an antialiased picture of the scene. Every object has a thin darker outline, which separates stacked blocks."""
     fine = pixels * SUPERSAMPLE
-    scale, pose = _SCALE, scene.pose.copy()
-    pose[:, :2] = _shown(pose[:, :2])
+    scale, pose = SCALE, scene.pose.copy()
+    pose[:, :2] = shown(pose[:, :2])
     outer = [shrink(window, SUPERSAMPLE) for window in rectangles(pose, scene.size * scale, fine, SUPERSAMPLE)]
     inner = [shrink(window, SUPERSAMPLE) for window in rectangles(pose, (scene.size - 2 * OUTLINE) * scale, fine, SUPERSAMPLE)]
     fill, line = _shades(colours(scene))
@@ -90,15 +87,13 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
     def draw(rows: list[int]) -> None:
         for row in rows:
             blend(canvas, outer[row], fill[row])
-            blend(canvas, _ring(outer[row], inner[row]), line[row])
+            blend(canvas, ring(outer[row], inner[row]), line[row])
 
     draw(below)
-    for disc in discs(_shown(glue_points(scene)), GLUE_RADIUS * scale, fine, SUPERSAMPLE):
+    for disc in discs(shown(glue_points(scene)), GLUE_RADIUS * scale, fine, SUPERSAMPLE):
         blend(canvas, shrink(disc, SUPERSAMPLE), np.array(GLUE_COLOUR, dtype=np.float32))
     draw(above)
-    canvas *= 255
-    canvas += 0.5
-    return canvas.astype(np.uint8)
+    return to_bytes(canvas)
 
 
 def thoughts_picture(
@@ -158,9 +153,9 @@ def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], co
 
 
 def without_sky(picture: Picture) -> Picture:
-    """The lower part of a picture, without the area above y = 7, where no task needs blocks."""
+    """The lower part of a picture, without the area above `HIGHEST`."""
     _, _, bottom, top = SHOWN
-    return picture[round((top - 7) / (top - bottom) * len(picture)) :]
+    return picture[round((top - HIGHEST) / (top - bottom) * len(picture)) :]
 
 
 def contact_sheet(pictures: Sequence[Picture], captions: Sequence[str], columns: int, legend: bool = False) -> Picture:
@@ -214,28 +209,42 @@ def legend_picture(width: int, size: int) -> Picture:
     return np.asarray(page)
 
 
-def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS) -> Iterator[Picture]:
-    """Pictures of an episode at `FPS`, with falls in real time, each below a line with step, reward and total.
+def film_title(start: State, by: str = "") -> str:
+    """What a film is of: the task, the level and, if it is known, who builds."""
+    return f"{start.rules.title}, level {start.level}".replace("_", " ") + (f"   ·   {by}" if by else "")
 
-    `steps` must have been recorded (`Recording.replay(record=True)`). Only one step at a time is held in memory, so `steps` may be a
-    generator that simulates them. Each picture is (pixels + a line, pixels, 3); both sides are even, as video requires.
+
+def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS, by: str = "") -> Iterator[Picture]:
+    """Pictures of an episode as the page shows it, at `FPS`, with falls in real time. Above are a line with the task, the level and who
+    builds (`by`), and a line with step, reward and total.
+
+    `steps` must have been recorded (`Recording.replay(record=True)`). Each picture is (two lines and as high as the highest block,
+    pixels, 3); both sides are even, as video requires.
     """
     pixels += pixels % 2
-    hold = round(HOLD * FPS)
+    steps = list(steps)
+    sky = _sky(steps, pixels)
+    hold, name = round(HOLD * FPS), film_title(start, by)
     stride = max(round(1 / (FPS * TIME_STEP)), 1)
-    total = start.total
-    yield from [_captioned(start.scene, f"total {_number(total)}", pixels)] * hold
+    total, counted = start.total, start.scene
+
+    def frame(scene: Scene, caption: str, progress: Progress | None = None) -> Picture:
+        return np.concatenate([_lines(name, caption, pixels), page_picture(scene, pixels, progress)[sky:]])
+
+    yield from [frame(start.scene, f"total {_number(total)}", start.rules.progress(counted))] * hold
     for number, (state, reward, settled) in enumerate(steps, start=start.steps + 1):
         title = f"step {number} of {start.max_steps}"
         if settled is not None:
             if settled.frames is None:
                 raise ValueError(f"step {number} has no frames: it must be simulated with record=True")
             for pose in _moving(settled.frames)[::stride]:
-                yield _captioned(_at(settled.scene, pose), f"{title}   ·   total {_number(total)}", pixels)
+                yield frame(_at(settled.scene, pose), f"{title}   ·   total {_number(total)}")
         total = state.total
+        if state.ended != "obstacle_hit":  # that earns nothing, so what was done before it still counts
+            counted = state.scene
         end = f"   ·   {state.ended.replace('_', ' ')}" if state.ended else ""
         caption = f"{title}   ·   reward {_number(reward, '+')}   ·   total {_number(total)}{end}"
-        yield from [_captioned(state.scene, caption, pixels)] * (2 * hold if state.ended else hold)
+        yield from [frame(state.scene, caption, state.rules.progress(counted))] * (2 * hold if state.ended else hold)
 
 
 def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
@@ -302,14 +311,6 @@ def save_png(array: Picture, path: str | Path) -> None:
         Image.fromarray(array).save(aside)
 
 
-_SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
-
-
-def _shown(points: Floats) -> Floats:
-    """(N, 2): maps points (N, 2) of a picture to the coordinates of an observation, in which the rasteriser draws."""
-    return (points - [(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]]) * _SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
-
-
 def _shades(colour: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """(N, 4) each: the fill colours and the outline colours of objects, from the paper's colours (N, 4)."""
     fill, line = colour.copy(), colour * np.float32(1 - DARKEN)
@@ -323,12 +324,13 @@ def _on_white(colour: NDArray[np.float32]) -> tuple[int, ...]:
     return tuple(int(255 * (1 + (part - 1) * colour[0, 3]) + 0.5) for part in colour[0, :3].tolist())
 
 
-def _ring(outer: Window, inner: Window) -> Window:
-    """The part of the window `outer` that `inner` does not cover. The shape of `inner` must lie within the shape of `outer`."""
-    cover = outer.cover.astype(np.float32)
-    if inner.cover.size:
-        cover[inner.top - outer.top : inner.bottom - outer.top, inner.left - outer.left : inner.right - outer.left] -= inner.cover
-    return outer._replace(cover=cover)
+def _sky(steps: Sequence[Step], pixels: int) -> int:
+    """The even number of rows above everything in an episode; what lies above `HIGHEST` is shown only if a block is there."""
+    falls = [each.frames[:, each.scene.rows(Role.BLOCK), 1] for _, _, each in steps if each is not None and each.frames is not None]
+    highest = max((float(fall[np.isfinite(fall)].max(initial=0)) for fall in falls), default=0.0)
+    _, _, bottom, top = SHOWN
+    rows = (top - max(highest + 2 * BLOCK_HEIGHT, HIGHEST)) / (top - bottom) * pixels
+    return max(int(rows) // 2 * 2, 0)
 
 
 def _at(scene: Scene, pose: Floats) -> Scene:
@@ -346,26 +348,29 @@ def _moving(frames: Floats) -> Floats:
     return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]
 
 
-def _captioned(scene: Scene, caption: str, pixels: int) -> Picture:
-    """(pixels + a line, pixels, 3): the picture of a scene with one line of text above. The height is even if `pixels` is even.
+def _lines(title: str, caption: str, pixels: int) -> Picture:
+    """(two lines, pixels, 3): what a film is of, and what happens in it; the height is even.
 
-    The line is left-aligned, so that its beginning does not move while its end changes.
+    Text is left-aligned, so that its beginning does not move while its end changes.
     """
     size = max(pixels // 36, 9)
-    return np.concatenate([_text(caption, 2 * size, pixels, size, centred=False), picture(scene, pixels)])
+    sky, ink = ((*(int(255 * part + 0.5) for part in colour(name)[:3].tolist()),) for name in ("sky", "ink"))
+    return np.concatenate([_text(line, 2 * size, pixels, size, centred=False, paper=sky, ink=ink) for line in (title, caption)])
 
 
-def _text(text: str, height: int, width: int, size: int, centred: bool = True) -> Picture:
-    """(height, width, 3): lines of text on white, in letters `size` pixels high, or smaller if the text would not fit."""
+def _text(
+    text: str, height: int, width: int, size: int, centred: bool = True, paper: tuple[int, ...] = PAPER, ink: tuple[int, ...] = INK
+) -> Picture:
+    """(height, width, 3): lines of text, in letters `size` pixels high, or smaller if the text would not fit."""
     from PIL import Image, ImageDraw
 
-    page = Image.new("RGB", (width, height), "white")
+    page = Image.new("RGB", (width, height), paper)
     draw = ImageDraw.Draw(page)
     margin = size // 2
     while size > 6 and draw.multiline_textbbox((0, 0), text, _font(size))[2] > width - 2 * margin:
         size -= 1
     x, anchor = (width / 2, "mm") if centred else (margin, "lm")
-    draw.multiline_text((x, height / 2), text, INK, _font(size), anchor=anchor, align="center")
+    draw.multiline_text((x, height / 2), text, ink, _font(size), anchor=anchor, align="center")
     return np.asarray(page)
 
 

@@ -189,15 +189,12 @@ def predict(world: str, state: State, placed: Placement | None, zero_on_hit: boo
 
 
 def film(recording: Recording, by: str, folder: str) -> bytes:
-    """A GIF of an episode, with its task and its builder in a line above. It is smaller than a film of the command line, because of
-    the time limit."""
-    from trilith.render.pictures import contact_sheet, episode_frames
+    """A GIF of an episode. It is smaller than a film of the command line, to be made in time."""
+    from trilith.render.pictures import episode_frames
     from trilith.render.pictures import film as write_film
 
-    path, start = Path(folder, "episode.gif"), recording.start
-    title = f"{start.rules.title}, level {start.level}{f': {by}' if by else ''}"
-    frames = episode_frames(start, recording.replay(record=True), FILM_PIXELS)
-    write_film((contact_sheet([frame], [title], 1) for frame in frames), path)
+    path = Path(folder, "episode.gif")
+    write_film(episode_frames(recording.start, recording.replay(record=True), FILM_PIXELS, by or recording.by), path)
     return path.read_bytes()
 
 

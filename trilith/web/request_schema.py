@@ -15,7 +15,7 @@ import numpy as np
 
 from trilith.utils.checks import require
 from trilith.utils.files import prefix_errors
-from trilith.world.episode import Recording, State, Step, physics_from_json
+from trilith.world.episode import Recording, State, Step, builder_from_json, physics_from_json
 from trilith.world.physics import TIME_STEP, Settled
 from trilith.world.scene import SLOTS, Placement, Scene, checked_placement
 from trilith.world.tasks import Level, get_task, known_tasks
@@ -172,7 +172,11 @@ def recording_from(data: Any) -> Recording:
     )
     begin = state_from(data["start"])
     zero_on_hit = boolean(data.get("zero_on_hit", False), "zero_on_hit")
-    return Recording(begin, tuple(placements(data["placements"], begin.max_steps)), zero_on_hit, physics_from_json(data))
+    given = data["placements"]
+    if isinstance(given, list) and len(given) > begin.max_steps:
+        raise ValueError(f"it has {len(given)} placements, but an episode in this scene has at most {begin.max_steps}")
+    placed = tuple(placements(given, begin.max_steps))
+    return Recording(begin, placed, zero_on_hit, physics_from_json(data), builder_from_json(data))
 
 
 def open_text(text: str) -> list[dict[str, Any]]:

@@ -159,6 +159,10 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
     return result(after, None, reward, settled)
 
 
+BUILDER = 80
+"""Letters that the name of a recording's builder may have."""
+
+
 @dataclass(frozen=True)
 class Recording:
     """An episode as its first state and its placements. Replaying it gives every state again, byte for byte."""
@@ -169,6 +173,8 @@ class Recording:
     zero_on_hit: bool = False
     physics: int = PHYSICS
     """Version of the physics of the episode. With another version the replay may differ."""
+    by: str = ""
+    """Who built it, for its film; empty if that is not known."""
 
     def replay(self, record: bool = False) -> Iterator[Step]:
         """The steps of the episode, simulated again."""
@@ -185,6 +191,7 @@ class Recording:
             "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
             "zero_on_hit": self.zero_on_hit,
             "physics": self.physics,
+            **({"by": self.by} if self.by else {}),
         }
 
     @staticmethod
@@ -199,12 +206,20 @@ class Recording:
             tuple(None if p is None else checked_placement(p) for p in data["placements"]),
             bool(data.get("zero_on_hit", False)),
             physics_from_json(data),
+            builder_from_json(data),
         )
 
     def note(self) -> str:
         """A warning if the episode was recorded with other physics, else ""."""
         note = f"recorded with version {self.physics} of the physics, replayed with version {PHYSICS}: blocks may move otherwise"
         return "" if self.physics == PHYSICS else note
+
+
+def builder_from_json(data: Mapping[str, Any]) -> str:
+    """Who built a recorded episode; empty if it does not say."""
+    by = data.get("by", "")
+    require(isinstance(by, str) and len(by) <= BUILDER and by.isprintable(), f"by: must be a name of at most {BUILDER} letters")
+    return by
 
 
 def physics_from_json(data: Mapping[str, Any]) -> int:

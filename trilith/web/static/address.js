@@ -4,13 +4,13 @@ import * as link from "./link.js";
 
 const $ = (id) => document.getElementById(id);
 const FIRST = { task: "silhouette", level: 3, seed: 1 };
-const SHOWN = ["ideas", "values", "contacts"]; // switches that the address stores
+const SHOWN = ["ideas", "values", "contacts"], HIDDEN = ["glue", "done"]; // switches that the address remembers: if on, if off
 
 export class Address {
   constructor(app) {
     this.app = app;
-    this.written = undefined; // the scene and steps in the address now
-    for (const id of [...SHOWN, "speed"]) $(id).addEventListener("change", () => this.write());
+    this.written = undefined; // the scene and steps that the address holds
+    for (const id of [...SHOWN, ...HIDDEN, "values-slot", "speed"]) $(id).addEventListener("change", () => this.write());
     $("link").addEventListener("click", () => this.copy());
     addEventListener("hashchange", () => {
       if (app.panel && location.hash.slice(1) !== this.text()) this.changed();
@@ -21,7 +21,8 @@ export class Address {
   text() {
     const { app } = this, scene = link.encode(app.episode), rival = app.compare.active && $("rival").value;
     const show = SHOWN.filter((id) => $(id).checked).join(","), speed = app.speed === 1 ? null : $("speed").value;
-    return scene && scene + link.encodeView({ agent: app.agent, rival, speed, show, guide: app.guide.active && "yes" });
+    const hide = HIDDEN.filter((id) => !$(id).checked).join(","), block = $("values").checked && $("values-slot").selectedIndex > 0 && $("values-slot").selectedOptions[0].text;
+    return scene && scene + link.encodeView({ agent: app.agent, rival, speed, show, hide, block, guide: app.guide.active && "yes" });
   }
 
   /** Writes the address. Back leads to the previous step, not to other views of the same step; one run of an agent counts as one step. */
@@ -72,13 +73,15 @@ export class Address {
     else if (wanted.view.rival) app.restartCompare();
   }
 
-  /** Sets the view: agent, switches, speed. Returns an error message, or null. */
-  view({ agent, rival, speed, show }) {
+  /** Sets how the page looks at what it shows. Returns what is wrong with that, or null. */
+  view({ agent, rival, speed, show, hide, block }) {
     const wanted = Object.entries({ agent, rival, speed }).filter(([, value]) => value);
     const missing = wanted.find(([id, value]) => ![...$(id).options].some((option) => option.value === value));
     if (missing) return `The link names ${missing[0] === "speed" ? "a speed" : "an agent"} that is not here: ${missing[1].slice(0, 40)}`;
     for (const [id, value] of wanted) $(id).value = value;
     for (const id of SHOWN) $(id).checked = Boolean(show?.split(",").includes(id));
+    for (const id of HIDDEN) $(id).checked = !hide?.split(",").includes(id);
+    this.app.values.wanted = block ?? null;
     return null;
   }
 

@@ -29,9 +29,10 @@ class App {
     this.tasks = new Map(about.tasks.map((task) => [task.name, task]));
     this.stage = new Stage($("canvas"), about);
     this.panel = null;
-    this.pending = null; // a placement that the server has not answered yet, and its ghost
-    this.loading = null; // aborts the request for a scene
-    this.again = null; // the function of the button Try again
+    this.pending = null; // a placement that the server has not answered, with the ghost that stands for it
+    this.loading = null; // stops the scene that is asked for
+    this.again = null; // what Try again does
+    this.patience = 6000; // milliseconds that an agent may think before it is spoken of
     this.watch = new Watcher(this);
     this.think = new Thinker(this);
     this.compare = new Comparison(this);
@@ -157,6 +158,7 @@ class App {
       const moments = await this.waitFor(this.api.start(origin.task, origin.level, origin.seed, placements, stop.signal), again);
       if (this.loading !== stop) return;
       this.quiet();
+      this.files.forget();
       if (this.agent === RECORDED) this.offerRecorded(false);
       by.slice(0, moments.length - 1).forEach((name, i) => { moments[i + 1].by = name || undefined; });
       this.replaceEpisode(new Episode(moments, origin), guide);
@@ -166,7 +168,19 @@ class App {
     }
   }
 
-  /** Waits for an answer. If it takes long, the page says so and offers to try again. */
+  /** Waits for the decision of an agent, which may think for long; `wanted` is whether anybody still waits for it. */
+  async waitForAgent(answer, wanted, again) {
+    const slow = setTimeout(() => {
+      if (wanted()) this.say("No answer yet: the agent thinks long, or the server hangs. Waiting …", "", again);
+    }, this.patience);
+    try {
+      return await answer;
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  /** Waits for an answer. One that takes long is spoken of, and can be asked for again. */
   async waitFor(answer, again) {
     const slow = setTimeout(() => this.say("The server has not answered yet. Waiting …", "", again), SLOW);
     try {
@@ -370,9 +384,11 @@ async function main() {
     if (theme) document.documentElement.dataset.theme = theme === "dark" ? "dark" : "light";
   } catch { /* as above */ }
   const app = new App(await api.about());
-  window.trilith = app; // for the console, and for tests that drive the page
-  if (!location.hash && !app.about.opened && !app.guide.known) await app.attempt(() => app.welcome.start());
-  else await app.attempt(() => app.address.follow());
+  window.trilith = app; // for the console, and for whoever drives the page
+  const { kept } = app.files, free = !location.hash && !app.about.opened; // nobody asks for anything in particular
+  const follow = () => app.address.follow().then(() => app.welcome.resume());
+  if (free && kept) await app.files.offer(kept).catch(() => app.files.forget());
+  if (!app.panel) await app.attempt(() => (free && !app.guide.known ? app.welcome.start() : follow()));
   if (app.about.opened && !location.hash.includes("build=")) await app.attempt(async () => app.files.offer(await api.opened()));
   document.body.dataset.ready = "true";
 }

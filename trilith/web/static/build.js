@@ -1,6 +1,6 @@
 // Building by hand: a block of the supply is dragged, or picked by its number and moved with the arrow keys, then released.
 
-import { clamp, inside, landing, lifted, objection, snapped } from "./geometry.js";
+import { clamp, eased, inside, landing, objection, snapped } from "./geometry.js";
 import { describe, tell } from "./tip.js";
 import { fixed } from "./words.js";
 
@@ -21,8 +21,10 @@ export class Builder {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
     canvas.addEventListener("pointercancel", () => this.cancel());
-    canvas.addEventListener("pointerleave", () => this.look(null));
-    // A finger that picks a block must not scroll the page. Elsewhere on the canvas it scrolls.
+    canvas.addEventListener("pointerleave", ({ pointerType }) => { // what a finger has asked for stays when it is lifted
+      if (pointerType === "mouse") this.look(null);
+    });
+    // A finger that takes a block must not scroll the page; anywhere else on the canvas it still does.
     canvas.addEventListener("touchstart", (event) => {
       if (this.slotAt(event.touches[0]) !== null) event.preventDefault();
     }, { passive: false });
@@ -58,7 +60,7 @@ export class Builder {
     const slot = event.button === 0 ? this.slotAt(event) : null;
     if (this.app.episode.ended && !this.app.compare.active) this.app.say("The episode has ended: undo a step, or restart.");
     if (slot === null) {
-      if (event.pointerType !== "mouse") this.look(this.rowAt(event), event);
+      if (event.pointerType !== "mouse") this.point(event);
       return;
     }
     this.app.watch.takeOver();
@@ -80,11 +82,16 @@ export class Builder {
       if (Math.hypot(event.clientX - this.pressed[0], event.clientY - this.pressed[1]) > TAP) this.pressed = [Infinity, 0]; // this is a drag
       this.moveTo(x + this.grip[0], y + this.grip[1]);
     } else if (!this.ghost && event.pointerType === "mouse") {
-      const row = this.app.compare.active ? null : this.rowAt(event), value = row === null ? this.app.values.at(...this.world(event)) : null;
-      this.look(row, event);
-      if (value !== null) tell(value, event);
+      this.point(event);
       this.app.stage.canvas.classList.toggle("grab", this.slotAt(event) !== null);
     }
+  }
+
+  /** Tells of what the pointer is at: an object, or a place of the value map. */
+  point(event) {
+    const row = this.app.compare.active ? null : this.rowAt(event), value = row === null ? this.app.values.at(...this.world(event)) : null;
+    this.look(row, event);
+    if (value !== null) tell(value, event);
   }
 
   release(event) {
@@ -102,17 +109,18 @@ export class Builder {
   }
 
   /**
-   * Moves the ghost to the position where the block would be placed: within bounds, not inside the floor, and snapped if that is
-   * switched on. Far below the floor the block returns to the supply.
+   * Moves the ghost to where a block would spawn: within bounds and in sight, on the floor rather than in it, snapped if wanted; far
+   * below the floor it is back on its shelf.
    */
   moveTo(x, y) {
     const { app, ghost } = this, { about } = app, { state } = app.episode;
+    y = Math.min(y, this.view.world(0, this.view.top)[1] - state.scene.size[ghost.slot][1] / 2);
     [ghost.rawX, ghost.rawY] = [x, y];
     ghost.home = y < -1;
     const floor = state.scene.size[ghost.slot][1] / 2 + RESTING;
     let place = [round(clamp(x, about.place_x)), round(Math.max(clamp(y, about.place_y), floor))];
     if (app.snap && !ghost.home) place = app.guide.near(ghost.slot, ...place) ?? snapped(about, state, ghost.slot, ...place);
-    if (!ghost.home) place[1] = lifted(about, state, ghost.slot, ...place);
+    if (!ghost.home) place = eased(about, state, ghost.slot, ...place, app.sticky);
     [ghost.x, ghost.y] = ghost.home ? [x, y] : place;
     ghost.objection = ghost.home ? null : objection(about, state, ghost.slot, ghost.x, ghost.y);
     const below = ghost.home ? { top: y, obstacle: false } : landing(about, state, ghost.slot, ghost.x, ghost.y);

@@ -70,7 +70,8 @@ export class Comparison {
   async build(panel, run, once) {
     const { app } = this, { episode } = panel;
     while (this.run === run && !episode.ended) {
-      const moment = await app.api.act(episode.now.text, panel.agent, episode.seed, episode.zero_on_hit, this.stop.signal);
+      const asked = app.api.act(episode.now.text, panel.agent, episode.seed, episode.zero_on_hit, this.stop.signal);
+      const moment = await app.waitForAgent(asked, () => this.run === run, () => { this.pause(); return this.play(once); });
       if (this.run !== run) return;
       episode.push(moment);
       app.update();

@@ -32,18 +32,27 @@ export function objection(about, state, slot, x, y) {
   return found;
 }
 
-const LIFT = 0.15; // metres: a block released at most this much too low was meant to lie on top
+const EASE = 0.15, HAIR = 0.001; // metres: a hand that is off by so little meant the free place beside or above
 
-/** The y of a block released at (x, y). If it overlaps other blocks only slightly, it is lifted on top of them. */
-export function lifted(about, state, slot, x, y) {
-  const { scene } = state, [w, h] = scene.size[slot];
-  const tops = scene.role.map((role, row) => {
-    const [, oy, angle] = scene.pose[row], [ow, oh] = scene.size[row];
-    const under = role === about.roles.block && overlaps(x, y, w, h, scene.pose[row], scene.size[row]);
-    return under ? oy + (ow * Math.abs(Math.sin(angle)) + oh * Math.abs(Math.cos(angle))) / 2 : -Infinity;
+/**
+ * The nearest free place for a block that, let go at (x, y), would overlap something by little; (x, y) if it is free there, or if
+ * none is near. Nobody is led to where a block would fall onto an obstacle, unless it is sticky and may hang.
+ */
+export function eased(about, state, slot, x, y, sticky) {
+  if (objection(about, state, slot, x, y) === null) return [x, y];
+  const { scene } = state, { roles } = about, [w, h] = scene.size[slot], xs = [x], ys = [y];
+  scene.role.forEach((role, row) => {
+    if (role !== roles.block && role !== roles.obstacle) return;
+    const [ox, oy, angle] = scene.pose[row], [ow, oh] = scene.size[row], c = Math.abs(Math.cos(angle)), s = Math.abs(Math.sin(angle));
+    const wide = (w + ow * c + oh * s) / 2 + HAIR, high = (h + ow * s + oh * c) / 2 + HAIR;
+    xs.push(ox - wide, ox + wide);
+    ys.push(oy - high, oy + high);
   });
-  const up = Math.max(...tops) + h / 2 + 0.001;
-  return up > y && up - y <= LIFT && objection(about, state, slot, x, up) === null ? up : y;
+  const near = (values, from, limits) => values.filter((value) => Math.abs(value - from) <= EASE && clamp(value, limits) === value);
+  const places = near(xs, x, about.place_x).flatMap((px) => near(ys, y, about.place_y).map((py) => [px, py]));
+  places.sort((a, b) => Math.hypot(a[0] - x, a[1] - y) - Math.hypot(b[0] - x, b[1] - y));
+  const free = places.filter((place) => objection(about, state, slot, ...place) === null);
+  return free.find((place) => !landing(about, state, slot, ...place).obstacle) ?? (sticky ? free[0] : undefined) ?? [x, y];
 }
 
 /** The distances along x from an object's centre at which agents with discrete relative actions place a block. */

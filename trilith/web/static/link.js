@@ -2,7 +2,7 @@
 // All of it is behind the #, which browsers do not send to a server. Numbers are exact, so the same placements give the same bytes.
 
 const SCENE = ["task", "level", "seed", "build", "by"];
-const VIEW = ["agent", "rival", "speed", "show", "guide"];
+const VIEW = ["agent", "rival", "speed", "show", "hide", "block", "guide"];
 
 /** The part of an address for the scene and its steps; empty for an episode from a file. */
 export function encode(episode, cursor = episode.cursor) {

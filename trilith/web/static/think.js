@@ -3,7 +3,7 @@
 import { signed } from "./paint.js";
 import { NAMES } from "./tip.js";
 import { RECORDED } from "./watch.js";
-import { fixed, kind } from "./words.js";
+import { COMPARED, fixed, kind } from "./words.js";
 
 const COUNT = 5;
 const TWICE = 500; // milliseconds: a second click within this time is part of a double click
@@ -69,7 +69,11 @@ export class Thinker {
   /** Requests ideas for the current state, if there are none yet. */
   async refresh() {
     const { app } = this, key = this.key();
-    if (!this.on || app.compare.active || this.following || this.about === key) return undefined;
+    if (this.on && app.compare.active) {
+      this.clear();
+      return this.say(COMPARED);
+    }
+    if (!this.on || this.following || this.about === key) return undefined;
     this.stop?.abort();
     this.about = key;
     this.ideas = [];
@@ -93,7 +97,10 @@ export class Thinker {
       else if (this.plan) this.say(`${name}: its plan from here, which earns ${signed(earns)}.`);
       else this.say(`${name} keeps no values: these are rewards of one placement ahead, by physics.`);
     } catch (error) {
-      if (error.name !== "AbortError") this.say(error.message);
+      if (error.name === "AbortError" || this.about !== key) return undefined;
+      this.say(error.message);
+      if (error.again) this.about = null; // whatever happens next asks for them again
+      if (error.again) app.fail(error, () => app.update());
     }
     return this.show();
   }

@@ -2,7 +2,7 @@
 
 import { heat, signed } from "./paint.js";
 import { RECORDED } from "./watch.js";
-import { fixed, kind } from "./words.js";
+import { COMPARED, fixed, kind } from "./words.js";
 
 const NEAR = 0.3; // metres: the pointer selects a position within this distance
 const $ = (id) => document.getElementById(id);
@@ -11,7 +11,8 @@ export class ValueMap {
   constructor(app) {
     this.app = app;
     this.places = null;
-    this.about = null; // agent, block and state that the positions belong to
+    this.wanted = null; // the kind of block that a link asks for
+    this.about = null; // agent, block and state that the places are about
     this.stop = null;
     $("values-bar").style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat)})`;
     $("values").addEventListener("change", () => this.refresh());
@@ -35,7 +36,8 @@ export class ValueMap {
       const name = kind(scene.size[slot][0]);
       if (scene.role[slot] === roles.available && !kinds.has(name)) kinds.set(name, slot);
     }
-    const before = kind(scene.size[Number($("values-slot").value)]?.[0]);
+    const before = this.wanted ?? kind(scene.size[Number($("values-slot").value)]?.[0]);
+    this.wanted = null;
     $("values-slot").replaceChildren(...[...kinds].map(([name, slot]) => new Option(name, slot)));
     if (kinds.has(before)) $("values-slot").value = String(kinds.get(before));
   }
@@ -54,7 +56,7 @@ export class ValueMap {
     if (!this.on || app.compare.active) {
       this.stop?.abort();
       this.about = null;
-      this.say("");
+      this.say(this.on ? COMPARED : "");
     } else if (this.about !== key) {
       this.stop?.abort();
       this.about = key;
@@ -76,7 +78,10 @@ export class ValueMap {
       else if (!places.length) this.say("It considers no place for this block.");
       else this.say(`What ${name} expects to earn from here to the end with this block there.`);
     } catch (error) {
-      if (error.name !== "AbortError") this.say(error.message);
+      if (error.name === "AbortError" || this.about !== key) return;
+      this.say(error.message);
+      if (error.again) this.about = null; // whatever happens next asks for them again
+      if (error.again) app.fail(error, () => app.update());
     }
   }
 

@@ -65,7 +65,7 @@ export class Watcher {
       if (this.run === run) await sleep(250 / app.speed);
       return;
     }
-    const moment = await this.decision();
+    const moment = await this.decision(run);
     if (this.run !== run || app.episode !== episode) return;
     moment.by = app.agent;
     episode.push(moment);
@@ -74,12 +74,16 @@ export class Watcher {
     if (this.run === run && !moment.state.ended) await sleep(250 / app.speed);
   }
 
-  decision() {
+  decision(run) {
     const { app } = this, { text } = app.episode.now;
     if (this.ahead?.text !== text || this.ahead.agent !== app.agent) this.prefetch();
-    const { promise } = this.ahead;
+    const { promise, stop } = this.ahead;
     this.ahead = null;
-    return promise;
+    return app.waitForAgent(promise, () => this.run === run, () => {
+      this.run = null;
+      stop.abort();
+      return run.once ? this.step() : this.play();
+    });
   }
 
   prefetch() {

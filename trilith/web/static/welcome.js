@@ -1,5 +1,7 @@
 // The first visit: one sentence, a network that builds in a hard scene, then the guide.
 
+import { keep, recall } from "./memory.js";
+
 const $ = (id) => document.getElementById(id);
 const SCENE = { task: "connecting", level: 8, seed: 1 }, AGENT = "objects", GUIDED = "silhouette";
 
@@ -19,18 +21,32 @@ export class Welcome {
     if (!(AGENT in (app.tasks.get(SCENE.task)?.agents ?? {}))) return app.guide.start(GUIDED);
     await app.load(SCENE);
     $("agent").value = AGENT;
-    $("welcome").hidden = false;
-    app.watch.play();
+    this.greet();
     return undefined;
   }
 
-  /** The welcome ends when the user chooses a scene. */
-  update({ origin }) {
-    if (!$("welcome").hidden && (!origin || Object.keys(SCENE).some((key) => origin[key] !== SCENE[key]))) this.hide();
+  /** After a reload, the same visit. */
+  resume() {
+    if (recall("welcome") !== null && this.here(this.app.episode)) this.greet();
+  }
+
+  greet() {
+    const { episode, watch, compare } = this.app;
+    $("welcome").hidden = false;
+    keep("welcome", "yes");
+    if (!episode.ended && !episode.byHand && !compare.active) watch.play();
+  }
+
+  here({ origin }) { return Boolean(origin) && Object.keys(SCENE).every((key) => origin[key] === SCENE[key]); }
+
+  /** It is over with the first scene that somebody chooses. */
+  update(episode) {
+    if (!$("welcome").hidden && !this.here(episode)) this.hide();
   }
 
   hide() {
     if ($("welcome").contains(document.activeElement)) $("canvas").focus({ preventScroll: true });
     $("welcome").hidden = true;
+    keep("welcome", null);
   }
 }

@@ -20,6 +20,9 @@ export const fixed = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\
 /** Whether to mention keys. A device without a mouse rarely has a keyboard. */
 export const KEYS = matchMedia("(hover: hover) and (pointer: fine)").matches;
 
+/** Why there is nothing to see of one agent. */
+export const COMPARED = "Two agents are compared: close that to see this of one.";
+
 const KINDS = { 0.7: "small", 2.1: "medium", 3.5: "large" };
 
 /** The name of a block by its width. */

@@ -1,0 +1,17 @@
+// What the browser keeps as long as its tab is open; one that keeps nothing forgets it with the page.
+
+export function recall(name) {
+  try {
+    return sessionStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps a text; null forgets it. */
+export function keep(name, text) {
+  try {
+    if (text === null) sessionStorage.removeItem(name);
+    else sessionStorage.setItem(name, text);
+  } catch { /* too large, or not allowed: then it is not there after a reload */ }
+}
