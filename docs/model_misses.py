@@ -1,4 +1,4 @@
-"""What a model predicts worst: `python docs/model_misses.py MODEL DATA [DATA …]` writes docs/images/model_misses.png.
+"""What a model predicts worst: `python docs/model_misses.py MODEL DATA [DATA …] --out misses.png` draws it.
 
 Of each folder of recorded episodes the two placements after which a block ends furthest from where it was predicted: the scene with the
 new block as it was placed, as the model predicts it to settle, and as it settled.
@@ -6,8 +6,11 @@ new block as it was placed, as the model predicts it to settle, and as it settle
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional, arg
 
 from trilith.agents.dynamics.transitions import placed_scene
 from trilith.agents.dynamics.world import ModelWorld
@@ -18,7 +21,9 @@ from trilith.world.trajectory import read_episodes
 WORST = 2
 
 
-def main(model: Path, folders: list[Path]) -> None:
+def main(
+    model: Positional[Path], folders: Positional[Annotated[tuple[Path, ...], arg(name="data")]], out: Path = Path("model_misses.png")
+) -> None:
     """Writes the picture."""
     world = ModelWorld.read(model)
     pictures, captions = [], []
@@ -31,10 +36,9 @@ def main(model: Path, folders: list[Path]) -> None:
             before = placed_scene(happened.state, happened.placement)[0]
             pictures += [without_sky(picture(scene, 400)) for scene in (before, outcome.scene, happened.after.scene)]
             captions += ["placed", f"predicted: {float(each.off.max()):.1f} m off", "what physics did"]
-    out = Path(__file__).parent / "images" / "model_misses.png"
     save_png(contact_sheet(pictures, captions, 3), out)
     print(out)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
+    tyro.cli(main, description=__doc__)

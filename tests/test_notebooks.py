@@ -1,4 +1,4 @@
-"""The notebooks of the documentation, and the lesson: their code runs in a short form, and outputs are stored."""
+"""The notebooks of the documentation: their code runs in a short form, and outputs are stored."""
 
 import base64
 import json
@@ -19,7 +19,6 @@ from trilith.training.run import train
 ROOT = Path(__file__).parents[1]
 START = ROOT / "docs/start"
 NOTEBOOKS = sorted(path.stem for path in START.glob("*.ipynb"))
-LESSON = (ROOT / "docs/howto/lesson.md").read_text(encoding="utf-8")
 
 
 def cells(name: str, kind: str = "code") -> list[dict[str, Any]]:
@@ -114,20 +113,3 @@ def test_a_notebook_says_what_it_is_and_its_links_lead_somewhere(name):
     assert re.match(r"# .+\n\n\*Start\.\* At the end you ", text[0])
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", "\n".join(text)):
         assert (START / path).exists(), path
-
-
-SOLUTIONS = re.findall(r"```python\n(.*?)```", LESSON, re.DOTALL)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(SOLUTIONS)))
-def test_a_solution_of_the_lesson_runs_in_a_short_form(number, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    short = re.sub(r"^STEPS = \d+", "STEPS = 20", re.sub(r"^SCENES = \d+", "SCENES = 2", SOLUTIONS[number], flags=re.M), flags=re.M)
-    exec(compile(short, "lesson.md", "exec"), {})
-
-
-def test_links_of_the_lesson_lead_somewhere():
-    assert len(SOLUTIONS) >= 4
-    for path in re.findall(r"\]\((?!http|#)([^)#]+)", LESSON):
-        assert (ROOT / "docs/howto" / path).exists(), path
