@@ -10,7 +10,8 @@ const HINT = `Drag a block from below the floor into the scene${KEYS ? ", or pre
 
 /** What a step earned, or how it ended if it earned nothing. */
 const label = ({ state, reward }) => (state.ended && !reward ? reason(state.ended).short : signed(reward));
-const tone = ({ reward }) => (reward > 0 ? "good" : reward < 0 ? "bad" : "");
+/** Of what is shown: a reward that is rounded to nothing is neither good nor bad. */
+const tone = ({ reward }) => ({ "+": "good", "−": "bad" }[signed(reward ?? 0)[0]] ?? "");
 
 /** Makes a button work or not. Where it has the focus and no longer works, the scene gets the focus, not nobody. */
 function enable(id, on) {
@@ -83,7 +84,7 @@ export class Figures {
     else if (ended) app.say(`${reason(ended).long} Total reward ${signed(state.total)}.`, reason(ended).tone);
     else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agentName()} is building.`);
     else if (app.watch.taken && shown.by !== "you") app.say("Your turn: drag a block, then hand back.");
-    else if (shown.reward) app.say(`${signed(shown.reward)} for this block.`, shown.reward > 0 ? "good" : "bad");
+    else if (tone(shown)) app.say(`${signed(shown.reward)} for this block.`, tone(shown));
     else app.say(state.steps ? "Nothing earned by this block." : HINT);
   }
 
