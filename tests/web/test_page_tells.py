@@ -263,3 +263,32 @@ def test_steps_that_were_undone_are_not_faded() -> None:
     [rule] = re.findall(r"\.timeline button\.ahead \{(.*?)\}", (STATIC / "style.css").read_text())
     assert "opacity" not in rule
     assert "color:" not in rule
+
+
+def test_what_is_rounded_to_nothing_is_neither_good_nor_bad(visitor: Visitor) -> None:
+    visitor.open("task=covering&level=0&seed=6")
+    drop(visitor)
+    for reward in (-0.004, 0.004):
+        visitor.page.evaluate("(reward) => { trilith.episode.now.reward = reward; trilith.update(); }", reward)
+        step = visitor.page.query_selector("#timeline button[aria-current]")
+        assert step is not None
+        assert (step.inner_text(), step.get_attribute("data-tone")) == ("0", "")
+        assert visitor.text("#status") == "Nothing earned by this block."
+
+
+def test_steps_of_compared_agents_are_as_high_as_ever(browser: Any, site: str) -> None:
+    with visit(browser, site, reduced_motion="reduce") as visitor:
+        visitor.open("task=silhouette&level=3&seed=1&agent=scripted&rival=random")
+        visitor.page.wait_for_function("() => trilith.compare.active && !trilith.compare.playing")
+        visitor.page.evaluate(
+            """() => {
+                const { moments, now } = trilith.compare.panels[0].episode;
+                moments.push(...Array(40).fill(now));
+                trilith.update();
+            }"""
+        )
+        heights = visitor.page.eval_on_selector_all(
+            "#timelines li", "all => all.map((each) => Math.round(each.getBoundingClientRect().height))"
+        )
+        assert len(heights) > 40
+        assert len(set(heights)) == 1

@@ -165,6 +165,8 @@ def test_a_link_holds_what_is_hidden_and_the_block_of_the_value_map(quick: Visit
     reload(quick)
     quick.page.wait_for_function("() => trilith.values.shown")
     assert quick.page.evaluate(seen) == before
+    quick.page.keyboard.press("4")  # a medium block is in the hand
+    assert "&block=medium" in quick.page.evaluate("() => location.hash")
     quick.open(TOWER)
     assert quick.page.is_checked("#glue"), "a link that does not say hides nothing"
 

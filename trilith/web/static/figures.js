@@ -10,7 +10,8 @@ const HINT = `Drag a block from below the floor into the scene${KEYS ? ", or pre
 
 /** The reward of a step, or how the episode ended if the reward is 0. */
 const label = ({ state, reward }) => (state.ended && !reward ? reason(state.ended).short : signed(reward));
-const tone = ({ reward }) => (reward > 0 ? "good" : reward < 0 ? "bad" : "");
+/** Of what is shown: a reward that is rounded to nothing is neither good nor bad. */
+const tone = ({ reward }) => ({ "+": "good", "−": "bad" }[signed(reward ?? 0)[0]] ?? "");
 
 /** Enables or disables a button. If a disabled button had the focus, the scene gets it. */
 function enable(id, on) {
@@ -83,7 +84,7 @@ export class Figures {
     else if (ended) app.say(`${reason(ended).long} Total reward ${signed(state.total)}.`, reason(ended).tone);
     else if (app.watch.playing) app.say(app.agent === RECORDED ? "Showing what was recorded." : `${app.agentName()} is building.`);
     else if (app.watch.taken && shown.by !== "you") app.say("Your turn: drag a block, then hand back.");
-    else if (shown.reward) app.say(`${signed(shown.reward)} for this block.`, shown.reward > 0 ? "good" : "bad");
+    else if (tone(shown)) app.say(`${signed(shown.reward)} for this block.`, tone(shown));
     else app.say(state.steps ? "Nothing earned by this block." : HINT);
   }
 

@@ -48,6 +48,7 @@ export class ValueMap {
     const same = [...$("values-slot").options].find((option) => scene.size[Number(option.value)][0] === scene.size[slot][0]);
     if (!same || same.selected) return;
     same.selected = true;
+    this.app.address.write();
     this.refresh();
   }
 
