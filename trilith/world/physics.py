@@ -233,7 +233,7 @@ class _World:
     def _anything_moves(self) -> bool:
         """Whether any block is faster than one that stands still. Checks the last moving blocks first, so few checks are needed."""
         for k, rigid in enumerate(self.bodies):
-            if rigid.speed() > REST_SPEED or abs(rigid.body.angular_velocity) > _REST_SPIN:  # `rigid.moves()` takes twice as long
+            if rigid.speed() > REST_SPEED or abs(rigid.body.angular_velocity) > _REST_SPIN:  # `rigid.moves()`, without a call
                 if k:
                     self.bodies.insert(0, self.bodies.pop(k))
                 return True
