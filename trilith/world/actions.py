@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trilith.utils.checks import require
 from trilith.utils.compiled import compiled
-from trilith.world.geometry.rectangles import overlaps
+from trilith.world.geometry.rectangles import may_overlap, overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
@@ -28,9 +28,18 @@ _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
 
 def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
-    """The i-th of n offsets: the distance along one axis between the centres of an object of length `reference` and a block of length
-    `block`."""
-    return (reference + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE)) * (2 * i / (n - 1) - 1)
+    """The i-th of n distances along one axis from the centre of an object of length `reference` to a block of length `block`."""
+    return outermost(n, reference, block) * share(i, n)
+
+
+def outermost(n: int, reference: Any, block: Any) -> Any:
+    """The largest of these distances: a little more than the two lengths need to lie beside each other."""
+    return (reference + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE))
+
+
+def share(i: Any, n: int) -> Any:
+    """The i-th of n distances as a share of the largest, from -1 to 1."""
+    return 2 * i / (n - 1) - 1
 
 
 def height_on(is_target: Any, y: Any, height: Any) -> Any:
@@ -44,7 +53,7 @@ def rest_height(scene: Scene, rows: Any) -> Any:
     return height_on((scene.role[rows] == _TARGET) * 1, scene.pose[rows, 1], scene.size[rows, 1])
 
 
-_offset, _height_on = compiled(offset), compiled(height_on)
+_outermost, _share, _height_on = compiled(outermost), compiled(share), compiled(height_on)
 
 
 class Space(NamedTuple):
@@ -319,6 +328,8 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
     offsets along y."""
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
     cos, sin, rows = np.cos(pose[:, 2]), np.sin(pose[:, 2]), np.flatnonzero(solid)
+    near, across = np.empty(len(rows), dtype=np.int64), np.empty(n)
+    shares = np.array([_share(i, n) for i in range(n)])
     for slot in range(SLOTS):
         if role[slot] != _AVAILABLE:
             continue
@@ -330,14 +341,21 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
         for ref in range(len(role)):
             if role[ref] == _AVAILABLE:
                 continue
+            furthest = _outermost(n, size[ref, 0], w)
+            for i in range(n):
+                across[i] = min(max(pose[ref, 0] + furthest * shares[i], PLACE_X[0]), PLACE_X[1])
             for j in range(max(heights, 1)):
                 rest = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
-                y = pose[ref, 1] + _offset(j, n, size[ref, 1], BLOCK_HEIGHT) if heights else rest
+                y = pose[ref, 1] + _outermost(n, size[ref, 1], BLOCK_HEIGHT) * shares[j] if heights else rest
                 y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
+                count = 0
+                for k in rows:  # few objects are near any of the places along a reference
+                    if may_overlap(across[0], across[-1], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
+                        near[count] = k
+                        count += 1
                 for i in range(n):
-                    x = min(max(pose[ref, 0] + _offset(i, n, size[ref, 0], w), PLACE_X[0]), PLACE_X[1])
-                    for k in rows:
-                        if overlaps(x, y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
+                    for k in near[:count]:
+                        if overlaps(across[i], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
                             break
                     else:
                         mask[slot, ref, i, j] = True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from trilith.utils.checks import require, shortened
-from trilith.world.geometry.rectangles import Bools, overlaps_any
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import Bools, Floats, overlaps_any
 from trilith.world.physics import PHYSICS, Settled, settle
 from trilith.world.scene import INVALID_EDGE, SLOTS, Placement, Role, Scene, checked_placement, clipped, is_number, place
 from trilith.world.tasks import Level, Task, get_task
@@ -115,6 +115,15 @@ def hit_obstacle(end: State, last: Placement | None) -> bool:
     )
 
 
+@compiled
+def _is_finite(pose: Floats, velocity: Floats) -> bool:
+    """Whether all poses and velocities are finite, as their sum then is."""
+    total = 0.0
+    for k in range(len(pose)):
+        total += pose[k].sum() + velocity[k].sum()
+    return bool(np.isfinite(total))
+
+
 def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
     """Makes one placement and simulates its outcome. With None the agent stops: the episode ends and keeps its total.
 
@@ -146,12 +155,12 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
 
     settled = settle(place(scene, placement, keep=task.keeps_supply), record)
     after = settled.scene
-    if not isfinite(after.pose.sum() + after.velocity.sum()):
+    if not _is_finite(after.pose, after.velocity):
         return result(scene, "bad_simulation", settled=settled)
     if settled.hit:
         return result(after, "obstacle_hit", forfeited, settled)
     score = task.score(after)
-    reward = score - task.sticky_cost * int(after.sticky.sum()) - state.total
+    reward = score - task.sticky_cost * int(np.count_nonzero(after.sticky)) - state.total
     if task.complete(after, score):
         return result(after, "complete", reward, settled)
     if state.steps + 1 >= task.max_steps(after, state.level) or _AVAILABLE not in after.role[:SLOTS].tolist():

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import atan2, cos, sin
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyb2d3
 
-from trilith.utils.compiled import compiled
-from trilith.world.geometry.rectangles import TOUCH, Floats, Ints, extent, gap, touching
-from trilith.world.geometry.rigid_groups import bond_matrix, rigid_groups
+from trilith.world.bonds import Box, bond, first_touch, join, meet, spread
+from trilith.world.geometry.rectangles import TOUCH, Floats, gap
+from trilith.world.geometry.rigid_groups import glued_groups
 from trilith.world.scene import FLOOR, LARGE, Role, Scene
 
 PHYSICS = 2
@@ -74,15 +74,11 @@ ground, such a block would keep falling for all 20 s of this and of every later 
 _GROUND = 1_000_000
 """Stands for the ground where other shapes have the row of their object."""
 
-Box = tuple[float, float, float, float, float]
-"""x, y, angle, width, height."""
 Motion = tuple[float, float, float, float, float, float]
 """x, y, angle, v_x, v_y, angular velocity."""
 
 # Plain numbers, because accessing a member of an enumeration takes as long as a call of the engine.
 _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
-MET = 0.0005
-"""Metres: the gap at which blocks that bond at speed are joined."""
 _REST_SPIN = REST_SPEED / (LARGE / 2)
 
 
@@ -122,32 +118,31 @@ def engine_world() -> pyb2d3.WorldView:
     return pyb2d3.WorldView(pyb2d3.create_world_id(pyb2d3.world_def(gravity=(0.0, GRAVITY))))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Rigid:
     """One moving body: a block, or several that glue holds together."""
 
     body: pyb2d3.Body
     rows: list[int]
-    local: list[tuple[float, float, float]]
-    """For each row: its centre and angle in the frame of the body, whose origin is the centre of mass."""
+    local: Floats | None
+    """For each of several rows: its centre and angle in the frame of the body, whose origin is the centre of mass."""
     speed: Callable[[], float]
     """Speed of the centre of mass."""
-    before: Motion | None = None
-    """The motion before the last step, if the body was fast and something is sticky."""
-
-    def pose(self) -> tuple[float, float, float]:
-        """The current pose."""
-        position, rotation = self.body.position, self.body.rotation
-        return position.x, position.y, atan2(rotation.s, rotation.c)  # the engine's own arctangent is an approximation
-
-    def motion(self) -> Motion:
-        """The current motion."""
-        v = self.body.linear_velocity
-        return *self.pose(), v.x, v.y, self.body.angular_velocity
 
     def moves(self) -> bool:
         """Whether the body moves faster than one that stands still."""
         return self.speed() > REST_SPEED or abs(self.body.angular_velocity) > _REST_SPIN
+
+    def now(self) -> tuple[Any, Any, Any, float]:
+        """The current motion as the engine tells it: position, rotation, velocity and angular velocity."""
+        body = self.body
+        return body.position, body.rotation, body.linear_velocity, body.angular_velocity
+
+
+def _motion(position: Any, rotation: Any, velocity: Any, spin: float) -> Motion:
+    """A motion in plain numbers."""
+    # The engine's own arctangent is an approximation.
+    return position.x, position.y, atan2(rotation.s, rotation.c), velocity.x, velocity.y, spin
 
 
 class _World:
@@ -160,29 +155,31 @@ class _World:
 
     def __init__(self, world: pyb2d3.WorldView, scene: Scene) -> None:
         self.world, self.scene = world, scene
-        self.pose: list[Sequence[float]] = scene.pose.tolist()
-        self.velocity: list[Sequence[float]] = scene.velocity.tolist()
+        self.pose, self.velocity = scene.pose.copy(), scene.velocity.copy()
         """For rows that move, pose and velocity are those of the last `_look`."""
         self.size: list[list[float]] = scene.size.tolist()
         self.role: list[int] = scene.role.tolist()
         self.sticky: list[bool] = scene.sticky.tolist()
-        self.glue: list[tuple[int, int]] = [(i, j) for i, j in scene.glue.tolist()]
-        self.glue_frame: list[Sequence[float]] = scene.glue_frame.tolist()
-        self.is_block = scene.role == _BLOCK
+        self.glue, self.glue_frame = scene.glue, scene.glue_frame
         self.gluing = True in self.sticky
         self.watching = self.gluing or _OBSTACLE in self.role
         """Whether anything can bond or be hit."""
         self.hit = False
-        self.contact = self._meet(scene.pose) if self.watching else scene.contact
+        self.contact = scene.contact
         """The touching pairs at the last `_meet`. The first `_meet` is before the first step, because that step may separate pairs."""
+        if self.watching:
+            self._meet()
 
         self.moving: dict[int, _Rigid] = {}
         """The body of each row that can move; rows of one body share it."""
         self.bodies: list[_Rigid] = []
         """Each body once, in no particular order."""
-        self.block_rows: list[int] = self.is_block.nonzero()[0].tolist()
-        self.loose = self.block_rows
+        self.before: dict[_Rigid, tuple[Any, Any, Any, float]] = {}
+        """The motion before the last step of bodies that were fast, if something is sticky."""
+        self.loose = [row for row, role in enumerate(self.role) if role == _BLOCK]
         """Rows of blocks that are not glued to the floor, as of the last `_build`."""
+        self.fixed: list[int] = []
+        """The other blocks."""
         self.definition = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC, angular_damping=ANGULAR_DAMPING)
         self.shape = pyb2d3.shape_def(
             density=DENSITY,
@@ -193,22 +190,19 @@ class _World:
         self.static = world.create_body_from_def(pyb2d3.BodyDef())
         self.shape.user_data = _GROUND
         self.static.create_polygon_shape(self.shape, _ground())
-        for row, role in enumerate(self.role):
-            if role in (_OBSTACLE, _FLOOR):
-                self._fix(row)
-        self._build()
+        self._build([row for row, role in enumerate(self.role) if role in (_OBSTACLE, _FLOOR)])
         self.shape.invoke_contact_creation = True  # a row that becomes fixed later may have neighbours that do not move
 
     def run(self, record: bool, early_stop: bool) -> Settled:
         """Steps until the end."""
         frames = [self.scene.pose] if record else None
         pending: dict[tuple[int, int], None] = {}  # candidate pairs, in the order the engine named them
-        advance, contacts = self.world.step, self.world.get_contact_events
+        advance, contacts, watching, gluing = self.world.step, self.world.get_contact_events, self.watching, self.gluing
         steps = still = 0
         while not self.hit and steps < MAX_STEPS and not (early_stop and (still == REST_STEPS or not self.bodies)):
             advance(TIME_STEP, SUB_STEPS)
             steps += 1
-            if self.watching and (events := contacts()).begin_count:
+            if watching and (events := contacts()).begin_count:
                 for event in events.begin_events():
                     i, j = sorted((event.shape_a.user_data, event.shape_b.user_data))
                     if j != _GROUND:
@@ -216,37 +210,30 @@ class _World:
             met = [pair for pair in pending if self._touch(*pair)] if pending else None
             if met:
                 self._bond(met)
-                pending = {pair: None for pair in pending if pair not in self.glue}
+                bonded = set(map(tuple, self.glue.tolist()))
+                pending = {pair: None for pair in pending if pair not in bonded}
             still = 0 if met or self._anything_moves() else still + 1
-            if self.gluing:
-                for rigid in self.bodies:
-                    rigid.before = rigid.motion() if rigid.speed() > FAST else None
+            if gluing:
+                self.before = {} if still else {rigid: rigid.now() for rigid in self.bodies if rigid.speed() > FAST}
             if frames is not None:
                 self._look()
-                frames.append(self._poses())
+                frames.append(self.pose.copy())
 
         resting = still >= REST_STEPS or not self.bodies
         self._look(resting)
-        pose, velocity = self._poses(), np.zeros(self.scene.velocity.shape) if resting else np.array(self.velocity)
+        if resting:
+            self.velocity = np.zeros(self.velocity.shape)
+        else:
+            self.velocity[self.fixed] = 0.0
         if self.bodies or not steps:
-            self.contact = self._meet(pose)  # also counts blocks that crept the last tenth of a millimetre
-        bonded = len(self.glue) > len(self.scene.glue)
-        after = Scene.trusted(
-            pose,
-            self.scene.size,
-            velocity,
-            self.scene.role,
-            self.scene.sticky,
-            self.contact,
-            np.array(self.glue) if bonded else self.scene.glue,
-            np.array(self.glue_frame) if bonded else self.scene.glue_frame,
-        )
+            self._meet()  # also counts blocks that crept the last tenth of a millimetre
+        after = self.scene.but(pose=self.pose, velocity=self.velocity, contact=self.contact, glue=self.glue, glue_frame=self.glue_frame)
         return Settled(after, self.hit, steps, None if frames is None else np.stack(frames))
 
     def _anything_moves(self) -> bool:
         """Whether any block is faster than one that stands still. Checks the last moving blocks first, so few checks are needed."""
         for k, rigid in enumerate(self.bodies):
-            if rigid.moves():
+            if rigid.speed() > REST_SPEED or abs(rigid.body.angular_velocity) > _REST_SPIN:  # `rigid.moves()`, without a call
                 if k:
                     self.bodies.insert(0, self.bodies.pop(k))
                 return True
@@ -266,41 +253,47 @@ class _World:
         prevented. So the two rows that met first are moved back to where they touched. The other pairs are handled later.
         """
         self._look()
-        when, pair = min((_first_touch(*self._course(i), *self._course(j)), (i, j)) for i, j in met)
-        for row in pair if when < TIME_STEP else ():
-            rigid = self.moving.get(row)
-            if rigid is not None and rigid.before is not None:
-                self._put(rigid, rigid.before, when)
-        self.contact = self._meet(self._poses())
+        if self.before:
+            when, pair = min((first_touch(TIME_STEP, *self._course(i), *self._course(j)), (i, j)) for i, j in met)
+            for row in pair if when < TIME_STEP else ():
+                rigid = self.moving.get(row)
+                if rigid is not None and rigid in self.before:
+                    x, y, angle, vx, vy, spin = _motion(*self.before[rigid])
+                    self._put(rigid, (x + vx * when, y + vy * when, angle + spin * when, vx, vy, spin))
+        self._meet()
         self._build()
 
     def _course(self, row: int) -> tuple[float, ...]:
         """The motion of a row's body before the last step, the row's pose in the body, and its size."""
         rigid = self.moving.get(row)
         if rigid is None:
-            return *self.pose[row], 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *self.size[row]
-        motion = rigid.before or (*rigid.pose(), 0.0, 0.0, 0.0)
-        return *motion, *rigid.local[rigid.rows.index(row)], *self.size[row]
+            return *self.pose[row].tolist(), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *self.size[row]
+        motion = _motion(*self.before[rigid]) if rigid in self.before else (*_motion(*rigid.now())[:3], 0.0, 0.0, 0.0)
+        local = (0.0, 0.0, 0.0) if rigid.local is None else rigid.local[rigid.rows.index(row)].tolist()
+        return *motion, *local, *self.size[row]
 
-    def _meet(self, pose: Floats) -> Ints:
-        """(C, 2): the touching pairs at `pose` (N, 3). Also records a hit obstacle and makes new bonds."""
-        contact = touching(pose, self.scene.size, self.scene.solid, self.is_block)
-        for i, j in contact.tolist() if self.watching else ():
-            if self.role[i] == _OBSTACLE or self.role[j] == _OBSTACLE:
-                self.hit = True
-            elif (self.sticky[i] or self.sticky[j]) and (i, j) not in self.glue:
-                self.glue.append((i, j))
-                self.glue_frame.append(bond_frame((*self.pose[i], *self.size[i]), (*self.pose[j], *self.size[j])))
-        return contact
+    def _meet(self) -> None:
+        """Finds the touching pairs. Also records a hit obstacle and makes new bonds."""
+        scene = self.scene
+        self.contact, new, hit = meet(self.pose, scene.size, scene.role, scene.sticky, self.glue)
+        self.hit = self.hit or hit
+        if new:
+            self.glue, self.glue_frame = bond(
+                self.pose, scene.size, scene.role, scene.sticky, self.contact, self.glue, self.glue_frame, new
+            )  # fmt: skip
+            for array in (self.glue, self.glue_frame):
+                array.setflags(write=False)  # as in a scene, because these functions are compiled for its arrays
 
-    def _build(self) -> None:
-        """Makes the bodies that the bonds require, and replaces bodies that are no longer valid."""
-        label = rigid_groups(bond_matrix(np.array(self.glue), len(self.role))).tolist() if self.glue else range(len(self.role))
+    def _build(self, solid: Sequence[int] = ()) -> None:
+        """Makes the bodies that the bonds require, and replaces bodies that are no longer valid. `solid` are further rows to fix."""
+        label = glued_groups(self.glue, len(self.role)).tolist() if len(self.glue) else range(len(self.role))
         wanted: dict[int, list[int]] = {}
         for row in self.loose:
             wanted.setdefault(label[row], []).append(row)
         fixed = wanted.pop(label[FLOOR], [])
-        self.loose = [row for row in self.loose if label[row] != label[FLOOR]]
+        if fixed:
+            self.loose = [row for row in self.loose if label[row] != label[FLOOR]]
+            self.fixed += fixed
         kept = []
         for rigid in self.bodies:
             if wanted.get(label[rigid.rows[0]]) == rigid.rows:
@@ -311,38 +304,32 @@ class _World:
         self.bodies = kept
         for row in fixed:
             self.moving.pop(row, None)
-            self.velocity[row] = (0.0, 0.0, 0.0)
-            if self.loose:  # otherwise nothing is left to simulate
-                self._fix(row)
+        for row in (*solid, *fixed) if self.loose else solid:  # without a loose row nothing is left to simulate
+            self._fix(row)
         for rows in wanted.values():
             self._free(rows)
 
     def _fix(self, row: int) -> None:
         """Adds a row to the static body, at its current pose."""
-        (x, y, angle), (w, h) = self.pose[row], self.size[row]
-        self.shape.user_data = row
-        self.shape.enable_contact_events = self.sticky[row] or self.role[row] == _OBSTACLE  # others cannot bond or be hit
-        self.static.create_polygon_shape(self.shape, pyb2d3.box(w / 2, h / 2, (x, y), _rotation(angle)))
+        shape = self.shape
+        shape.user_data = row
+        shape.enable_contact_events = self.sticky[row] or self.role[row] == _OBSTACLE  # others cannot bond or be hit
+        self.static.create_polygon_shape(shape, _box_at(*self.pose[row].tolist(), *self.size[row]))
 
     def _free(self, rows: list[int]) -> None:
         """Makes rows one moving body, at their current poses, with their total momentum."""
-        first = rows[0]
-        (x, y, angle), (vx, vy, spin) = self.pose[first], self.velocity[first]
-        local = [(0.0, 0.0, 0.0)]
+        (x, y, angle), (vx, vy, spin), local = self.pose[rows[0]].tolist(), self.velocity[rows[0]].tolist(), None
         if len(rows) > 1:
-            x, y, vx, vy, spin = _together([(*self.pose[row], *self.velocity[row], *self.size[row]) for row in rows])
-            c, s = cos(angle), sin(angle)
-            offsets = [(self.pose[row][0] - x, self.pose[row][1] - y, self.pose[row][2] - angle) for row in rows]
-            local = [(c * dx + s * dy, c * dy - s * dx, turned) for dx, dy, turned in offsets]
-        self.definition.position, self.definition.rotation = (x, y), _rotation(angle)
-        self.definition.linear_velocity, self.definition.angular_velocity = (vx, vy), spin
-        body = self.world.create_body_from_def(self.definition)
-        for row, (lx, ly, turned) in zip(rows, local, strict=True):
-            w, h = self.size[row]
-            self.shape.user_data = row
-            self.shape.enable_contact_events = self.sticky[row]
-            box = _box_around(w, h) if len(rows) == 1 else pyb2d3.box(w / 2, h / 2, (lx, ly), _rotation(turned))
-            body.create_polygon_shape(self.shape, box)
+            (x, y, vx, vy, spin), local = join(self.pose, self.velocity, self.scene.size, np.array(rows))
+        definition, shape = self.definition, self.shape
+        definition.position, definition.rotation = (x, y), _rotation(angle)
+        definition.linear_velocity, definition.angular_velocity = (vx, vy), spin
+        body = self.world.create_body_from_def(definition)
+        for k, row in enumerate(rows):
+            shape.user_data = row
+            shape.enable_contact_events = self.sticky[row]
+            box = _box_around(*self.size[row]) if local is None else _box_at(*local[k].tolist(), *self.size[row])
+            body.create_polygon_shape(shape, box)
         body.apply_mass_from_shapes()
         rigid = _Rigid(body, rows, local, body.linear_velocity_magnitude)
         self.bodies.append(rigid)
@@ -350,86 +337,43 @@ class _World:
             self.moving[row] = rigid
 
     def _look(self, resting: bool = False) -> None:
-        """Updates poses and velocities of moving rows. With `resting`, velocities are 0."""
+        """Updates poses and velocities of moving rows; with `resting`, only poses are needed."""
         for rigid in self.bodies:
-            self._put(rigid, (*rigid.pose(), 0.0, 0.0, 0.0) if resting else rigid.motion())
+            self._put(rigid, _motion(*rigid.now()), resting)
 
-    def _put(self, rigid: _Rigid, motion: Motion, seconds: float = 0.0) -> None:
-        """Writes the poses and velocities of a body's rows for a `motion`, extrapolated by `seconds` without collisions."""
-        x, y, angle, vx, vy, spin = motion
-        x, y, angle = x + vx * seconds, y + vy * seconds, angle + spin * seconds
-        if len(rigid.rows) == 1:
-            self.pose[rigid.rows[0]], self.velocity[rigid.rows[0]] = (x, y, angle), (vx, vy, spin)
-            return
-        c, s = cos(angle), sin(angle)
-        for row, (lx, ly, turned) in zip(rigid.rows, rigid.local, strict=True):
-            rx, ry = c * lx - s * ly, s * lx + c * ly
-            self.pose[row], self.velocity[row] = (x + rx, y + ry, angle + turned), (vx - spin * ry, vy + spin * rx, spin)
+    def _put(self, rigid: _Rigid, motion: Motion, resting: bool = False) -> None:
+        """Writes the poses and velocities of a body's rows for a `motion`."""
+        if rigid.local is None:
+            row = rigid.rows[0]
+            self.pose[row] = motion[:3]
+            if not resting:
+                self.velocity[row] = motion[3:]
+        else:
+            spread(self.pose, self.velocity, np.array(rigid.rows), rigid.local, *motion)
 
     def _box(self, row: int) -> Box:
         """The current box of a row."""
         w, h = self.size[row]
         rigid = self.moving.get(row)
-        x, y, angle = self.pose[row] if rigid is None else rigid.pose()
-        if rigid is not None and len(rigid.rows) > 1:
-            lx, ly, turned = rigid.local[rigid.rows.index(row)]
+        if rigid is None:
+            return *self.pose[row].tolist(), w, h
+        x, y, angle, _, _, _ = _motion(*rigid.now())
+        if rigid.local is not None:
+            lx, ly, turned = rigid.local[rigid.rows.index(row)].tolist()
             c, s = cos(angle), sin(angle)
             x, y, angle = x + c * lx - s * ly, y + s * lx + c * ly, angle + turned
         return x, y, angle, w, h
-
-    def _poses(self) -> Floats:
-        """(N, 3): the pose of every row at the last `_look`."""
-        pose = self.scene.pose.copy()
-        for row in self.block_rows:
-            pose[row] = self.pose[row]
-        return pose
-
-
-@compiled
-def _first_touch(
-    ax: float, ay: float, at: float, avx: float, avy: float, aspin: float, alx: float, aly: float, aturned: float, aw: float, ah: float,
-    bx: float, by: float, bt: float, bvx: float, bvy: float, bspin: float, blx: float, bly: float, bturned: float, bw: float, bh: float,
-) -> float:  # fmt: skip
-    """Seconds until two rows are as close as `MET` if their bodies keep their motion. A whole step if they touch now, or do not meet in it.
-
-    For both: the body's x, y, angle, v_x, v_y and angular velocity; the row's x, y and angle in the body's frame; width and height.
-    """
-    early, late = 0.0, TIME_STEP
-    for k in range(8):
-        t = 0.0 if k == 0 else TIME_STEP if k == 1 else (early + late) / 2
-        a, b = at + aspin * t, bt + bspin * t
-        apart = gap(
-            ax + avx * t + cos(a) * alx - sin(a) * aly, ay + avy * t + sin(a) * alx + cos(a) * aly, a + aturned, aw, ah,
-            bx + bvx * t + cos(b) * blx - sin(b) * bly, by + bvy * t + sin(b) * blx + cos(b) * bly, b + bturned, bw, bh,
-        )  # fmt: skip
-        if (k == 0 and apart <= TOUCH) or (k == 1 and apart > MET):
-            return TIME_STEP
-        if k > 1 and apart <= MET:
-            late = t
-        elif k > 1:
-            early = t
-    return late
-
-
-def _together(parts: list[tuple[float, ...]]) -> tuple[float, float, float, float, float]:
-    """Centre of mass, velocity and spin of joined rows (x, y, angle, v_x, v_y, spin, width, height). Momentum is conserved."""
-    mass = x = y = vx = vy = 0.0
-    for px, py, _, u, v, _, w, h in parts:
-        m = DENSITY * w * h
-        mass, x, y, vx, vy = mass + m, x + m * px, y + m * py, vx + m * u, vy + m * v
-    x, y, vx, vy = x / mass, y / mass, vx / mass, vy / mass
-    inertia = momentum = 0.0
-    for px, py, _, u, v, spin, w, h in parts:
-        m, rx, ry = DENSITY * w * h, px - x, py - y
-        own = m * (w * w + h * h) / 12
-        inertia += own + m * (rx * rx + ry * ry)
-        momentum += own * spin + m * (rx * (v - vy) - ry * (u - vx))
-    return x, y, vx, vy, momentum / inertia
 
 
 @lru_cache
 def _box_around(w: float, h: float) -> pyb2d3.Polygon:
     return pyb2d3.box(w / 2, h / 2)
+
+
+@lru_cache(maxsize=1024)
+def _box_at(x: float, y: float, angle: float, w: float, h: float) -> pyb2d3.Polygon:
+    """A box for one of several shapes of a body. Cached, because what is fixed comes again with every placement of an episode."""
+    return pyb2d3.box(w / 2, h / 2, (x, y), _rotation(angle))
 
 
 @lru_cache
@@ -442,35 +386,16 @@ def _ground() -> pyb2d3.Polygon:
     return pyb2d3.box(500.0, 0.5, (0.0, GROUND_Y - 0.5))
 
 
-@lru_cache
 def _rotation(angle: float) -> pyb2d3.Rot:
-    """A rotation in the engine's format. 0.0 and -0.0, which the cache does not tell apart, give the same."""
+    """A rotation in the engine's format. 0.0 and -0.0 give the same."""
     # Not the engine's own sine and cosine, which are off by up to 0.0015: a leaning block would creep up a little each time.
     rotation = pyb2d3.Rot()
     rotation.c, rotation.s = cos(angle), sin(angle) + 0.0
     return rotation
 
 
-def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
-    """Where two touching boxes are bonded, for pictures: a point in either frame, and their relative angle.
-
-    The middle of the overlap of the upright boxes around both is exact for upright blocks and close for tilted ones.
-    """
-    sides = []
-    for x, y, angle, w, h in (a, b):
-        ex, ey = extent(w, h, angle)
-        sides.append((x - ex, x + ex, y - ey, y + ey))
-    (al, ar, ab, at), (bl, br, bb, bt) = sides
-    x, y = (max(al, bl) + min(ar, br)) / 2, (max(ab, bb) + min(at, bt)) / 2
-    local = []
-    for px, py, angle, _, _ in (a, b):
-        c, s = cos(angle), sin(angle)
-        local += [(x - px) * c + (y - py) * s, (y - py) * c - (x - px) * s]
-    return local[0], local[1], local[2], local[3], b[2] - a[2]
-
-
 @atexit.register
 def _forget() -> None:
     """Releases cached engine objects. Otherwise the engine reports leaks on standard error when the process ends."""
-    for kept in (_box_around, _material, _ground, _rotation):
+    for kept in (_box_around, _box_at, _material, _ground):
         kept.cache_clear()

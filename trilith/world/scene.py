@@ -67,11 +67,16 @@ INVALID_EDGE = Placement(-1, 0.0, 0.0)
 
 
 def checked_placement(given: Any) -> Placement:
-    """Makes a placement from a list of slot, x, y and sticky. Raises ValueError that names the wrong part."""
+    """A placement from slot, x, y and sticky, as plain numbers. Raises ValueError that names the part that is wrong."""
+    if type(given) is Placement and tuple(map(type, given)) == _PLAIN and 0 <= given[0] < SLOTS and abs(given[1]) < 1e300 > abs(given[2]):
+        return given  # the usual case, which needs no conversion
     if wrong := _wrong_part(given):
         raise ValueError(f"placement {shortened(given)}: {wrong}")
     slot, x, y, sticky = given
     return Placement(int(slot), float(x), float(y), bool(sticky))
+
+
+_PLAIN = (int, float, float, bool)
 
 
 def _wrong_part(given: Any) -> str:
@@ -127,13 +132,14 @@ class Scene:
     def __len__(self) -> int:
         return len(self.role)
 
-    @staticmethod
-    def trusted(*arrays: Any) -> Scene:
-        """Makes a scene without the checks and copies of the constructor. The arrays must be valid, and nothing else may write to them."""
+    def but(self, **arrays: Any) -> Scene:
+        """This scene but for some arrays, which are valid and which nothing else will write to, so that there are no checks and copies."""
         scene = object.__new__(Scene)
-        for array in arrays:
-            array.flags.writeable = False
-        scene.__dict__.update(zip(_LAYOUT, arrays, strict=True))
+        scene.__dict__.update(self.__dict__, **arrays)
+        for array in arrays.values():
+            array.setflags(write=False)
+        if "role" in arrays:
+            scene.__dict__.pop("solid", None)
         return scene
 
     @cached_property
@@ -266,7 +272,8 @@ def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
     slot, _, _, sticky = placement
     x, y = clipped(placement.x, placement.y)
     columns = _place(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky, slot, x, y, sticky, keep)
-    return Scene.trusted(*columns, scene.contact, scene.glue, scene.glue_frame)
+    pose, size, velocity, role, stickies = columns
+    return scene.but(pose=pose, size=size, velocity=velocity, role=role, sticky=stickies)
 
 
 @compiled

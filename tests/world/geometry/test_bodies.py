@@ -6,7 +6,7 @@ import pytest
 from trilith.world.geometry.coverage import covered_lengths, covered_pieces
 from trilith.world.geometry.drop import LEVEL, drop
 from trilith.world.geometry.rectangles import boxes
-from trilith.world.geometry.rigid_groups import rigid_groups
+from trilith.world.geometry.rigid_groups import bond_matrix, glued_groups, rigid_groups
 from trilith.world.geometry.statics import is_stable
 
 FLOOR = (0.0, -0.175, 28.0, 0.35)
@@ -40,6 +40,13 @@ def test_a_rigid_group_is_named_by_its_first_row():
     for i, j in ((1, 4), (4, 3), (5, 2)):
         bonded[i, j] = True
     assert rigid_groups(bonded).tolist() == [0, 1, 2, 1, 1, 2]
+
+
+def test_groups_of_pairs_are_those_of_their_matrix():
+    rng = np.random.default_rng(0)
+    for count in range(12):
+        pairs = np.array([sorted(rng.choice(10, 2, replace=False)) for _ in range(count)], dtype=np.int64).reshape(-1, 2)
+        assert glued_groups(pairs, 10).tolist() == rigid_groups(bond_matrix(pairs, 10)).tolist()
 
 
 def test_a_beam_stands_while_its_middle_is_over_its_support_and_for_as_much_as_is_asked():

@@ -19,8 +19,8 @@ from trilith.networks.inputs.rigid_body_features import Placed, placed_arrays
 from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.utils.files import prefix_errors
 from trilith.world.actions import reference_rows
+from trilith.world.bonds import bond_frame
 from trilith.world.episode import State, collides, step
-from trilith.world.physics import bond_frame
 from trilith.world.scene import INVALID_EDGE, Bools, Floats, Placement, Role, Scene
 
 

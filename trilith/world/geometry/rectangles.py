@@ -53,6 +53,16 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
 
 
 @compiled
+def may_overlap(
+    left: float, right: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float
+) -> bool:
+    """Whether `overlaps` can hold for any x from `left` to `right`: whether the upright boxes around both overlap on the way."""
+    ac, as_ = abs(c), abs(s)
+    across = (w + pw * ac + ph * as_) / 2
+    return abs(y - py) < (h + ph * ac + pw * as_) / 2 and left - px < across and px - right < across
+
+
+@compiled
 def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
     """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
     for row in np.flatnonzero(which):
@@ -99,11 +109,14 @@ def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: flo
     rows = np.flatnonzero(solid)
     pairs = np.empty((len(rows) * (len(rows) - 1) // 2, 2), dtype=np.int64)
     count = 0
-    reach = (size[:, 0] + size[:, 1]) / 2  # at least the distance from the centre to a corner
+    across, up = np.empty(len(solid)), np.empty(len(solid))
+    for i in rows:
+        across[i], up[i] = extent(size[i, 0], size[i, 1], pose[i, 2])
+    near = apart + 1e-6  # only upright boxes that are not clearly farther apart than this need the exact gap
     for k, i in enumerate(rows):
         for j in rows[k + 1 :]:
             (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
-            close = max(abs(ax - bx), abs(ay - by)) <= apart + reach[i] + reach[j]
+            close = abs(ax - bx) <= across[i] + across[j] + near and abs(ay - by) <= up[i] + up[j] + near
             if close and (wanted[i] or wanted[j]) and gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= apart:
                 pairs[count] = i, j
                 count += 1

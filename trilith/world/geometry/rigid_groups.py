@@ -24,3 +24,13 @@ def rigid_groups(bonded: Bools) -> Ints:
             if (bonded[i, j] or bonded[j, i]) and group[i] != group[j]:
                 group[group == max(group[i], group[j])] = min(group[i], group[j])
     return group
+
+
+@compiled
+def glued_groups(glue: Ints, objects: int) -> Ints:
+    """(objects,): the same from the pairs `glue` (G, 2)."""
+    group = np.arange(objects)
+    for i, j in glue:
+        if group[i] != group[j]:
+            group[group == max(group[i], group[j])] = min(group[i], group[j])
+    return group

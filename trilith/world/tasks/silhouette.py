@@ -23,6 +23,7 @@ NEAR = 0.14
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
+_BLOCK, _TARGET = int(Role.BLOCK), int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
 HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
@@ -88,25 +89,35 @@ class Silhouette(Task):
         return fresh_scene(*rows)
 
     def score(self, scene: Scene) -> float:
-        return float(filled(scene).sum())
+        return float(np.count_nonzero(filled(scene)))
 
     def progress(self, scene: Scene) -> Progress:
         return Progress(done=tuple(filled(scene).tolist()))
 
     def best(self, scene: Scene) -> float:
-        return float(len(scene.rows(Role.TARGET)))
+        return float(_targets(scene))
 
     def max_steps(self, scene: Scene, level: Level) -> int:
-        return len(scene.rows(Role.TARGET))
+        return _targets(scene)
 
     def max_objects(self, level: Level) -> int:
         targets, _, (_, most) = _LEVELS[level]
         return BASE_OBJECTS + 2 * targets + most
 
 
+def _targets(scene: Scene) -> int:
+    """The number of targets."""
+    return scene.role.tolist().count(_TARGET)
+
+
 def filled(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have the right block in the right place."""
-    return which_filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
+    return _filled(scene.pose, scene.size, scene.role)
+
+
+@compiled
+def _filled(pose: Floats, size: Floats, role: Ints) -> Bools:
+    return which_filled(pose, size, np.flatnonzero(role == _BLOCK), np.flatnonzero(role == _TARGET))
 
 
 @compiled

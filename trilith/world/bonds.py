@@ -1,0 +1,144 @@
+"""Bonds: which objects touch, which of these glue joins, and how objects that are joined move as one body. Compiled, for `physics.py`."""
+
+from __future__ import annotations
+
+from math import cos, sin
+
+import numpy as np
+
+from trilith.utils.compiled import compiled
+from trilith.world.geometry.rectangles import TOUCH, Bools, Floats, Ints, extent, gap, touching
+from trilith.world.scene import Role
+
+Box = tuple[float, float, float, float, float]
+"""x, y, angle, width, height."""
+
+MET = 0.0005
+"""Metres: the gap at which blocks that bond at speed are joined."""
+_BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
+
+
+@compiled
+def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> tuple[Ints, int, bool]:
+    """The touching pairs (C, 2); how many of these glue joins that are not in `glue` (G, 2); whether a block touches an obstacle."""
+    is_block = role == _BLOCK
+    contact = touching(pose, size, is_block | (role == _OBSTACLE) | (role == _FLOOR), is_block)
+    new, hit = 0, False
+    for i, j in contact:
+        if role[i] == _OBSTACLE or role[j] == _OBSTACLE:
+            hit = True
+        elif _joins(i, j, role, sticky, glue):
+            new += 1
+    return contact, new, hit
+
+
+@compiled
+def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
+    """`glue` (G, 2) and its `bond_frame`s (G, 5) with the `new` pairs of `contact` that glue joins, in their order."""
+    pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
+    count = len(glue)
+    pairs[:count], frames[:count] = glue, frame
+    for i, j in contact:
+        if _joins(i, j, role, sticky, glue):
+            (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
+            pairs[count] = i, j
+            frames[count] = bond_frame((ax, ay, at, size[i, 0], size[i, 1]), (bx, by, bt, size[j, 0], size[j, 1]))
+            count += 1
+    return pairs, frames
+
+
+@compiled
+def _joins(i: int, j: int, role: Ints, sticky: Bools, glue: Ints) -> bool:
+    """Whether glue joins two touching rows that are not in `glue` yet."""
+    if role[i] == _OBSTACLE or role[j] == _OBSTACLE or not (sticky[i] or sticky[j]):
+        return False
+    for a, b in glue:  # noqa: SIM110 (numba knows no `all` of a generator)
+        if a == i and b == j:
+            return False
+    return True
+
+
+@compiled
+def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
+    """Where two touching boxes are bonded, for pictures: a point in either frame, and their relative angle.
+
+    The middle of the overlap of the upright boxes around both is exact for upright blocks and close for tilted ones.
+    """
+    (ax, ay, at, aw, ah), (bx, by, bt, bw, bh) = a, b
+    (aex, aey), (bex, bey) = extent(aw, ah, at), extent(bw, bh, bt)
+    x = (max(ax - aex, bx - bex) + min(ax + aex, bx + bex)) / 2
+    y = (max(ay - aey, by - bey) + min(ay + aey, by + bey)) / 2
+    ca, sa, cb, sb = cos(at), sin(at), cos(bt), sin(bt)
+    return (
+        (x - ax) * ca + (y - ay) * sa,
+        (y - ay) * ca - (x - ax) * sa,
+        (x - bx) * cb + (y - by) * sb,
+        (y - by) * cb - (x - bx) * sb,
+        bt - at,
+    )
+
+
+@compiled
+def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box, Floats]:
+    """Rows (R,) as one body: its centre of mass x and y, v_x, v_y and spin; and each row's pose in its frame (R, 3).
+
+    The mass of a row is its area, momentum is conserved, and the angle of the body is that of its first row.
+    """
+    mass = x = y = vx = vy = 0.0
+    for row in rows:
+        m = size[row, 0] * size[row, 1]
+        mass, x, y = mass + m, x + m * pose[row, 0], y + m * pose[row, 1]
+        vx, vy = vx + m * velocity[row, 0], vy + m * velocity[row, 1]
+    x, y, vx, vy = x / mass, y / mass, vx / mass, vy / mass
+    angle = pose[rows[0], 2]
+    c, s = cos(angle), sin(angle)
+    local = np.empty((len(rows), 3))
+    inertia = momentum = 0.0
+    for k, row in enumerate(rows):
+        (w, h), (u, v, spin) = size[row], velocity[row]
+        m, rx, ry = w * h, pose[row, 0] - x, pose[row, 1] - y
+        own = m * (w * w + h * h) / 12
+        inertia += own + m * (rx * rx + ry * ry)
+        momentum += own * spin + m * (rx * (v - vy) - ry * (u - vx))
+        local[k] = c * rx + s * ry, c * ry - s * rx, pose[row, 2] - angle
+    return (x, y, vx, vy, momentum / inertia), local
+
+
+@compiled
+def spread(
+    pose: Floats, velocity: Floats, rows: Ints, local: Floats, x: float, y: float, angle: float, vx: float, vy: float, spin: float
+) -> None:
+    """Writes the poses and velocities of the `rows` of a body, which have the poses `local` in its frame, where and as the body moves."""
+    c, s = cos(angle), sin(angle)
+    for k, row in enumerate(rows):
+        lx, ly, turned = local[k]
+        rx, ry = c * lx - s * ly, s * lx + c * ly
+        pose[row] = x + rx, y + ry, angle + turned
+        velocity[row] = vx - spin * ry, vy + spin * rx, spin
+
+
+@compiled
+def first_touch(
+    step: float,
+    ax: float, ay: float, at: float, avx: float, avy: float, aspin: float, alx: float, aly: float, aturned: float, aw: float, ah: float,
+    bx: float, by: float, bt: float, bvx: float, bvy: float, bspin: float, blx: float, bly: float, bturned: float, bw: float, bh: float,
+) -> float:  # fmt: skip
+    """Seconds until two rows are as close as `MET` if their bodies keep their motion. `step` if they touch now, or do not meet in it.
+
+    For both: the body's x, y, angle, v_x, v_y and angular velocity; the row's x, y and angle in the body's frame; width and height.
+    """
+    early, late = 0.0, step
+    for k in range(8):
+        t = 0.0 if k == 0 else step if k == 1 else (early + late) / 2
+        a, b = at + aspin * t, bt + bspin * t
+        apart = gap(
+            ax + avx * t + cos(a) * alx - sin(a) * aly, ay + avy * t + sin(a) * alx + cos(a) * aly, a + aturned, aw, ah,
+            bx + bvx * t + cos(b) * blx - sin(b) * bly, by + bvy * t + sin(b) * blx + cos(b) * bly, b + bturned, bw, bh,
+        )  # fmt: skip
+        if (k == 0 and apart <= TOUCH) or (k == 1 and apart > MET):
+            return step
+        if k > 1 and apart <= MET:
+            late = t
+        elif k > 1:
+            early = t
+    return late
