@@ -49,7 +49,7 @@ def digest(scene: Scene, settled: Settled | None, *others: object) -> str:
     if settled is not None:
         sha.update(settled.scene.tobytes() + (b"" if settled.frames is None else settled.frames.tobytes()))
     for array in (CODEC.mask(scene), CODEC_XY.mask(scene), *graph(scene), scene.solid):
-        sha.update(np.ascontiguousarray(array))
+        sha.update(array.tobytes())
     return sha.hexdigest()[:16]
 
 

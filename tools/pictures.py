@@ -16,7 +16,8 @@ from trilith.agents.base import Agent
 from trilith.agents.registry import load
 from trilith.evaluation.play import play
 from trilith.evaluation.scene_sets import generator, start_in_set
-from trilith.render.pictures import FPS, Picture, contact_sheet, episode_frames, film, picture, save_png, without_sky
+from trilith.render.pictures import FPS, contact_sheet, episode_frames, film, picture, save_png, without_sky
+from trilith.render.raster import Picture
 from trilith.search.config import SearchConfig
 from trilith.world.episode import Recording, State
 from trilith.world.tasks import TASKS, Level

@@ -58,7 +58,11 @@ def page_picture(scene: Scene, pixels: int, progress: Progress | None = None) ->
             blend(canvas, outer[row], colour(fill))
         if line is not None:
             edge = ring(outer[row], inner[row])
-            blend(canvas, _cut(edge, _stripes(fine[row], *DASHES, pixels)) if dashed else edge, colour(line) * [1, 1, 1, alpha])
+            blend(
+                canvas,
+                _cut(edge, _stripes(fine[row], *DASHES, pixels)) if dashed else edge,
+                colour(line) * np.array([1, 1, 1, alpha], np.float32),
+            )
 
     for row in targets:
         box(row, "done" if row in reached else "target", "target-line", dashed=row not in reached)
