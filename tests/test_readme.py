@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from trilith.training.config import FREE, TrainConfig
+from trilith.world.tasks import TASKS
 
 RECIPE = ("--recipe", TrainConfig.recipe)  # the default
 ROOT = Path(__file__).parent.parent
@@ -43,6 +44,20 @@ def test_commands_of_the_docs_name_their_output_and_do_not_share_one():
             out = options.pop("--out")
             run = {key: value for key, value in options.items() if key[2:].replace("-", "_") not in FREE and (key, value) != RECIPE}
             assert written.setdefault(out, run) == run, f"two commands write {out}"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_results_of_objects_are_those_of_its_card(task):
+    tests = {(each["level"], each["budget"]): each for each in read_card(shipped("objects")[task])["test"]}
+    plain, searched = (f"{tests['hardest', budget]['reward']:.2f} ± {tests['hardest', budget]['interval']:.2f}" for budget in (0, 10))
+    [row] = re.findall(rf"^\| {TASKS[task].title} \|.* ± .*$", README, re.MULTILINE)
+    assert [cell.strip() for cell in row.split("|")][6:8] == [plain, searched]
+    results = (ROOT / "docs/reference/results.md").read_text(encoding="utf-8")
+    [figures] = re.findall(r"^\| `objects`: sees.*$", results, re.MULTILINE)
+    at = 2 + 2 * [*TASKS].index(task)
+    assert [cell.strip() for cell in figures.split("|")][at : at + 2] == [
+        f"{tests[level, 0]['reward']:.2f}" for level in ("all", "hardest")
+    ]
 
 
 def test_every_command_says_how_long_it_takes():

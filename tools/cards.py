@@ -53,7 +53,7 @@ INTRO = """\
 
 `objects`, one set of weights for each task: it sees objects (pose, size, type, sticky, velocity), contacts, glue, steps left and a mask of
 legal placements; it learned from its own play and from placements simulated beside its actions, never from the planner, which is
-hand-made; one seed each. How it learns, and what was tried, is in [`objects`](../explanation/objects.md).
+hand-made. Each card lists its seeds. How it learns, and what was tried, is in [`objects`](../explanation/objects.md).
 `trilith evaluate objects --task TASK --budget N` plays it. `python tools/cards.py` wrote this page from the cards
 beside the weights, which `python tools/ship.py` measured.
 

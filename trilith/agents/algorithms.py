@@ -24,7 +24,7 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """Returns the name of a recipe's algorithm, for `get_algorithm`, and the recipe. `objects` is the newest version, `objects-v1` an
+    """Returns the name of a recipe's algorithm, for `get_algorithm`, and the recipe. `objects` is the newest version, `objects-v2` an
     exact one.
 
     A recipe in a user's module is my_module:name. Raises ValueError that lists the known recipes.
@@ -47,7 +47,7 @@ def check_recipe_version(exact: str | None) -> None:
     """Raises ValueError if the recipe that a card names has no exact version, or is newer than the recipes of this version of trilith."""
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
-    require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v1")
+    require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v2")
     require(not exact or not newest or int(version) <= newest, f"recipe {exact!r}: this version of trilith knows {name}-v{newest}")
 
 

@@ -224,7 +224,7 @@ class Recipe:
 
     @property
     def exact(self) -> str:
-        """Name and version, as `objects-v1`."""
+        """Name and version, as `objects-v2`."""
         return f"{self.name}-v{self.version}"
 
 

@@ -30,7 +30,7 @@ class TrainConfig(Generic[C]):
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
     """Recipe that sets the defaults of the agent's options: a name, which means its newest version, or an exact version as
-    objects-v1. See `trilith recipes` and `trilith train --recipe NAME --help-all`."""
+    objects-v2. See `trilith recipes` and `trilith train --recipe NAME --help-all`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If the folder already holds the same run, it is resumed."""
     minutes: float | None = None

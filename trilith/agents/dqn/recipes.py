@@ -17,16 +17,6 @@ OBJECTS = DQNConfig(net=NetConfig(clock=True))
 """Our agent `objects`. It sees objects. It learns from its own play and from counterfactual actions, without the planner; see
 docs/howto/train.md."""
 
-OBJECTS_V1 = replace(OBJECTS, updates_per_step=0.1, counterfactual_targets=OBJECTS.counterfactual_actions)
-"""As `OBJECTS`, but with twice as many actor steps per learner step, and a target for every counterfactual action. The shipped agents
-were trained with this recipe."""
-
-_OBJECTS_V1_TASKS: dict[str, dict[str, Any]] = {
-    "silhouette": {"agent": {"discount": 0.97, "decay_steps": 36_000}},
-    "connecting": {"agent": {"decay_steps": 24_000}},
-    "covering": {"agent": {"decay_steps": 16_000}},
-    "covering_hard": {"agent": {"discount": 0.97, "decay_steps": 40_000}},
-}
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
     # Forty to sixty minutes of one core. In tasks with short episodes a higher discount factor is better, because glue pays off only later.
     "silhouette": {"steps": 36_000, "agent": {"discount": 0.97, "decay_steps": 36_000}},
@@ -135,13 +125,6 @@ ALGORITHM = Algorithm(
             run={"checkpoint_seconds": 180.0, "evaluate_every": 2000, "evaluate_scenes": 200},  # checkpoints hold a large replay
             tasks=_OBJECTS_TASKS,
             version=2,
-        ),
-        Recipe(
-            "objects",
-            OBJECTS_V1,
-            "the version before, of which the agents that ship are",
-            run={"checkpoint_seconds": 180.0},
-            tasks=_OBJECTS_V1_TASKS,
         ),
         *(
             Recipe(name, config, about, _PAPER_SEARCH_RUN if config.search.budget else _PAPER_RUN, version=2)
