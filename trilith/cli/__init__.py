@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def start() -> None:
-    """The command `trilith`. Its modules are imported inside this function, so that Ctrl-C during the imports is handled as quietly
-    as later."""
+    """Runs the command `trilith`. Modules are imported inside this function, so that Ctrl-C during the imports prints no traceback, as
+    later."""
     try:
         from trilith.cli.main import main
 
