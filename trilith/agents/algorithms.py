@@ -24,8 +24,8 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """Returns a recipe, preceded by the name of its algorithm. The name `objects` selects the newest version of a recipe, `objects-v1` an
-    exact one.
+    """Returns the pair (name of the algorithm, recipe). The name `objects` selects the newest version of a recipe, `objects-v1` an exact
+    one.
 
     A recipe in a user's module is written my_module:name. If there is no such recipe, raises ValueError with the known ones.
     """

@@ -73,8 +73,8 @@ def write_minari(folder: Path, out: Path) -> int:
 
 
 def _compress(path: Path) -> None:
-    """Rewrites an HDF5 file so that it takes a tenth of its size. Minari's file has kilobytes of index for each small array of an
-    episode."""
+    """Reduces an HDF5 file to a tenth of its size. Minari stores kilobytes of index for each small array of an episode, which this
+    removes."""
     import h5py
 
     packed = path.with_suffix(".packed")

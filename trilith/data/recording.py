@@ -105,7 +105,7 @@ class Recorder:
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
     """Records the missing episodes. Yields the content of every file as soon as it is complete. Files that already exist come first.
 
-    If `out` already holds some episodes of the same recording, they are kept. Raises ValueError if `out` holds anything else.
+    Episodes of the same recording that `out` already holds are kept. Raises ValueError if `out` holds anything else.
     """
     make_folder(out)
     with folder_lock(out):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888", "#2c9c9c", "#b8a12c")
 SHOWN = 3
-"""Number of episodes that a picture shows of each agent, unless the paper shows ten."""
+"""Number of episodes per agent in a picture, unless the paper shows ten."""
 TEN = ("tableG.1", "H.5", "H.6")
 
 Points = Sequence[Mapping[str, Any]]

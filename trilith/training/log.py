@@ -44,7 +44,7 @@ class Log(ExitStack):
             tracker.write(step, scalars)
 
     def show(self, line: str) -> None:
-        """Updates the live line. If the screen is not a terminal, prints one more line."""
+        """Shows a line on the screen in place of the line shown before. If the output is not a terminal, prints a new line."""
         if self._live:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif self._screen:

@@ -66,7 +66,7 @@ def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu"
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
-    """Returns the transition model in which actors search, with placeholder weights, if it is learned in the same run; else None."""
+    """If actors search in a transition model that is learned in the same run, returns this model with placeholder weights; else None."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.world import ModelWorld
@@ -76,7 +76,7 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the parameters of the network that a config describes, by name, without allocating memory for them."""
+    """Returns the shapes, by name, of the parameters of the network that a config describes. Allocates no memory for them."""
     schema = make_schema(config, task, beyond)
     if config.net.network in ACTING:
         return ACTING[config.net.network].shapes(config.net, 2 * schema.offsets)

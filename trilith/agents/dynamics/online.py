@@ -89,7 +89,8 @@ class OnlineModel:
         return {f"model_{name}": value for name, value in (self.learner.step(self._table, rng) | self._figures()).items()}
 
     def _figures(self) -> dict[str, float]:
-        """Mean squared errors of the predictions made before learning and, for comparison, of the best constant predictions."""
+        """Mean squared errors of the model on recent episodes that it had not yet learned from and, for comparison, of the best constant
+        predictions."""
         if not self.predicted:
             return {}
         said, ended, expected, earned = np.array(self.predicted).T

@@ -34,7 +34,7 @@ def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
 
 
 def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the parameters of the network that a config describes, by name, without allocating memory for them."""
+    """Returns the shapes, by name, of the parameters of the network that a config describes. Allocates no memory for them."""
     with torch.device("meta"):
         return shapes_of(make_net(config, task, beyond))
 

@@ -143,7 +143,7 @@ class ObjectCNN(nn.Module):
         return features.index_select(0, segments.which)
 
     def _maps(self) -> list[Maps]:
-        """The result of `fixed_maps`, cached until the weights change if no gradient is needed."""
+        """Returns the result of `fixed_maps`. If no gradient is needed, the result is cached until the weights change."""
         if torch.is_grad_enabled():
             return self.fixed_maps()
         weights = [(each.data_ptr(), each._version) for each in self.layers.parameters()]

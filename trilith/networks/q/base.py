@@ -97,7 +97,7 @@ class QNet(nn.Module, QFunction):
         """Finds the action with the highest value in each scene. Returns the indices (B,) and the values (B,) of these actions. A value is
         -inf if no action may be chosen.
 
-        If `without` (B,) is given, it has the index of one action in each scene that is left out.
+        `without` (B,), if given, excludes one action in each scene, given by its index.
         """
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
         receivers, values = values.shape[2], values.flatten(1)

@@ -29,7 +29,8 @@ Answers = Literal["hello", "beat"] | int
 
 
 class RayWorker(Worker):
-    """A pool's record of one Ray actor. `refs` maps the Ray reference of each awaited answer to its request."""
+    """A pool's record of one Ray actor. `refs` maps the Ray reference of each answer that has not arrived yet to the request that it
+    belongs to."""
 
     def __init__(self, number: int, what: str, handle: Any, ray: Any, refs: dict[Any, tuple[RayWorker, Answers]]) -> None:
         super().__init__(number, f"{what} {number}")
