@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 def start() -> None:
-    """Runs the command `trilith`. Modules are imported inside this function, so that Ctrl-C during the imports prints no traceback, as
-    later."""
+    """Runs the command `trilith`. Modules are imported inside this function, so that Ctrl-C prints no traceback even during the imports."""
     try:
         from trilith.cli.main import main
 

@@ -96,7 +96,8 @@ def check() -> Iterator[tuple[str, bool]]:
 
 
 def freeze() -> Iterator[str]:
-    """Writes the checksums of the current version of the scenes. Raises ValueError if other checksums of this version exist already."""
+    """Writes the checksums of the current version of the scenes. Yields the name of each set when its checksums are computed. Raises
+    ValueError if other checksums of this version exist already."""
     old = read_json(CHECKSUMS) if CHECKSUMS.exists() else {"version": None, "sets": {}}
     sets = {}
     for task, level, split in all_sets():

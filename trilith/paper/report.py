@@ -48,8 +48,8 @@ class Found:
         return self.seeds(Measurement(agent, task, level if level == "all" else get_task(task).check_level(level), row.search, 1))
 
     def learned(self, entry: Entry, level: Level) -> bool:
-        """Whether the agent of an entry earns more than random legal placements in the same scenes. False if random placements were not
-        measured there."""
+        """Whether the agent of an entry earns significantly more than random legal placements in the same scenes. False if random
+        placements were not measured there."""
         chance = self.of(LEGAL, entry.task, level).get(0)
         if chance is None:
             return False

@@ -70,8 +70,8 @@ def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
 
 
 def _begin(run: Run) -> None:
-    """Makes a run. If the folder already holds it, resumes from its last checkpoint. Raises ValueError if the folder holds a different
-    run."""
+    """Prepares a run in its folder. If the folder already holds this run, resumes from the last checkpoint. Raises ValueError if the folder
+    holds a different run."""
     config, path = run.config, run.config.out / CONFIG
     if path.exists():
         other = differences(run_config(config.out), config)
