@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trilith.agents.registry import shipped
+from trilith.agents.weights import read_card
 from trilith.training.config import FREE, TrainConfig
 from trilith.world.tasks import TASKS
 

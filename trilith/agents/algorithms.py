@@ -1,4 +1,4 @@
-"""Finds algorithms and recipes by name. An algorithm's own recipes are in its folder. Imports no learning framework."""
+"""Finds algorithms and recipes by name. The recipes of an algorithm are defined in its folder. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Returns an algorithm. `name` is its name, or a user's module that has an ALGORITHM. Raises ValueError that lists the known
-    algorithms."""
+    """Returns the algorithm that `name` selects: a known name, or a user's module that has an attribute ALGORITHM. If there is none, raises
+    ValueError with the known names."""
     found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
         raise ValueError(f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or name a module that has an ALGORITHM")
@@ -24,10 +24,10 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """Returns the name of a recipe's algorithm, for `get_algorithm`, and the recipe. `objects` is the newest version, `objects-v2` an
-    exact one.
+    """Returns the pair (name of the algorithm, recipe). The name `objects` selects the newest version of a recipe, `objects-v2` an exact
+    one.
 
-    A recipe in a user's module is my_module:name. Raises ValueError that lists the known recipes.
+    A recipe in a user's module is written my_module:name. If there is no such recipe, raises ValueError with the known ones.
     """
     module, _, own = name.rpartition(":")
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
@@ -44,7 +44,7 @@ def exact_name(name: str) -> str:
 
 
 def check_recipe_version(exact: str | None) -> None:
-    """Raises ValueError if the recipe that a card names has no exact version, or is newer than the recipes of this version of trilith."""
+    """Raises ValueError if the recipe named in a card has no exact version, or is newer than this version of trilith knows."""
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
     require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v2")

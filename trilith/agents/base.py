@@ -1,10 +1,10 @@
-"""The interfaces of an agent, and of an algorithm that trains an agent. A run uses only these interfaces.
+"""The interfaces of an agent, and of an algorithm that trains an agent. A training run uses only these interfaces.
 
 An agent gets the states of many episodes and returns a placement for each, so that a network can evaluate them in one batch. Each
 episode has its own random generator, so it does not depend on the other episodes of the batch.
 
-An algorithm is a folder with a `Policy`, which actors hold, and a `Learner`, which a run drives. Neither depends on runs, processes
-or files, and a run depends on no particular algorithm.
+An algorithm is a folder with a `Policy`, which actors use to play, and a `Learner`, which a training run calls step by step. Neither
+depends on runs, processes or files, and a run depends on no particular algorithm.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:  # listing recipes and showing options must not load the physi
 Weights = dict[str, NDArray[Any]]
 """Parameters by their names."""
 WORLD = "world."
-"""Prefix of the names of a learned model's parameters. If actors search in such a model, the weights of their policy contain its
-parameters. The file of an agent leaves them out, because the search is not part of the agent. A run saves them as a model
-(`LearnsModel`)."""
+"""Prefix of parameter names that belong to a learned transition model. If actors search in such a model, its parameters are sent to them
+with the weights of the policy. They are not saved with the agent, because the search is not part of the agent; a run saves the model
+separately (`LearnsModel`)."""
 
 
 class Agent(Protocol):
     """Anything that chooses placements: a network, a planner, or a search over another agent."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """Returns a placement for each state, or None to stop, which ends the episode. Random draws come only from the episode's own
-        generator."""
+        """Returns a placement for each state, or None to stop, which ends the episode. All randomness must come from the generator of the
+        same episode in `rngs`."""
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class Sampler(Protocol):
     """An agent with a policy over continuous actions. It can also sample from this policy."""
 
     def sampling(self) -> Agent:
-        """Returns the same agent, but one that samples from its policy."""
+        """Returns a copy of this agent that samples its actions from the policy."""
 
 
 class Decision(NamedTuple):
@@ -53,14 +53,14 @@ class Decision(NamedTuple):
     placement: Placement | None
     """The placement to make; None if the policy stops."""
     step: np.void | None
-    """The record of this decision for the learner, with the policy's `dtype`. None if there was no action to choose, which ends the
-    episode."""
+    """The record of this decision for the learner, with the policy's `dtype`. None if there was no action to choose; the episode then
+    ends."""
     beside: tuple[Placement, ...] = ()
-    """Counterfactual placements, to be simulated beside the chosen one. A policy that returns any implements `Foresees`."""
+    """Counterfactual placements: they are simulated in addition to the chosen one. A policy that returns any must implement `Foresees`."""
 
 
 class Policy(Protocol):
-    """The part of an algorithm that decides: the decision rule and its weights. Actors hold it."""
+    """The part of an algorithm that chooses actions: the weights, and the rule by which actors explore."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -78,38 +78,38 @@ class Policy(Protocol):
         """A copy of the weights."""
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the result of `weights`. Raises ValueError if the weights belong to another network."""
+        """Loads the result of `weights`. Raises ValueError if the weights do not fit the network."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Any) -> list[Decision]:
-        """Returns a decision for each state. `exploration` comes from the learner."""
+        """Returns a decision for each state. `exploration` is the result of `Learner.exploration`."""
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns the decision nearest to a placement that another agent made."""
+        """Returns a decision for a placement that another agent made, with the nearest action of this policy."""
 
 
 @runtime_checkable
 class Searches(Protocol):
-    """A policy whose actors search before they act. Its validations search too."""
+    """A policy whose actors search before they act. It is also validated with search."""
 
     @property
     def searching_agent(self) -> Agent:
-        """The agent that acts by these weights and its search, without exploring."""
+        """The agent that acts with these weights and with search, without exploration."""
 
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A policy that gets the simulated outcomes of several placements, and then chooses one of them."""
+    """A policy that sees the simulated outcomes of several placements before it chooses one of them."""
 
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
     ) -> list[int]:
-        """Returns the number of the placement to make, for each decision: 0 is the chosen placement, 1 and up are those in `beside`.
-        `outcomes` holds the outcomes of all these placements, in the same order. The policy stores in the decision's record the
-        outcomes that the learner needs."""
+        """Returns for each decision the number of the placement to make: 0 is the chosen placement, and 1, 2, … are the counterfactual ones
+        in `beside`. `outcomes` has the simulated outcomes of all these placements, in the same order. The policy also stores the outcomes
+        that the learner needs in the record of the decision."""
 
 
 class ObjectView(NamedTuple):
-    """The view of one object by an agent that sees segmented images, and the highest value of a placement at this object."""
+    """What an agent that reads segmented images sees of one object, and the highest value of a placement at this object."""
 
     row: int
     """The object's row in the scene."""
@@ -118,39 +118,40 @@ class ObjectView(NamedTuple):
     left: int
     """First column of the window."""
     pixels: NDArray[np.float32]
-    """(height, width, 4): red, green, blue and alpha in the window. Colours are multiplied by alpha. All are 0 outside the window."""
+    """(height, width, 4): red, green, blue and alpha in the window. Colours are multiplied by alpha. Outside the window all four are 0."""
     value: float | None
-    """The highest value of placing a block by this object or, for an available block, of placing this block. None if no such placement
-    is allowed."""
+    """The highest value of a placement at this object or, if the object is an available block, of a placement of this block. None if no
+    such placement is allowed."""
 
 
 @runtime_checkable
 class ObjectViews(Protocol):
-    """An agent whose views of the objects can be shown."""
+    """An agent that can show what it sees of each object."""
 
     def views(self, state: State) -> list[ObjectView]:
-        """Returns the agent's view of each object; empty if the agent does not see pictures."""
+        """Returns the agent's view of each object. The list is empty if the agent does not see pictures."""
 
 
 class Episode(NamedTuple):
-    """An episode that an actor played. The final state is not kept, because its value is 0."""
+    """An episode that an actor played. The terminal state is not stored, because its value is 0."""
 
     steps: NDArray[Any]
     """(L,): the records of the decisions, each with its `reward`."""
     level: int
     """Number of the episode's level in the curriculum."""
     correction: bool
-    """Whether this is a correction: a planner continued the policy's own episode with better actions."""
+    """Whether this is a correction: the continuation of the policy's own episode by a planner that earned more."""
     exploration: Any
     """The `exploration` with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
     """The episode with all its states, if the policy has `wants_states`."""
     ended: bool = True
-    """Whether the last step ended the episode. If not, no placement was possible any more, or the agent stopped."""
+    """Whether the last recorded step ended the episode. False if the episode ended because no placement was possible or the agent
+    stopped."""
 
 
 class Learner(Protocol):
-    """The part of an algorithm that learns. A run drives it."""
+    """The part of an algorithm that learns. A training run calls it."""
 
     @property
     def steps(self) -> int:
@@ -161,10 +162,10 @@ class Learner(Protocol):
         """The policy whose weights are sent to actors, evaluated and saved."""
 
     def updates_due(self) -> float:
-        """Number of learner steps that the episodes so far allow. If it is below 1, the learner waits for more episodes."""
+        """Number of learner steps that may be made now, given the episodes added so far. Below 1, the run waits for more episodes."""
 
     def warmup_status(self) -> str:
-        """Progress until the first learner step, as one line for the log; "" after learning has started."""
+        """One line for the log about the progress until the first learner step; "" after learning has started."""
 
     def exploration(self) -> Any:
         """The current exploration settings for actors."""
@@ -179,19 +180,20 @@ class Learner(Protocol):
         """The content of a checkpoint: arrays by name, and all other values as JSON."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the result belongs to another learner."""
+        """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
 
 
 @runtime_checkable
 class LearnsFromCorrections(Protocol):
-    """A learner that learns from corrections: the policy plays an episode, and a planner takes over from one of its states."""
+    """A learner that learns from corrections. In a correction the policy plays an episode, and a planner replays it from one of its
+    states."""
 
     def wants_correction(self, requested: int) -> bool:
         """Whether to request another correction. `requested` is the number of corrections requested so far."""
 
 
 class LearnedModel(NamedTuple):
-    """A model of the world that was learned beside an agent."""
+    """A transition model that was learned together with an agent."""
 
     net: DynamicsConfig
     weights: Weights
@@ -201,15 +203,15 @@ class LearnedModel(NamedTuple):
 
 @runtime_checkable
 class LearnsModel(Protocol):
-    """A learner that may learn a model of the world as well."""
+    """A learner that can also learn a transition model."""
 
     def learned_model(self) -> LearnedModel | None:
-        """Returns the current model; None if there is none, or if it has not learned enough."""
+        """Returns the current model. None if no model is learned, or if it is not ready to be used."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named set of defaults of an algorithm. Any change of a recipe raises its version, like a release of software."""
+    """A named set of default options of an algorithm. Any change of a recipe must raise its version."""
 
     name: str
     config: Any
@@ -217,45 +219,47 @@ class Recipe:
     about: str
     """The recipe in one sentence, with the agent of the paper that it reproduces, if any."""
     run: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the run, not of the algorithm, whose defaults differ in this recipe, as JSON values."""
+    """The options of a training run (not of the algorithm) for which this recipe has its own defaults, as JSON values."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Values that differ by task. Options of the run are as in `run`; fields of the config are under the key `agent`."""
+    """Defaults that apply to one task only, by task. They are options of the run, as in `run`, and under the key `agent` fields of the
+    config."""
     version: int = 1
 
     @property
     def exact(self) -> str:
-        """Name and version, as `objects-v2`."""
+        """Name and version, such as `objects-v2`."""
         return f"{self.name}-v{self.version}"
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The entry point of an algorithm's folder. Parts that need a learning framework are given as strings module:attribute, and are
-    imported when they are first used."""
+    """The entry point of an algorithm. The parts that need a learning framework are given as strings module:attribute, which are imported
+    when they are first used."""
 
     name: str
     config: type
     """Dataclass with all settings of the algorithm. Its fields are options of the command line."""
     recipes: tuple[Recipe, ...]
     policy: str
-    """(config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond`, scenes of generalisation levels fit too."""
+    """Function (config, task, *, beyond, zero_on_hit, device) -> Policy. With `beyond`, the policy also accepts scenes of generalisation
+    levels."""
     learner: str
-    """(config, task, seed, device) -> Learner. Raises ValueError if options contradict each other."""
+    """Function (config, task, seed, device) -> Learner. It raises ValueError if options contradict each other."""
     needed: tuple[str, ...]
-    """Fields of the config that define the policy itself. The other fields describe its training, and may change from version to
+    """The fields of the config that define the policy itself. The other fields concern only its training, and may change from version to
     version."""
     shapes: str = ""
-    """(config, task, *, beyond) -> the shapes of a policy's weights by name. Nothing of that size is allocated. "" if weights are
-    always small."""
+    """Function (config, task, *, beyond) -> shapes of a policy's weights by name. It must not allocate memory for the weights. May be "" if
+    weights are always small."""
     searchable: bool = True
-    """Whether the actions of a state can be listed. A search needs this."""
+    """Whether the actions of a state can be enumerated, which a search requires."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
-        """Returns a policy with placeholder weights. `zero_on_hit` is the rule by which it will play."""
+        """Returns a policy with placeholder weights. `zero_on_hit` says whether it will play by that rule."""
         return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
-        """Raises ValueError if the weights of a policy with this config have other shapes than `given`."""
+        """Raises ValueError if the shapes `given` are not those of the weights of a policy with this config."""
         wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
         for name in sorted(wanted.keys() | given.keys()):
             if name not in wanted or name not in given:

@@ -1,4 +1,5 @@
-"""Agents that act at random. They are the baseline of every comparison, and the prior of a search without a network ("raw search")."""
+"""Agents that act at random. They are the baseline of comparisons, and they provide the actions for a search without a network ("raw
+search")."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from trilith.world.scene import Placement
 
 
 class RandomAgent:
-    """Chooses any discrete relative action. Most of these actions are invalid edges or overlap something."""
+    """The agent `random`, which chooses any discrete relative action. Most of these actions are invalid edges or overlap something."""
 
     codec = DiscreteRelative()
     discount = 0.99
@@ -25,7 +26,7 @@ class RandomAgent:
         return [self.codec.decode(scene, self.codec.space(len(scene)).sample(rng)) for scene, rng in pairs]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """Every action on every edge with the value 0, for the paper's raw search. Most of them end the episode."""
+        """All actions on all edges, each with the value 0, for the paper's raw search. Most of these actions end the episode."""
         found = []
         for state in states:
             n, per_edge = len(state.scene), 2 * self.codec.offsets
@@ -40,7 +41,8 @@ class RandomAgent:
 
 
 class LegalAgent:
-    """Chooses any discrete relative action that is a valid edge and overlaps nothing. Half of the actions are sticky."""
+    """The agent `legal`, which chooses any discrete relative action that is a valid edge and overlaps nothing. Half of its actions are
+    sticky."""
 
     codec = DiscreteRelative()
     discount = 0.99
@@ -59,7 +61,8 @@ class LegalAgent:
         return self.codec.decode(state.scene, (int(c), int(r), int(i), int(rng.integers(2))))
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """Every legal action with the value 0, for a raw search. Of several blocks of equal width only the first is listed."""
+        """All legal actions, each with the value 0, for a raw search. Of several available blocks of equal width only the first is
+        listed."""
         found = []
         for state in states:
             mask = self.codec.mask(state.scene)
@@ -74,7 +77,7 @@ class LegalAgent:
 
 
 def _decode(codec: DiscreteRelative, state: State, action_id: int) -> Placement:
-    """The placement of an id, which encodes (edge, offset, sticky) as one number."""
+    """The placement of an action id, which encodes (edge, offset, sticky) as one number."""
     rest, sticky = divmod(action_id, 2)
     edge, offset = divmod(rest, codec.offsets)
     return codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

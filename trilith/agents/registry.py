@@ -1,4 +1,4 @@
-"""Loads agents by name, by the path of their weights, or as a class of the user.
+"""Loads agents by name, from a file of weights, or from a class of the user.
 
 A shipped agent has one name for all tasks, but separate weights for each task. Algorithms are listed in `algorithms.py`.
 """
@@ -31,7 +31,7 @@ from trilith.world.tasks import get_task
 
 
 def _make(name: str) -> Agent:
-    """An agent of the class my_module:MyAgent."""
+    """Makes an agent of the class `name`, written my_module:MyAgent."""
     return cast(Agent, imported(name, "agent")())
 
 
@@ -47,11 +47,13 @@ ZOO = Path(__file__).parent.parent / "zoo"
 
 
 def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = False, *, budget: int = 0, sample: bool = False) -> Agent:
-    """Returns an agent. `name` is its name, the folder of a training run, a file of weights, or a class of your own as my_module:MyAgent.
+    """Returns the agent that `name` selects: a known name, the folder of a training run, a file of weights, or a class of your own as
+    my_module:MyAgent.
 
-    If `search` has a budget, the agent acts by search. With `sample` it samples from its policy, if it has one.
+    If `search` has a budget, or `budget` is given, the agent acts by search. With `sample`, the agent samples from its policy.
 
-    `zero_on_hit` is the rule by which the agent will play; its search then uses the same rule. Raises ValueError that lists the agents.
+    `zero_on_hit` says whether episodes are played by that rule; a search then simulates it too. Raises ValueError if there is no such
+    agent, or if it cannot search or sample.
     """
     agent = _load(name)
     if sample:
@@ -81,8 +83,8 @@ def _weights(name: str, task: str) -> Path | None:
 
 
 def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A dictionary with the field `code`, for a result that depends on classes of the user; empty if no such class is used. The field
-    holds the fingerprint (`own_code`) of the agents, their algorithms and networks, the task and the search."""
+    """The field `code` of a result: a fingerprint (`own_code`) of all classes of the user that the agents, their algorithms and networks,
+    the task or the search use. Returned as a dictionary, which is empty if there are no such classes."""
     cards = [read_card(path) for name in agents if (path := _weights(name, task))]
     trained = [(card["algorithm"], card["agent"]) for card in cards]
     code = own_code([agents, f"{type(get_task(task)).__module__}:{type(get_task(task)).__name__}", search, trained])
@@ -102,7 +104,7 @@ def trained_for(name: str, task: str) -> bool:
 
 
 def check_builds(name: str, task: str) -> None:
-    """Raises ValueError if an agent cannot build in a task."""
+    """Raises ValueError if an agent cannot play a task."""
     if name in ("planner", "scripted"):
         from trilith.planners.registry import plan_for, script_for
 
@@ -112,7 +114,7 @@ def check_builds(name: str, task: str) -> None:
 
 
 def available() -> list[str]:
-    """The names of all agents that need no training by the user."""
+    """The names of all agents that can be used without training: those in `AGENTS` and the shipped ones."""
     return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
 
 
@@ -142,14 +144,14 @@ def _load(name: str) -> Agent:
 
 
 class ShippedAgent:
-    """Builds in each task with the weights of that task. Raises ValueError in a task without weights."""
+    """A shipped agent, which plays each task with its own weights. Raises ValueError for a task without weights."""
 
     def __init__(self, name: str, weights: dict[str, Path]) -> None:
         self.name, self.weights = name, weights
         self._loaded: dict[str, Any] = {}
 
     def of(self, task: str) -> Any:
-        """The agent of a task."""
+        """The agent for one task."""
         if task not in self.weights:
             raise ValueError(f"the agent {self.name!r} was not trained for {task}: choose {', '.join(self.weights)}")
         if task not in self._loaded:
@@ -158,15 +160,16 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """The discount factor of the first task's agent. A search does not use this value; it uses the agent of its task (`of`)."""
+        """The discount factor of the agent for the first task. A search does not use this value; it asks the agent for its own task (see
+        `of`)."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state. All states belong to one task."""
+        """The best placement in each state. All states must belong to the same task."""
         return self.of(states[0].task).act(states, rngs) if states else []
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions in each state. All states belong to one task."""
+        """The values of all actions in each state. All states must belong to the same task."""
         return self.of(states[0].task).priors(states) if states else []
 
     def decode(self, state: State, action_id: int) -> Placement | None:

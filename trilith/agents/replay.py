@@ -1,4 +1,4 @@
-"""The replay buffer. It stores whole episodes, one record per step, and drops the oldest first. Steps are drawn uniformly, without
+"""The replay buffer. It stores whole episodes, one record per step, and drops the oldest steps first. Steps are drawn uniformly, without
 priorities."""
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from trilith.world.scene import Ints
 
 
 class Replay:
-    """A ring buffer of steps. Episodes are stored whole and in order, so the next step of an episode is in the next place of the ring."""
+    """A ring buffer of steps. Episodes are stored in order, so the next step of an episode is at the next place of the ring."""
 
     def __init__(self, dtype: np.dtype[Any], megabytes: float, most: int | None = None) -> None:
-        """`dtype` is the dtype of a policy's decisions. The capacity is `megabytes` of records, but at most `most` steps."""
+        """`dtype` is the dtype of a record. The capacity is as many steps as fit into `megabytes`, but at most `most` steps."""
         self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
         """The dtype of a step. `left` is the number of steps to the end of the episode, including this one."""
         self.capacity = max(min(int(megabytes * 1e6) // self.dtype.itemsize, most or sys.maxsize), 256)
@@ -40,10 +40,10 @@ class Replay:
         self.added += steps
 
     def windows(self, rng: np.random.Generator, size: int, length: int) -> tuple[NDArray[Any], Ints]:
-        """Draws windows of consecutive steps. Returns the windows (size, length), and how many steps of each window are real (size,).
+        """Draws windows of consecutive steps. Returns the windows (size, length), and the number of real steps in each window (size,).
 
-        Every stored step is equally likely to begin a window; draws are with replacement. If the episode ends within a window, the
-        rest is filled with the window's first step.
+        Every stored step is equally likely to begin a window; windows are drawn with replacement. If an episode ends within a window, the
+        rest of the window repeats its first step and is not real.
         """
         first = rng.integers(len(self), size=size)
         count = np.minimum(self.ring["left"][first].astype(np.int64), length)
@@ -56,8 +56,8 @@ class Replay:
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the records have another dtype, or if their number contradicts the
-        counter."""
+        """Resumes from the result of `state`. Raises ValueError if the records have a different dtype, or if their number contradicts the
+        number of steps added."""
         raw, added = np.ascontiguousarray(state["ring"]), state["added"]
         if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")

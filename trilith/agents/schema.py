@@ -1,6 +1,6 @@
-"""The inputs and actions of a network in words: the observation columns and the parts of an action that a card stores.
+"""Descriptions, in words, of a network's input columns and of the parts of an action. They are stored in the card of weights.
 
-Loading refuses weights that were trained with other columns than the code has now.
+Weights cannot be loaded if they were trained with columns that differ from those of the current code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trilith.world.observations.objects import COLUMNS as ROW_COLUMNS
 from trilith.world.observations.segments import COLUMNS as SEGMENT_COLUMNS
 
 Schema = dict[str, Sequence[str]]
-"""Names of columns, grouped by what the columns describe: an object, a pair, …"""
+"""Names of columns, grouped by the thing that they describe: an object, a pair, …"""
 
 _LENGTHS = (f"lengths are divided by {SCALE:g} m, widths at most {MAX_WIDTH:g} m, tanh of {SHARP:g} / m",)
 _ATTENTION: Schema = {"unit": _LENGTHS, "object": OBJECT_COLUMNS, "pair": PAIR_COLUMNS}
@@ -37,7 +37,7 @@ NETWORKS: dict[str, Schema] = {
     "pixels": _SEGMENTS,
     **{"mlp": _LIST, "rnn": _LIST, "cnn": _IMAGE, "cnn-rn": _IMAGE, "gn": _GRAPH, "attention": _ATTENTION},
 }
-"""Columns by the name of a Q-network, or of an actor-critic's encoder."""
+"""The input columns of each network, by the name of the Q-network or of the actor-critic's encoder."""
 _CLEARANCE = f"placed {CLEARANCE:g} m clear of the object"
 ACTIONS = {
     "discrete_relative": ("block", "object", "offset along x", "sticky", _CLEARANCE),
@@ -50,7 +50,7 @@ ACTIONS = {
 
 
 def observation_columns(config: Any) -> list[str]:
-    """The input columns of the network of an algorithm's config; empty for a network of the user."""
+    """The input columns of the network that an algorithm's config describes. Empty for a network of the user."""
     net = getattr(config, "net", None)
     schema = dict(NETWORKS.get(getattr(net, "network", getattr(net, "encoder", "")), {}))
     if getattr(net, "clock", False):
@@ -59,13 +59,14 @@ def observation_columns(config: Any) -> list[str]:
 
 
 def action_parts(config: Any, listed: bool) -> list[str]:
-    """The parts of an action under an algorithm's config. Actions that can be `listed` are discrete. Empty for an algorithm of the user."""
+    """The parts of an action in the action space of an algorithm's config; `listed` says whether the actions are discrete. Empty for an
+    algorithm of the user."""
     return list(ACTIONS.get(f"{'discrete' if listed else 'continuous'}_{getattr(config, 'actions', '')}", ()))
 
 
 def check_same(field: str, stored: Sequence[str], known: Sequence[str]) -> None:
-    """Raises ValueError if the columns of a card (`stored`) differ from those of the code (`known`). The message names the card's
-    field and the first difference."""
+    """Raises ValueError if the columns in a card, `stored`, differ from those of the code, `known`. The message names the field of the card
+    and the first difference."""
     for number, (old, new) in enumerate(zip_longest(stored, known), start=1):
         if old != new:
             raise ValueError(f"{field} column {number} is {shortened(old)}, this version of trilith has {shortened(new)}")

@@ -1,4 +1,5 @@
-"""Shared by all learners: optimiser steps, learning-rate schedule, target networks, and their conversion to named arrays and back."""
+"""The code that all learners share: optimiser steps, the learning-rate schedule, target networks, and the conversion of all these to named
+arrays and back."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
-    """The learning rate at a step. It rises from 0 over `warmup` steps, and falls along a cosine to a tenth over `decay_steps`. If
-    `decay_steps` is 0, it does not fall."""
+    """The learning rate at a step. It rises linearly over the first `warmup` steps, and falls along a cosine to a tenth of `rate` over
+    `decay_steps`. If `decay_steps` is 0, it does not fall."""
     rate *= min(1.0, (step + 1) / max(warmup, 1))
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
 
 def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip: float) -> None:
-    """One optimiser step on a loss. The norm of gradients is clipped to `clip`, unless `clip` is 0."""
+    """Makes one optimiser step on a loss. The norm of the gradients is clipped to `clip`, unless `clip` is 0."""
     [group] = optimiser.param_groups
     group["lr"] = rate
     optimiser.zero_grad()
@@ -40,7 +41,8 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """Adam's state by name: its moments and step count for each parameter. Names contain the parameter's number."""
+    """The state of Adam as named arrays: the moments and the step count of each parameter. A name begins with the number of the
+    parameter."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()
@@ -49,7 +51,7 @@ def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
 
 
 def check_moments(optimiser: torch.optim.Adam, moments: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError if `moments` do not fit the optimiser's parameters, because Adam itself does not check their shapes.
+    """Raises ValueError if `moments` do not fit the parameters of the optimiser. Adam itself does not check the shapes.
 
     Empty `moments` belong to an optimiser that has not stepped yet.
     """
@@ -86,7 +88,8 @@ def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDAr
 
 
 def read(figures: Mapping[str, Tensor]) -> dict[str, float]:
-    """Converts tensors to Python numbers, with one copy from the device. Nowhere else does a learner step wait for the device."""
+    """Converts tensors to Python numbers, with a single copy from the device. This is the only place where a learner step waits for the
+    device."""
     return dict(zip(figures, torch.stack([each.detach() for each in figures.values()]).tolist(), strict=True))
 
 
@@ -97,13 +100,13 @@ class LearnerFacts(TypedDict):
 
 
 class TargetLearner(Generic[N]):
-    """Base of learners: the online network, its target network and its optimiser, all on one device, and the replay."""
+    """Base class of learners: the online network, the target network, the optimiser, all on one device, and the replay."""
 
     replay: Replay
     """The replay of steps to learn from. A subclass creates it."""
 
     def __init__(self, config: Any, make: Callable[[], N], seed: int, device: str) -> None:
-        """`make` returns a new network. Its initial weights come from torch's generator."""
+        """`make` makes a network whose initial weights are drawn from torch's global random generator."""
         self.config, self.device, self.steps = config, pick_device(device), 0
         torch.manual_seed(seed)  # initial weights come from the CPU's generator, so they are the same on every device
         self.net, self.target = make(), make()
@@ -120,7 +123,7 @@ class TargetLearner(Generic[N]):
         return prefixed({**networks, "replay.": self.replay.state()}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the result belongs to another learner."""
+        """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
         checked: LearnerFacts = typed(facts, LearnerFacts)
         moments = part(arrays, "optimiser.")
         check_moments(self.optimiser, moments)
@@ -148,7 +151,8 @@ class TargetLearner(Generic[N]):
     def update_target(self) -> None:
         """Moves the target network towards the online network at the rate `tau` (Polyak averaging).
 
-        Early in training the rate is higher: the target is then the mean over all steps so far, so that it does not lag behind.
+        Early in training the rate is higher, so that the target network does not lag behind: it is then the mean of the online network over
+        all steps so far.
         """
         share = max(self.config.tau, 1 / (self.steps + 1))
         with torch.no_grad():

@@ -1,9 +1,9 @@
-"""Weights on disk: a safetensors file and, beside it as JSON, a card that describes the weights.
+"""Weights on disk: a safetensors file, and beside it a JSON file, the card, which describes the weights.
 
-A card names the algorithm, the task, the exact recipe and the physics. It also lists, in words, every observation column and every
-part of an action. Loading checks all of these against the code, and refuses a mismatch with one line that names the field. Older
-physics is not an error, but gives a warning of one line. The card holds two checksums: of its weights, to show that both belong
-together, and of its own fields.
+A card names the algorithm, the task, the exact recipe and the physics. It also lists, in words, every observation column and every part of
+an action. Loading compares all of these with the code. If anything differs, it raises ValueError with a one-line message that names the
+field, except that different physics gives only a warning. The card holds two checksums: one of the weights, which shows that card and
+weights belong together, and one of its own fields.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cost(TypedDict):
     simulated: NotRequired[dict[str, int]]
     """Number of simulator steps that the agent learned from, by purpose."""
     kept: float
-    """When these weights were saved, in minutes since the start of training; in core-minutes if these are known."""
+    """When these weights were saved: the time since the start of training, in core-minutes if these are known, else in minutes."""
     processes: int
 
 
@@ -61,11 +61,11 @@ class Tested(TypedDict):
     forfeited: NotRequired[float]
     """Mean reward under `zero_on_hit`; unknown for agents that searched."""
     ends: NotRequired[dict[str, int]]
-    """Number of episodes by the reason of their end."""
+    """Number of episodes by the reason why they ended."""
 
 
 class Seed(TypedDict):
-    """The training of one seed, and the results of its final weights on test scenes."""
+    """The training run with one seed, and the test results of its final weights."""
 
     seed: int
     command: str
@@ -88,7 +88,7 @@ class Card(TypedDict):
     physics: NotRequired[int]
     """Version of the physics; missing for the first version."""
     weights: str
-    """Checksum of the content of the weights' file."""
+    """Checksum of the weights."""
     agent: dict[str, Any]
     """Fields of the algorithm's config that define a policy."""
     learning: NotRequired[dict[str, Any]]
@@ -99,8 +99,8 @@ class Card(TypedDict):
     commit: NotRequired[str]
     cost: NotRequired[Cost]
     curve: NotRequired[list[tuple[float, float]]]
-    """Points of the learning curve: time in core-minutes (in minutes for weights without `core_minutes`), and the mean reward on the
-    hardest validation scenes at that time."""
+    """Points of the learning curve, as (time, mean reward on the hardest validation scenes). Time is in core-minutes, or in minutes if the
+    cost has no `core_minutes`."""
     test: NotRequired[list[Tested]]
     seeds: NotRequired[list[Seed]]
     """All seeds that were trained with the recipe, if there are several. The weights come from the median seed."""
@@ -109,10 +109,10 @@ class Card(TypedDict):
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes weights to `path`, and a card beside them. The card has all fields that are needed to use the weights, and the fields of
+    """Writes weights to `path`, and their card beside them. The card has all fields that are needed to load the weights, and the fields of
     `about`.
 
-    Parameters of a learned model in which actors search (`WORLD`) are left out, because the agent acts without the model.
+    The parameters of a transition model in which actors search (prefix `WORLD`) are left out, because the agent acts without this model.
     """
     weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
     learning, known = to_json(config), get_algorithm(algorithm)
@@ -139,8 +139,7 @@ def write_pair(path: Path, card: Mapping[str, Any], weights: Mapping[str, NDArra
 
 
 def is_pair(path: Path) -> bool:
-    """Whether weights and the card beside them belong together. A writer that was killed between the two renames leaves files that do
-    not."""
+    """Whether weights and the card beside them belong together. They do not if a process was killed after writing one of the two files."""
     try:
         return bool(read_card(path)["weights"] == read_header(path).checksum)
     except ValueError:
@@ -148,8 +147,8 @@ def is_pair(path: Path) -> bool:
 
 
 def weights_file(path: Path) -> Path:
-    """Returns the file of weights for a path: the path itself or, in the folder of a run, the best weights if there are any, else the
-    last."""
+    """Returns the file of weights that a path refers to: the path itself or, if it is the folder of a run, the best weights if there are
+    any, else the last weights."""
     if not path.is_dir():
         return path
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
@@ -160,7 +159,7 @@ def weights_file(path: Path) -> Path:
 
 
 def read_card(path: Path) -> Card:
-    """The card of a file of weights. Raises ValueError if there is no card, or if the file is not a card of weights."""
+    """Reads the card of a file of weights. Raises ValueError if there is no card, or if it is not valid."""
     where = path.with_suffix(".json")
     data = read_json(where)
     require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
@@ -210,7 +209,7 @@ def learning() -> bool:
 
 
 def missing(what: str) -> str:
-    """The message for a missing package of the extra `learn`."""
+    """The error message if `what` needs a package of the extra `learn` that is not installed."""
     absent = ", ".join(package for package in LEARNING if not find_spec(package))
     return f'{what} needs more packages ({absent} missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 def start() -> None:
-    """The command `trilith`. Its modules are imported inside this function, so that Ctrl-C during the imports is handled as quietly
-    as later."""
+    """Runs the command `trilith`. Modules are imported inside this function, so that Ctrl-C prints no traceback even during the imports."""
     try:
         from trilith.cli.main import main
 

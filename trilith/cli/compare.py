@@ -72,7 +72,8 @@ class Compare(SceneOptions):
 
 
 def _compare_seeds(title: str, labels: Sequence[str], means: Sequence[Sequence[float]]) -> None:
-    """Prints the comparison of agents with several seeds, from the mean reward of each seed. An agent without seeds counts as known."""
+    """Prints the comparison of agents with several seeds, from the mean reward of each seed. If an agent has only one, its mean reward is
+    taken as exact."""
     from trilith.evaluation.statistics import difference_of_seeds, mean_over_seeds, probability_of_improvement, spread_of_seeds
 
     table = table_of(title, *labels)

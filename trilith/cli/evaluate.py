@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class SceneOptions:
-    """Options of commands that let agents build in the scenes of a set."""
+    """Options of commands that let agents play the scenes of a frozen set."""
 
     task: str
     """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
@@ -39,7 +39,7 @@ class SceneOptions:
     workers: int = 2
     """Number of processes. The result does not depend on it."""
     zero_on_hit: bool = False
-    """An episode that touches an obstacle has the return 0, as in the paper."""
+    """The return of an episode is 0 if a block touches an obstacle, as in the paper."""
     fresh: bool = False
     """Start over: replace an earlier result of the same name, whether it is finished or not."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -53,15 +53,15 @@ class Evaluate(SceneOptions):
     """
 
     agent: Positional[Annotated[str, arg(metavar="AGENT")]]
-    """An agent by its name, which `trilith agents` lists, the folder of a training run or of the runs of several seeds, a file of its
-    weights, or a class of your own in a module of this folder, as my_module:MyAgent."""
+    """The agent: a name that `trilith agents` lists, the folder of a training run or of the runs of several seeds, a file of weights, or a
+    class of your own in a module of this folder, as my_module:MyAgent."""
     cluster: str | None = None
     """Run the workers on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that this
     machine belongs to (its address, as 10.0.0.1:6379). The result does not depend on it."""
     seed: int = 0
     """Seed of the agent's own randomness."""
     budget: str = "0"
-    """Simulations per decision, for an agent with action values: a trained agent, or legal for a search without a network. Several
+    """Simulations per decision, for a trained agent with action values, or for the agent legal (a search without a network). Several
     budgets, such as 0,10,50, are evaluated one after another."""
     sample: bool = False
     """Sample from the policy of an agent with continuous actions, instead of taking its mean."""
@@ -72,7 +72,7 @@ class Evaluate(SceneOptions):
     record: Path | None = None
     """Folder for a recording of every episode, to film or to open in the page."""
     ledger: Path | None = None
-    """Folder of a ledger to which the evaluation is added, with the actions of every scene. `trilith verify` proves it by replay."""
+    """Folder of a ledger to which the evaluation is added, with all actions, so that `trilith verify` can check it by replay."""
 
     def run(self) -> None:
         """Runs the remaining episodes, writes the result and prints it."""
@@ -103,7 +103,8 @@ class Evaluate(SceneOptions):
             show(_seeds_table(self.agent, same))
 
     def runs(self) -> list[Run]:
-        """The evaluations to run, with their result files: by budget, then by seed. Raises ValueError if one cannot be run."""
+        """The evaluations to run, each with its result file, ordered by budget, then by seed. Raises ValueError if one of them cannot be
+        run."""
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 
@@ -187,26 +188,28 @@ class Report:
 
 
 def _file_name(agent: str) -> str:
-    """The beginning of a result's file name: the last part of an agent's path. For one of several seeds, the run's name comes too."""
+    """The first part of the name of a result file: the last part of the agent's path, preceded by the name of the run if the agent is one
+    of several seeds."""
     path, (run, _) = Path(agent), run_and_seed(agent)
     return (path.name if run == path else f"{run.name}-{path.name}").replace(":", "-")
 
 
 def _marks(search: SearchConfig) -> str:
-    """The part of a file's name that describes the search: its budget, and the options that differ from the defaults."""
+    """The part of the name of a result file that describes the search: its budget, and the options that differ from the defaults. Empty
+    without search."""
     usual = asdict(SearchConfig(search.budget))
     parts = [f"-{name}{value}" for name, value in asdict(search).items() if value != usual[name]]
     return re.sub(r"[:/\\]", "-", "".join([f"-budget{search.budget}", *parts])) if search.budget else ""
 
 
 def _budgets(text: str) -> list[int]:
-    """Numbers of simulations from text such as 0,10,50."""
+    """Parses numbers of simulations, written as 0,10,50."""
     require(re.fullmatch(r"\d+(,\d+)*", text), f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
     return [int(part) for part in text.split(",")]
 
 
 def _seeds_table(agent: str, results: Sequence[dict[str, Any]]) -> Table:
-    """What several seeds of an agent earn on the same scenes."""
+    """A table of the rewards that several seeds of an agent earn on the same scenes."""
     from trilith.evaluation.statistics import mean_over_seeds, spread_of_seeds
 
     means, first = [result["reward"] for result in results], results[0]

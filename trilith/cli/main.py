@@ -55,12 +55,12 @@ COMMANDS = {
 TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "actors", "cluster", "seed", "seeds", "device"}
 """Options that `trilith train --help` shows, besides --resume. `--help-all` shows all."""
 LONGEST = 600
-"""Maximum length of the error line for bad input. A longer line, such as one that quotes a damaged file, loses its middle."""
+"""Maximum length of an error message. The middle of a longer one, such as one that quotes a damaged file, is cut out."""
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The command that the arguments name. Raises SystemExit like an argument parser, and ValueError for an unknown command, recipe
-    or run."""
+    """Parses the arguments and returns the command to run. Raises SystemExit, as an argument parser does, or ValueError for an unknown
+    command, recipe or run."""
     named = next(iter(arguments), "--help")
     require(named.startswith("-") or named in COMMANDS, f"there is no command {named!r}: choose {', '.join(COMMANDS)}")
     # Recipe and task, or the run to resume, are read first, because they set the defaults of all other training options.
@@ -86,7 +86,7 @@ def _parse(arguments: Sequence[str]) -> Any:
 
 
 def _few_options(config: TrainConfig[Any]) -> Any:
-    """The command `train` with the `TRAIN_OPTIONS` only, for its help."""
+    """A version of the command `train` that has only the `TRAIN_OPTIONS`, for its help text."""
     hidden = [(each.name, Annotated[Any, Suppress], field(default=None)) for each in fields(config) if each.name not in TRAIN_OPTIONS]
     few: Any = make_dataclass("FewOptions", hidden, bases=(TrainConfig[Any],), frozen=True)
     shown = [("config", Annotated[few, arg(name="")])]
@@ -95,8 +95,8 @@ def _few_options(config: TrainConfig[Any]) -> Any:
 
 
 def _check_initials(arguments: Sequence[str], config: TrainConfig[Any]) -> None:
-    """Raises ValueError with the full name if an option is given by its initials, as --agent.lr. The parser would only suggest names
-    with a similar spelling."""
+    """If an option is abbreviated to its initials, such as --agent.lr, raises ValueError with the full name. The parser itself would only
+    suggest options with a similar spelling."""
     meant = {}
     for name in flat(to_json(config)):
         group, dot, last = name.rpartition(".")
@@ -153,7 +153,7 @@ def _refuse(line: str) -> None:
 
 
 def _one_line(box: str) -> str:
-    """The text of the parser's framed error message, without its frame and its advice."""
+    """The text of the parser's error message in one line, without the frame around it and without advice."""
     words: list[str] = []
     titled = False
     for line in box.splitlines():

@@ -1,4 +1,4 @@
-"""The command `train-model`, which trains a model from recorded episodes."""
+"""The command `train-model`, which trains a transition model on recorded episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainModel(ModelRunConfig):
-    """Train a model of the world from recorded episodes. Ctrl-C saves. After a stop or a kill, the same command resumes.
+    """Train a transition model, in which a search can run, on recorded episodes. Ctrl-C saves. After a stop or a kill, the same command
+    resumes.
 
     Example: trilith train-model data/covering_hard data/silhouette --out models/x --agent objects
     """

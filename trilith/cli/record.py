@@ -35,13 +35,13 @@ class RecordEpisodes:
     format: Literal["arrays", "minari"] = "arrays"
     """arrays writes safetensors files. minari (extra minari) also writes a Minari dataset of the same episodes, in OUT/minari."""
     epsilon: float = 0.0
-    """Probability that a random legal placement replaces the agent's."""
+    """Probability that the agent's placement is replaced by a random legal one."""
     split: Literal["new", "valid", "test"] = "new"
-    """The scenes: new ones, on which no agent is evaluated, or those of a frozen set."""
+    """Which scenes to play: new ones, on which no agent is evaluated, or those of a frozen set."""
     seed: int = 0
     """Seed of agents and of new scenes."""
     zero_on_hit: bool = False
-    """An episode that touches an obstacle has the return 0, as in the paper."""
+    """The return of an episode is 0 if a block touches an obstacle, as in the paper."""
     budget: int = 0
     """Simulations per decision, for agents with action values."""
     search: SearchOptions = field(default_factory=SearchOptions)

@@ -1,5 +1,5 @@
-"""The command `reproduce`, which re-runs the paper: lists its figures, runs the trainings and tests that they need, and writes the
-report."""
+"""The command `reproduce`, which repeats the paper: it lists the paper's figures, runs the trainings and tests that they need, and writes
+the report."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Reproduce:
     tasks: tuple[str, ...] = ()
     """Only these tasks."""
     seeds: int | None = None
-    """Trainings of each agent. None: 1, 3 or 10, by scale."""
+    """Number of seeds for each agent. None: 1 (smoke), 3 (laptop) or 10 (paper)."""
     workers: int | None = None
     """Number of processes. None: one for each core."""
     folder: Path = Path("runs/paper")
     """Folder for the runs."""
     ledger: Path = Path("ledger")
-    """Folder of the ledger. Measurements that it has are not run again."""
+    """Folder of the ledger. Measurements that are already in it are not run again."""
     show: Annotated[bool, arg(name="list")] = False
     """Only list the figures and their cost at this scale."""
     plan: bool = False

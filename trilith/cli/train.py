@@ -16,7 +16,7 @@ C = TypeVar("C")
 
 @dataclass
 class Train(Generic[C]):
-    """Train an agent. Ctrl-C saves. After a stop or a kill, the same command resumes, or --resume. --help-all shows all options.
+    """Train an agent. Ctrl-C saves. After a stop or a kill, the same command resumes, as does --resume. --help-all shows all options.
 
     Example: trilith train --task covering_hard --recipe objects --minutes 60 --out runs/x
 
@@ -25,8 +25,8 @@ class Train(Generic[C]):
 
     config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
-    """Resume the run of this folder. Options that are not given keep their values. Only --minutes, --core-minutes, --steps, --actors
-    and how often the run writes may change."""
+    """Resume the run in this folder. Options that are not given keep their values. Only --minutes, --core-minutes, --steps, --actors and
+    the options that say how often the run writes may change."""
 
     def run(self) -> None:
         """Trains until a limit is reached, and prints the last evaluation."""

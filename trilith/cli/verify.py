@@ -1,4 +1,4 @@
-"""The command `verify`, which proves a ledger by replay."""
+"""The command `verify`, which checks a ledger by replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trilith.utils.console import Progress
 
 @dataclass
 class Verify:
-    """Prove a ledger by replay: repeat every action of every entry, and compare rewards and reasons.
+    """Check a ledger by replay: repeat every action of every entry, and compare rewards and the reasons why episodes ended.
 
     Example: trilith verify ledger
     """
@@ -22,7 +22,7 @@ class Verify:
     ledger: Positional[Annotated[Path, arg(metavar="FOLDER")]] = Path("ledger")
     """Folder with the entries."""
     runs: Path = Path("runs/paper")
-    """Folder with the runs whose weights were kept. These agents decide again in some scenes."""
+    """Folder with training runs. An agent whose weights are there must choose the same actions again in some scenes."""
     workers: int = 2
     """Number of processes."""
 

@@ -30,11 +30,11 @@ class Web:
     tasks: tuple[str, ...] = ()
     """Further tasks to offer: classes of your own in a module of this folder, as my_module:MyTask."""
     budget: int = 50
-    """Simulations per decision of trained agents with search. 0: offer no agents with search."""
+    """Simulations per decision, for trained agents that search. 0: offer no agents that search."""
 
     world: str = "simulator"
-    """The world in which agents search: the simulator, the folder of a model, or my_module:MyWorld. If it is not the simulator, the page
-    shows its predictions."""
+    """The transition model in which agents search: simulator, the folder of a learned model, or my_module:MyWorld. If it is not the
+    simulator, the page shows its predictions."""
 
     def run(self) -> None:
         """Serves until interrupted."""

@@ -1,5 +1,5 @@
-"""Exports recorded episodes as a Minari dataset. It holds plain observations and actions of Gymnasium spaces, and can be read without
-trilith."""
+"""Exports recorded episodes as a Minari dataset, with observations and actions of the Gymnasium environments. The dataset can be read
+without trilith."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trilith.utils.checks import require
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes, to_arrays
 
 OBSERVATION = "objects"
-"""The observation of the environments that is written: a row of numbers for each object, and which objects touch."""
+"""The kind of observation in the dataset: a row of numbers for each object, and which objects touch."""
 
 
 def check_minari() -> None:
@@ -31,8 +31,8 @@ def check_minari() -> None:
 def write_minari(folder: Path, out: Path) -> int:
     """Writes the recorded episodes of a folder as a Minari dataset in `out`, whole or not at all. Returns the number of episodes.
 
-    If the agent stopped, the episode is truncated after its last placement, because the action spaces have no stop action. Episodes
-    without placements are left out. Infos have L + 1 rows; row t + 1 belongs to placement t.
+    If the agent stopped, the episode is marked as truncated after its last placement, because the action spaces have no stop action.
+    Episodes without placements are left out. An episode of L placements has L + 1 rows of infos; row t + 1 belongs to placement t.
     """
     check_minari()
     from minari.data_collector.episode_buffer import EpisodeBuffer
@@ -73,7 +73,8 @@ def write_minari(folder: Path, out: Path) -> int:
 
 
 def _compress(path: Path) -> None:
-    """Rewrites an HDF5 file in a tenth of its size. Minari writes kilobytes of index for each small array of an episode."""
+    """Reduces an HDF5 file to a tenth of its size. Minari stores kilobytes of index for each small array of an episode, which this
+    removes."""
     import h5py
 
     packed = path.with_suffix(".packed")
@@ -91,7 +92,7 @@ def _compress(path: Path) -> None:
 
 
 def _columns(episode: Trajectory, env: ConstructionEnv) -> dict[str, Any] | None:
-    """The arrays of an episode; None if it has no placements."""
+    """The arrays of one episode of the dataset. None if the episode has no placements."""
     arrays, _ = to_arrays([episode])
     stopped = episode.placements[-1] is None
     steps = len(episode.placements) - stopped

@@ -1,9 +1,9 @@
-"""Records episodes of agents, with all their states, into a folder of plain arrays. Models can learn from these.
+"""Records episodes of agents, with all their states, as arrays in a folder. Transition models can be trained on them.
 
-A recording depends only on the agents, the scenes and the seed. Every episode has its own random generator, and every file holds a
-fixed number of episodes, so the number of worker processes changes nothing. A file appears whole or not at all. A recording that was
-stopped or killed resumes with the missing files. `world/trajectory.py` describes the arrays of an episode. A single episode as JSON,
-for films and the page, is `world.episode.Recording`.
+A recording depends only on the agents, the scenes and the seed. Every episode has its own random generator, and every file holds a fixed
+number of episodes, so the number of worker processes changes nothing. A file appears whole or not at all. A recording that was stopped or
+killed resumes with the missing files. `world/trajectory.py` describes the arrays of an episode. To store a single episode as JSON, for
+films and the web page, use `world.episode.Recording`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from trilith.world.tasks import Level, get_task
 from trilith.world.trajectory import DATASET, FORMAT, Trajectory, read_dataset, read_shard, shard_path, to_arrays
 
 SHARD = 32
-"""Number of episodes per file. It is fixed, because the batch size of a network may change the last digits of its outputs."""
+"""Number of episodes per file, which are played in one batch. It is fixed, because the last digits of a network's outputs may depend on the
+batch size."""
 Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
 
 
@@ -47,11 +48,11 @@ class Recorder:
     level: Level = "all"
     episodes: int = 1000
     split: Literal["new"] | Split = "new"
-    """Which scenes are played: `new` ones, on which no agent is evaluated, or those of a frozen set, in order."""
+    """Which scenes are played: `new` ones, on which no agent is evaluated, or the scenes of a frozen set, in order."""
     seed: int = 0
     """Seed of agents and of new scenes."""
     epsilon: float = 0.0
-    """Probability that a random legal placement replaces the agent's placement."""
+    """Probability that the agent's placement is replaced by a random legal one."""
     zero_on_hit: bool = False
     search: SearchConfig = field(default_factory=SearchConfig)
 
@@ -77,7 +78,7 @@ class Recorder:
         return -(-self.episodes // SHARD)
 
     def identity(self) -> dict[str, Any]:
-        """The content of `dataset.json`: everything that the episodes depend on."""
+        """The content of `dataset.json`: all settings that the episodes depend on."""
         facts: dict[str, Any] = asdict(self) | {"agents": list(self.agents), "search": asdict(self.search) if self.search.budget else None}
         if facts["search"] and (model := world_fingerprint(self.search.world)):
             facts["search"]["model"] = model
@@ -86,7 +87,7 @@ class Recorder:
         return {"format": FORMAT, **facts, "weights": weights, **code, "physics": PHYSICS, "shards": self.shards}
 
     def play(self, agents: dict[str, Any], number: int) -> list[Trajectory]:
-        """The episodes of a file, in order."""
+        """Plays the episodes of one file. Returns them in order."""
         done: dict[int, Trajectory] = {}
         indices = range(number * SHARD, min((number + 1) * SHARD, self.episodes))
         for k, name in enumerate(self.agents):
@@ -102,9 +103,9 @@ class Recorder:
 
 
 def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
-    """Records the missing episodes. Yields every file when it is complete; files that already exist come first.
+    """Records the missing episodes. Yields the content of every file as soon as it is complete. Files that already exist come first.
 
-    If `out` holds fewer episodes of the same recording, they are kept. Raises ValueError if `out` holds something else.
+    Episodes of the same recording that `out` already holds are kept. Raises ValueError if `out` holds anything else.
     """
     make_folder(out)
     with folder_lock(out):
@@ -145,7 +146,7 @@ def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
 
 
 def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> Shard | None:
-    """Returns a file that already exists. None if it is missing, damaged or incomplete, so that it must be recorded."""
+    """Returns the content of a file that already exists. None if it is missing, damaged or incomplete; it must then be recorded."""
     try:
         arrays, texts = read_shard(out, number, checksum)
     except ValueError:
@@ -155,13 +156,14 @@ def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> 
 
 
 def _make_work(recorder: Recorder) -> Work:
-    """Returns the function of a worker. It takes the number of a file, and returns this number and the content of the file."""
+    """Returns the function that a worker runs. The function takes the number of a file, and returns this number and the content of the
+    file."""
     agents = {name: load(name, recorder.search, recorder.zero_on_hit) for name in recorder.agents}
     return lambda number, _: (number, *to_arrays(recorder.play(agents, number)))
 
 
 def rewards_of(arrays: dict[str, NDArray[Any]]) -> list[float]:
-    """(E,): the total reward of each episode of a file."""
+    """The sum of rewards (E,) of each episode in a file."""
     ends = np.cumsum(arrays["length"].astype(np.int64) + 1) - 1
     totals: list[float] = arrays["total"][ends].tolist()
     return totals

@@ -1,4 +1,4 @@
-"""The tasks as `dm_env` environments (extra `dm`), with the dictionaries that users of the authors' `dm_construction` know.
+"""The tasks as `dm_env` environments (extra `dm`). Actions and observations have the same keys as in the authors' `dm_construction`.
 
     from trilith.envs.dm import DmConstruction
 
@@ -6,8 +6,9 @@
     step = env.reset()
     step = env.step({"Index": 8, "x_action": 7, "sticky": 0})
 
-Differences from the authors' package: the engine differs, so the rewards differ; graphs are padded, so every array has the shape of its
-spec; nodes have the 15 features of `trilith.world.observations.objects`, edges the two of `trilith.world.observations.graph`.
+Three things differ from the authors' package. The physics engine is another one, so rewards differ. Graphs are padded, so that every array
+has the shape of its spec. Nodes have the 15 features of `trilith.world.observations.objects`, and edges have the two features of
+`trilith.world.observations.graph`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Wrapper = Literal["discrete_relative", "continuous_absolute"]
 
 
 class DmConstruction(dm_env.Environment):  # type: ignore[misc]
-    """A construction task, seen and acted on in one of two ways.
+    """A construction task as a `dm_env` environment. `wrapper_type` selects one of two kinds of observation and action.
 
     `discrete_relative`: the observation is a graph of all objects. An action has three numbers: `Index` (an edge of the graph), `x_action`
     (an offset) and `sticky`. The edge must join an available block and an object, in either direction. Any other edge ends the episode.
@@ -65,14 +66,15 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return dm_env.termination(reward, seen) if self._over else dm_env.transition(reward, seen)
 
     def action_spec(self) -> dict[str, specs.Array]:
-        """The parts of an action by name. Each is a scalar."""
+        """The spec of each part of an action, by name. Each part is a scalar."""
         if self.wrapper_type == "continuous_absolute":
             return {name: specs.BoundedArray((), np.float32, -1, 1, name) for name in ("Selector", "Horizontal", "Vertical", "Sticky")}
         most = {"Index": self._edges - 1, "x_action": OFFSETS - 1, "sticky": 1}
         return {name: specs.BoundedArray((), np.int32, 0, last, name) for name, last in most.items()}
 
     def observation_spec(self) -> Any:
-        """An image, or a graph as a dictionary of arrays. Only the first `n_node` and `n_edge` rows of the graph are real."""
+        """The spec of an image, or of each array of a graph, by name. In a graph only the first `n_node` nodes and the first `n_edge` edges
+        are real; the rest is padding."""
         if self.wrapper_type == "continuous_absolute":
             return specs.BoundedArray((PIXELS, PIXELS, 3), np.uint8, 0, 255, "RGB")
         shapes = {"nodes": (self._nodes, FEATURES), "edges": (self._edges, EDGE_FEATURES), "globals": (1, 1)}
@@ -96,7 +98,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return {name: padded(arrays[name].astype(spec.dtype), spec.shape) for name, spec in self.observation_spec().items()}
 
     def _action(self, action: dict[str, Any]) -> NDArray[Any]:
-        """The action in the format of the Gymnasium environment."""
+        """Converts an action to the format of the Gymnasium environment."""
         given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
         if self.wrapper_type == "continuous_absolute":
             return np.array(list(given.values()))

@@ -16,7 +16,7 @@ from trilith.world.scene import SLOTS
 class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose action is one integer: the flat index of (block, reference, offset, sticky). Sticky varies fastest.
 
-    The block is given by its slot, 0 to 6, because available blocks are always in these rows. `action_masks()` and
+    The block is given by its slot, from 0 to 6. A slot is also the row of its block in the scene. `action_masks()` and
     `info["action_mask"]` say which integers are legal.
     """
 
@@ -41,18 +41,19 @@ class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
         return seen, reward, terminated, truncated, {**info, "action_mask": self.action_masks()}
 
     def action(self, action: Any) -> NDArray[np.int64]:
-        """The parts of an action, from its integer."""
+        """Converts the integer of an action to its parts: block, reference, offset, sticky."""
         return np.array(np.unravel_index(int(action), self.sizes))
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """(actions,): which actions are legal. All True if no action is legal."""
+        """Boolean mask (actions,) of the legal actions. All True if no action is legal."""
         return self.inner.legal_actions()[:SLOTS].reshape(-1)
 
 
 def flat_env(task: str, **arguments: Any) -> FlatActions:
-    """A task with a `Box` observation and a `Discrete` action, registered as `trilith/<Title>Flat-v0`.
+    """Makes the environment of a task with a `Box` observation space and a `Discrete` action space. It is registered as
+    `trilith/<Title>Flat-v0`.
 
-    The observation is the `objects` observation, flattened: all objects, the mask of real rows, and contact and glue of every pair.
-    `arguments` are those of `ConstructionEnv`, except `observation`.
+    The observation is `objects` of `ConstructionEnv`, flattened: all objects, the mask of real rows, and for every pair of objects whether
+    they touch and whether they are glued. `arguments` are those of `ConstructionEnv`, except `observation`.
     """
     return FlatActions(gymnasium.wrappers.FlattenObservation(ConstructionEnv(task, observation="objects", **arguments)))

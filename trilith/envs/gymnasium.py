@@ -48,10 +48,10 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     | `discrete_relative`    | `MultiDiscrete([N_max, N_max, offsets, 2])`          | c, r, offset, sticky            |
     | `discrete_relative_xy` | `MultiDiscrete([N_max, N_max, offsets, offsets, 2])` | c, r, x and y offset, sticky    |
 
-    c is the row of an available block. r is the row of the scene object that the block is placed relative to. A row beyond the
-    scene or of the wrong kind is an invalid edge, which ends the episode. Most of the space is invalid, so sample from
-    `info["legal"]`. A continuous number beyond ±1 is clipped. Anything that is no action at all (NaN, a fraction where an index
-    belongs, an offset out of range, the wrong length) raises ValueError.
+    c is the row of an available block. r is the row of the scene object that the block is placed relative to. If a row does not exist in
+    the scene or holds the wrong kind of object, the action is an invalid edge, which ends the episode. Most actions are invalid, so sample
+    from `info["legal"]`. A continuous number beyond ±1 is clipped. Anything that is not an element of the action space (NaN, a fraction
+    where an index belongs, an offset out of range, the wrong length) raises ValueError.
 
     ## Observation
     An observation of `trilith.world.observations`, float32, with int8 masks. Rows beyond the scene, and their masks, are 0:
@@ -62,19 +62,18 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     | `padded_graph` | `Dict`: nodes (N_max, 15), node_mask (N_max,), edges (N_max, N_max, 2), edge_mask (N_max, N_max) |
     | `objects`      | `Dict`: objects (N_max, 15), mask (N_max,), contact (N_max, N_max, 2)                            |
     | `image`        | `Box` (64, 64, 5): red, green, blue in [0, 1], x and y in [-1, 1]                                |
-    | `image_uint8`  | the same, uint8: [0, 1] or [-1, 1] is 0 to 255, as libraries expect of an image                  |
+    | `image_uint8`  | the same as uint8: [0, 1] and [-1, 1] are scaled to 0..255, as libraries expect of an image      |
     | `segments`     | `Dict`: segments (N_max, 64, 64, 6): red, green, blue, alpha, x, y; mask (N_max,)                |
 
     An edge or a contact has two numbers: whether the two objects touch, and whether they are glued. The axes of a padded edge are
     sender and receiver.
 
-    ## Reward
-    The change of the task's score minus the cost of glue; 0 for a placement that is not possible or touches an obstacle.
+    ## Reward The change of the task's score minus the cost of glue. The reward is 0 if the placement is not possible or if a block touches
+    an obstacle.
 
-    ## End
-    Always `terminated`, never `truncated`. The step limit is a rule of the task, not of this class, and the agent can see the
-    blocks placed so far. So a learning agent should expect no reward after the step limit. After the end, `step` raises
-    ValueError until the next `reset`.
+    ## End Always `terminated`, never `truncated`. The step limit is a rule of the task, not of this class, and the agent can see the blocks
+    placed so far. So a learner should not bootstrap from the state at the step limit. After the end, `step` raises ValueError until the
+    next `reset`.
 
     ## Levels
     `"all"`, the training mix; `"hardest"`; a number from 0; or the name of a generalisation level.
@@ -175,7 +174,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return self._observe(), reward, self._state.ended is not None, False, self._info()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """(640, 640, 3): a picture of the scene, if `render_mode` is "rgb_array"."""
+        """A picture (640, 640, 3) of the scene, if `render_mode` is "rgb_array"."""
         if self.render_mode is None:
             gymnasium.logger.warn('render() draws nothing without a render mode: make the environment with render_mode="rgb_array"')
             return None
@@ -187,7 +186,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         """Boolean mask of the actions that are a valid edge and overlap nothing, with one axis for each part of an action. All True
         if no action is legal.
 
-        For discrete absolute actions: which actions use an available block. Raises ValueError for continuous actions.
+        For discrete absolute actions the mask only says which actions use an available block. Raises ValueError for continuous actions.
         """
         require(self._actions.whole, "continuous actions have no mask: choose a discrete action_space")
         mask = self.codec.mask(self.state.scene)
@@ -198,9 +197,9 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return allowed if allowed.any() else ~allowed
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """For each part of an action, which of its values occur in some legal action. The masks of all parts are concatenated, as
-        Maskable PPO of Stable-Baselines3 expects. Not every combination of these values is legal; `trilith.envs.flat` has the exact
-        mask."""
+        """A boolean mask for each part of an action: the values of this part that occur in some legal action. The masks of all parts are
+        concatenated, as Maskable PPO of Stable-Baselines3 expects. Not every combination of these values is legal; `trilith.envs.flat` has
+        the exact mask."""
         allowed = self.legal_actions()
         axes = range(allowed.ndim)
         return np.concatenate([allowed.any(axis=tuple(other for other in axes if other != axis)) for axis in axes])
@@ -227,7 +226,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
 
 def one_of(what: str, value: Any, choices: Any) -> Any:
-    """`value` if it is one of `choices`. Otherwise raises ValueError that names the choices."""
+    """Returns `value` if it is one of `choices`. Otherwise raises ValueError that names the choices."""
     require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
 
@@ -240,14 +239,14 @@ class Observation(NamedTuple):
 
 
 def _objects_space(*rows: int) -> spaces.Box:
-    """(*rows, 15): the bounds of each feature of an object."""
+    """A space of shape (*rows, 15), with the bounds of each feature of an object."""
     high = np.array([FURTHEST] * 2 + [1.0] * 2 + [FLOOR_SIZE[0]] * 2 + [FASTEST] * 3 + [1.0] * (FEATURES - 9), dtype=np.float32)
     low = np.where(np.isin(np.arange(FEATURES), (0, 1, 2, 3, 6, 7, 8)), -high, np.float32(0))  # sizes and flags are not negative
     return spaces.Box(np.broadcast_to(low, (*rows, FEATURES)), np.broadcast_to(high, (*rows, FEATURES)), dtype=np.float32)
 
 
 def _flags_space(*rows: int) -> spaces.Box:
-    """(*rows, 2): touching, glued."""
+    """A space of shape (*rows, 2): whether two objects touch, and whether they are glued."""
     return spaces.Box(0, 1, (*rows, EDGE_FEATURES), np.float32)
 
 
@@ -259,7 +258,7 @@ def padded(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _mask(scene: Scene, rows: int) -> NDArray[np.int8]:
-    """(rows,): 1 where there is an object."""
+    """Mask (rows,): 1 for the rows of the scene's objects, 0 for padding."""
     return (np.arange(rows) < len(scene)).astype(np.int8)
 
 

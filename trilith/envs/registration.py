@@ -13,7 +13,8 @@ T = TypeVar("T", bound=Task | type[Task])
 
 
 def register(task: T) -> T:
-    """Registers a task of your own, a class or an instance, in this process: by its `name`, and its environment as trilith/<Title>-v0.
+    """Registers a task of your own, given as a class or an instance. In this process the task can then be selected by its `name`, and its
+    environment by the id trilith/<Title>-v0.
 
     Returns its argument, so it works as a class decorator. Other processes, such as workers and actors, need no registration if they
     name the task my_module:MyTask. Raises ValueError if the argument is not a task, or if its name or title is taken.

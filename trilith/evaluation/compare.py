@@ -1,7 +1,7 @@
-"""Compares two agents on the same frozen scenes: the paired difference of their rewards, with its 95 % interval.
+"""Compares two agents on the same frozen scenes by the paired difference of their rewards, with a 95 % interval.
 
-Rewards vary much more between scenes than between agents. So the mean of the differences in each scene is far more precise than the
-difference of two independent means.
+Rewards vary much more between scenes than between agents. So the mean over scenes of the difference within a scene is far more precise than
+the difference of two independent means.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
 
 
 def ends(run: Run, indices: Sequence[int]) -> list[State]:
-    """Returns the final states of the episodes in the scenes `indices`. If the result comes from an earlier run, their groups are
-    played again."""
+    """Returns the final states of an agent's episodes in the scenes `indices`. Episodes that are no longer available, because the result
+    comes from an earlier run, are played again."""
     evaluation = run.evaluation
     found = {each["index"]: each for each in run.episodes()}
     agent: Agent | None = None
@@ -71,7 +71,7 @@ def ends(run: Run, indices: Sequence[int]) -> list[State]:
 
 
 def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:
-    """Writes a sheet with a row for each scene. It shows what the two agents built there, the first agent on the left."""
+    """Writes a picture with a row for each scene, which shows the final scenes of both agents, the first agent on the left."""
     pictures, captions = [], []
     for index, *pair in zip(indices, *(ends(run, indices) for run in runs), strict=True):
         for label, end in zip(labels, pair, strict=True):

@@ -1,6 +1,6 @@
-"""Evaluates a learned model: compares its predictions of recorded placements with the simulator, one and several steps ahead.
+"""Evaluates a learned transition model: compares its predictions of recorded placements, one and several steps ahead, with the simulator.
 
-To predict several steps ahead, the recorded placements are made in predicted scenes, one after another, as in a search.
+To predict several steps ahead, each recorded placement is made in the scene predicted for the previous one, as in a search.
 """
 
 from __future__ import annotations
@@ -23,26 +23,28 @@ from trilith.world.scene import Bools, Floats, Placement, Role, Scene
 from trilith.world.trajectory import Trajectory
 
 DEPTH = 4
-"""Number of steps that are predicted one after another."""
+"""Maximum number of steps that are predicted ahead."""
 OLD, NEW = 0.05, 0.20
-"""Metres. A block is affected by a placement if it moves by more than `OLD` or, for the new block, if it ends more than `NEW` from
-where it was placed."""
+"""Limits in metres. A placement affects a block if the block moves by more than `OLD`. It affects the new block if that comes to rest more
+than `NEW` away from where it was placed."""
 NUDGE = 0.001
-"""Metres by which a placement is moved to estimate the error that no prediction can avoid."""
+"""Metres by which a placement is shifted to estimate the error that no prediction can avoid."""
 DEEP = 0.02
-"""Metres: in a predicted scene, an overlap above this counts as visible. In the simulator, objects at rest overlap by up to 0.014."""
+"""An overlap of objects in a predicted scene counts as visible above this many metres. In the simulator, objects at rest overlap by up to
+0.014."""
 BINS = 10
 PREDICTED_AT_ONCE = 128
-"""Predictions in one batch."""
+"""Number of predictions in one batch."""
 
 
 def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
-    """A chain for every simulated placement of episodes: this placement and the next ones, up to `DEPTH` in all."""
+    """The chains of placements to predict. Each simulated placement of an episode starts a chain, followed by the next placements of the
+    episode, up to `DEPTH` in all."""
     return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
 def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
-    """Simulates the placements with the highest values of an agent in each state. A search tries these first."""
+    """Simulates, in each state, the placements to which an agent gives the highest values. A search would try these first."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
@@ -61,25 +63,26 @@ class Compared:
     happened: Transition
     depth: int
     ended: float
-    """Predicted probability that the episode ended, if the rules alone do not decide this."""
+    """Predicted probability that the episode ended. It is 1 if the rules alone end the episode."""
     learned: float
     scored: float
-    """Predicted rewards: `learned` is the network's own, `scored` follows from the predicted scene by the rules of the task."""
+    """Two predicted rewards: `learned` is an output of the network; `scored` is computed from the predicted scene by the rules of the
+    task."""
     off: Floats
-    """(K,): error in metres of the predicted centre of each affected block (see `OLD`, `NEW`); empty if an obstacle was touched."""
+    """(K,): the error of the predicted centre of each affected block (see `OLD`), in metres. Empty if an obstacle was touched."""
     base_off: Floats
-    """(K,): like `off`, for a baseline: at every step the new block falls straight down and nothing else moves."""
+    """(K,): the same errors for a baseline, in which the new block falls straight down at every step and nothing else moves."""
     new: Bools
-    """(K,): which affected block is the new one."""
+    """(K,): whether each affected block is the new one."""
     contacts: int
-    """Number of pairs that touch in only one of the two scenes."""
+    """Number of pairs of objects that touch in only one of the two scenes, the predicted and the true one."""
     overlaps: bool
-    """Whether objects of the predicted scene overlap visibly, although no obstacle was touched."""
+    """Whether objects of the predicted scene overlap visibly (see `DEEP`). False if an obstacle was touched."""
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
-    """Compares every prediction along chains. The first prediction of a chain starts from the true state, each later one from the
-    prediction before it."""
+    """Predicts all placements of chains, and compares each prediction with the simulator. The first prediction of a chain starts from the
+    true state, each later one from the previous prediction."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
         group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
@@ -97,7 +100,7 @@ def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[C
 
 
 def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[State]:
-    """The states after placements if the new block fell straight down and nothing else moved."""
+    """The states after placements if the new block falls straight down and nothing else moves."""
     scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
     placed = placed_arrays(scenes, rows)
     poses = [scene.pose.copy() for scene in scenes]
@@ -119,7 +122,7 @@ def _compared(happened: Transition, depth: int, ended: float, learned: float, sc
 
 
 def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
-    """Rows of the affected blocks, and the row of the new block."""
+    """The rows of the blocks that a placement affected, and the row of the new block."""
     scene, new = placed_scene(happened.state, happened.placement)
     blocks = scene.rows(Role.BLOCK)
     far = np.hypot(*(happened.after.scene.pose[blocks, :2] - scene.pose[blocks, :2]).T)
@@ -127,8 +130,8 @@ def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
 
 
 def nudged(happened: Transition) -> Floats | None:
-    """(K,): distance in metres between the final positions of each affected block, with and without moving the placement by 1 mm.
-    None if the moved placement touches an obstacle."""
+    """Distances (K,) in metres: how far the final position of each affected block changes if the placement is shifted by 1 mm. None if a
+    block touches an obstacle after the shifted placement."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
     settled = settle(scene)
@@ -137,14 +140,14 @@ def nudged(happened: Transition) -> Floats | None:
 
 
 def overlapping(scene: Scene) -> bool:
-    """Whether any two solid objects of a scene, at least one a block, overlap by more than `DEEP`."""
+    """Whether any two solid objects of a scene, at least one of which is a block, overlap by more than `DEEP`."""
     smaller = np.maximum(scene.size - DEEP, 0.01)
     return len(touching(scene.pose, smaller, scene.solid, scene.role == Role.BLOCK, 0.0)) > 0
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
-    """Mean errors over comparisons of one depth. For ends, placements after which the rules alone end the episode are left out: by
-    the step limit, or because no block is left."""
+    """Mean errors over comparisons of one depth, by name. The errors of predicted ends leave out placements that certainly end the episode
+    by its rules: by the step limit, or because no block is left."""
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
     reward = np.array([each.happened.reward for each in compared])
@@ -171,8 +174,8 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
 
 
 def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
-    """Calibration of a predicted probability in ten equal ranges: (mean prediction, frequency of the event, count). Empty ranges are
-    left out."""
+    """The calibration of predicted probabilities in ten equal ranges, each as (mean prediction, frequency of the event, number of
+    predictions). Empty ranges are left out."""
     bins = np.minimum((said * BINS).astype(int), BINS - 1)
     return [
         (float(said[bins == k].mean()), float(truth[bins == k].mean()), int((bins == k).sum())) for k in range(BINS) if (bins == k).any()
@@ -180,7 +183,8 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
 
 
 def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
-    """Mean of `nudged` over the first placements that affect blocks; None if there are none. No prediction can be better than this."""
+    """The error that no prediction can avoid: the mean of `nudged` over the first placements that affect blocks. None if there are no such
+    placements."""
     off: list[float] = []
     for chain in all_chains:
         first = chain[0]
@@ -191,7 +195,7 @@ def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> flo
 
 
 def report(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> dict[str, Any]:
-    """The results of `figures` by task, by level ("all" means all levels together) and by depth."""
+    """The mean errors (see `figures`) by task, then by level, where "all" is all levels together, then by depth."""
     compared = compare(world, all_chains)
     found: dict[str, Any] = {}
     for task in sorted({each.happened.state.task for each in compared}):

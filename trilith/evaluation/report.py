@@ -1,4 +1,4 @@
-"""Writes a report from results of `trilith evaluate`: tables and figures, beside the paper's results."""
+"""Writes a report from result files of `trilith evaluate`: tables and figures, with the paper's results for comparison."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from trilith.world.tasks import TASKS, Task, get_task
 
 Result = dict[str, Any]
 Draw = Callable[[list[Result], dict[str, str], Any], None]
-"""Draws the results of one task into a panel, with a colour for each agent. Leaves the panel empty if there is nothing to draw."""
+"""Type of a function that draws the results of one task into a panel, with a colour for each agent. It leaves the panel empty if there is
+nothing to draw."""
 
 PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
     "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
@@ -34,11 +35,12 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
         "silhouette": (4.15, 7.18), "connecting": (None, 2.72), "covering": (4.65, 7.18), "covering_hard": (None, 4.61),
     },
 }  # fmt: skip
-"""Mean reward over all scenes and over hardest scenes; None where the paper gives no number, in text or figures."""
+"""The paper's mean rewards on all scenes and on the hardest scenes. None where the paper gives no number, neither in its text nor in a
+figure."""
 
 
 def load_results(folder: Path) -> list[Result]:
-    """Every result in a folder. Raises ValueError if there is none, or if results come from different scenes."""
+    """Reads all results in a folder. Raises ValueError if there are none, or if they were measured on different versions of the scenes."""
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # files whose names begin with a dot are still being written
     results = [result for path in paths if (result := read_result(path)) and _is_task(result["task"])]
@@ -65,7 +67,7 @@ def _is_task(name: str) -> bool:
 
 
 def _tasks(results: list[Result]) -> dict[str, Task]:
-    """The tasks of the paper, then the user's own tasks that have results."""
+    """The tasks to report: those of the paper, then the user's own tasks that have results."""
     return TASKS | {name: get_task(name) for name in sorted({result["task"] for result in results})}
 
 
@@ -103,7 +105,8 @@ def write_report(folder: Path, out: Path) -> Path:
 
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
-    """Results on test scenes by agent, task and "all" or "hardest". There is one result per seed: the one with the most scenes."""
+    """The results on test scenes, by agent, by task, and by "all" or "hardest". Of several results for the same seed, only the one with the
+    most scenes is kept."""
     by_size = sorted(_tested(results), key=lambda result: result["episodes"])
     largest = {(result["agent"], result["task"], result["level"], result["seed"]): result for result in by_size}
     cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
@@ -119,7 +122,7 @@ def _tested(results: list[Result]) -> list[Result]:
 
 
 def _rewards(cells: dict[tuple[str, str, str], list[Result]], agent: str, task: str) -> list[list[float]]:
-    """Mean rewards by seed, on all scenes and on hardest scenes."""
+    """The mean rewards of all seeds, on all scenes and on the hardest scenes."""
     return [[result["reward"] for result in cells.get((agent, task, kind), [])] for kind in ("all", "hardest")]
 
 
@@ -165,7 +168,8 @@ def _every_result(results: list[Result]) -> str:
 
 
 def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
-    """Draws a figure with a panel per task into a file. If there is nothing to draw, returns False and removes the file."""
+    """Draws a figure with a panel per task into a file, and returns True. If there is nothing to draw, removes the file and returns
+    False."""
     from matplotlib.figure import Figure
 
     tasks = _tasks(results)
@@ -193,7 +197,7 @@ _COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#
 
 
 def _colours(results: list[Result]) -> dict[str, str]:
-    """Agents in a fixed order, each with its colour."""
+    """The colour of each agent. The agents are in a fixed order."""
     order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
     names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
     names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}

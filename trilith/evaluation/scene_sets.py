@@ -1,8 +1,8 @@
-"""Frozen scenes: the sets on which every agent is measured, defined by seeds and guarded by checksums.
+"""Sets of frozen scenes, on which all agents are evaluated. Seeds define the scenes, and checksums show whether they have changed.
 
-A set has a task, a level and a split: `test`, 10,000 scenes for reported results, or `valid`, 1,000 scenes to monitor a training.
-Scene i of a set has its own generator, seeded from the set's name and i. So each scene can be generated without the others. Training
-uses generators seeded by plain numbers, which never coincide with the generators of sets.
+A set has a task, a level and a split. The split `test` has 10,000 scenes, for reported results; the split `valid` has 1,000 scenes, to
+monitor a training. Scene i of a set has its own random generator, seeded from the name of the set and i. So each scene can be generated
+without the others. Training uses generators seeded by plain numbers, which never coincide with the generators of sets.
 
 `scenes.json` holds, for each set, a checksum of the first 100 scenes and a checksum of all scenes. If a generator changes, the
 checksums change. Tests then fail until `VERSION` is raised and the file is written again (`trilith check-scenes --freeze`). Results
@@ -68,7 +68,7 @@ def has_checksum(task: str) -> bool:
 
 
 def checksum(task: str, level: Level, split: Split, count: int) -> str:
-    """A digest of the first `count` scenes of a set, levels included."""
+    """A digest of the first `count` scenes of a set and of their levels."""
     digest = hashlib.sha256()
     for index in range(count):
         state = start_in_set(task, level, split, index)
@@ -77,7 +77,8 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """The checksums in the package, by name of set. Raises ValueError if they belong to another version of the scenes."""
+    """The checksums that the package contains, by the name of the set. Raises ValueError if they belong to a different version of the
+    scenes."""
     data = read_json(CHECKSUMS)
     require(
         data["version"] == VERSION,
@@ -95,7 +96,8 @@ def check() -> Iterator[tuple[str, bool]]:
 
 
 def freeze() -> Iterator[str]:
-    """Writes the checksums of this version. Raises ValueError if this version already has different checksums."""
+    """Writes the checksums of the current version of the scenes. Yields the name of each set when its checksums are computed. Raises
+    ValueError if other checksums of this version exist already."""
     old = read_json(CHECKSUMS) if CHECKSUMS.exists() else {"version": None, "sets": {}}
     sets = {}
     for task, level, split in all_sets():

@@ -59,13 +59,13 @@ class OfLevel(TypedDict):
 
 
 class _Start(TypedDict):
-    """The fields of a recording's start that are shown."""
+    """The fields that are shown of the initial state of a recording."""
 
     level: Level
 
 
 class Worst(TypedDict):
-    """An episode that a result keeps with all placements. It can be read as a recording."""
+    """One of the worst episodes, which a result contains with all placements. It can be read as a recording."""
 
     index: Count
     reward: Figure
@@ -102,7 +102,8 @@ class Result(TypedDict):
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """The result in a file; None if the file holds something else. Raises ValueError if it is damaged or a field is wrong."""
+    """Reads the result in a file. Returns None if the file holds something else. Raises ValueError if the result is damaged or a field is
+    wrong."""
     data = read_json(path, most=MAX_RESULT)
     if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
         return None
@@ -116,7 +117,7 @@ def read_result(path: Path) -> dict[str, Any] | None:
 
 
 def check_versions(path: Path, data: Mapping[str, Any]) -> None:
-    """Raises ValueError, with the version, if this package does not know the scenes or the physics of a result."""
+    """Raises ValueError if a result was measured with a version of the scenes or of the physics that this package does not know."""
     require(
         isinstance(data["version"], int) and 1 <= data["version"] <= VERSION,
         f"{path} is on version {shortened(data['version'])} of the scenes, this version of trilith knows {VERSION}",

@@ -1,7 +1,8 @@
-"""Statistics over seeds and scenes: intervals of means and differences, bootstrap, interquartile mean. Needs only numpy.
+"""Statistics over seeds and scenes: confidence intervals of means and differences, bootstrap, interquartile mean. Needs only numpy.
 
-The rewards of an agent in a task are an array (seeds, scenes). Two trainings of the same agent differ, so agents are trained with
-several seeds, and an interval must be over seeds. An interval over the scenes of one seed says nothing about another training.
+The rewards of an agent in a task are an array (seeds, scenes). Two trainings of the same agent give different results, so agents are
+trained with several seeds, and a confidence interval must reflect the variation between seeds. An interval over the scenes of one seed says
+nothing about another training.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Statistic = Callable[[Rewards], float]
 
 
 class Interval(NamedTuple):
-    """An estimate with its 95 % interval."""
+    """An estimate with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -36,7 +37,7 @@ def half_width(values: Rewards) -> float | None:
 
 
 class Spread(NamedTuple):
-    """Median, minimum and maximum over seeds, as the paper reports them."""
+    """Median, minimum and maximum over seeds, the numbers that the paper reports."""
 
     median: float
     low: float
@@ -56,7 +57,7 @@ def interquartile_mean(values: Rewards) -> float:
 
 
 def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Generator, repeats: int = 2000) -> Interval:
-    """A statistic of the mean rewards of seeds, with its percentile interval by a stratified bootstrap (Agarwal et al. 2021).
+    """A statistic of the mean rewards of seeds, with a percentile interval from a stratified bootstrap (Agarwal et al. 2021).
 
     `strata` has the rewards (seeds, scenes) of each task. Seeds are drawn with replacement within each task. If a task has only one
     seed, scenes are drawn instead, and the interval is over scenes.
@@ -67,7 +68,8 @@ def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Ge
 
 
 def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
-    """(seeds,): mean rewards of seeds drawn with replacement. If there is one seed: its mean reward over scenes drawn with replacement."""
+    """Mean rewards (seeds,) of a bootstrap sample: seeds are drawn with replacement. If there is only one seed, its scenes are drawn with
+    replacement instead."""
     seeds, scenes = rewards.shape
     if seeds == 1:
         return rewards[:, rng.integers(scenes, size=scenes)].mean(axis=1)
@@ -77,7 +79,7 @@ def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
 def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
     """Probability that a seed of the first agent has a higher mean reward than a seed of the second, averaged over tasks.
 
-    `first` and `second` hold the mean rewards of an agent's seeds, for each task. Equal rewards count half.
+    `first` and `second` have the mean reward of each seed of the two agents, for each task. Equal rewards count half.
     """
     tasks = []
     for x, y in zip(first, second, strict=True):
@@ -87,10 +89,9 @@ def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequenc
 
 
 def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """Difference of the mean rewards of two agents, with Welch's interval over their seeds. Each agent needs two seeds or more.
+    """Difference of the mean rewards of two agents, with Welch's confidence interval over their seeds. Each agent needs two seeds or more.
 
-    A bootstrap interval of three seeds is too narrow, because it never draws a value outside those seen. Welch's interval is wider,
-    as it should be.
+    A bootstrap interval of three seeds would be too narrow, because a bootstrap never draws values beyond those observed.
     """
     x, y = np.asarray(first), np.asarray(second)
     value = float(x.mean() - y.mean())
@@ -104,7 +105,7 @@ def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Inte
 
 
 def mean_over_seeds(means: Sequence[float]) -> Interval:
-    """Mean of the mean rewards of seeds, with Student's interval. A single seed has an infinite interval."""
+    """Mean of the mean rewards of seeds, with Student's confidence interval. The interval of a single seed is infinite."""
     values = np.asarray(means)
     value, n = float(values.mean()), len(values)
     half = t_quantile(n - 1) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else inf
@@ -112,15 +113,15 @@ def mean_over_seeds(means: Sequence[float]) -> Interval:
 
 
 def t_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's distribution, by bisection of its integral."""
+    """The 97.5 % quantile of Student's distribution, found by bisection."""
     nodes = np.linspace(0.0, 1.0, 401)
     weights = np.where(np.arange(401) % 2, 4.0, 2.0)
     weights[[0, -1]] = 1.0
     scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
 
     def mass(t: float) -> float:
-        """Probability of the interval (0, t). Substitutes x = √ν tan φ, which turns the density into a power of cos φ, and integrates
-        by Simpson's rule."""
+        """The probability of the interval (0, t), by Simpson's rule. The substitution x = √ν tan φ turns the density into a power of cos
+        φ."""
         top = np.arctan(t / sqrt(freedom))
         density = np.cos(nodes * top) ** (freedom - 1)
         return float(exp(scale) * sqrt(freedom) * top * (weights * density).sum() / 1200)

@@ -11,19 +11,19 @@ from trilith.utils.checks import require
 from trilith.utils.config import check_least, check_most
 
 Mask = Literal["none", "edges", "legal"]
-"""Which actions may be chosen. none: all. edges: those from an available block to an object. legal: of these, only those that overlap
-nothing."""
+"""Which actions may be chosen. none: all. edges: those that place an available block at an object of the scene. legal: of these, only those
+whose block overlaps nothing."""
 
 
 @dataclass(frozen=True)
 class NetConfig:
-    """The network that values actions."""
+    """The Q-network."""
 
     network: str = "objects"
     """objects (placements attend to all objects; ours) or graph (the paper's graph network). pixel-attention (ours) and pixels (the
     paper's) see only a segmented image of each object. Or a class of your own in a module of this folder, as my_module:MyNetwork."""
     width: int = 64
-    """Units of every hidden layer. With attention: units of an object's token."""
+    """Units of every hidden layer; with attention, units of an object's token."""
     layers: int = 3
     """Objects and pixel-attention: number of attention layers."""
     heads: int = 4
@@ -61,7 +61,7 @@ class NetConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The network of an actor-critic: its inputs and its sizes. The default sizes are the paper's (§C.1, §C.2)."""
+    """The network of an actor-critic. The default sizes are the paper's (§C.1, §C.2)."""
 
     encoder: Annotated[Literal["mlp", "rnn", "cnn", "cnn-rn", "gn", "attention"], arg(prefix_name=False)] = "gn"
     """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or attention (over

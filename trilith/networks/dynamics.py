@@ -1,9 +1,9 @@
-"""The network of a learned model. It predicts the result of a placement by attention over the objects of a scene: changes of pose,
-contacts, reward and end.
+"""The network of the learned transition model. By attention over the objects of a scene it predicts the result of a placement: the new
+poses, the contacts, the reward, and whether the episode ends.
 
-Every object is a token. The new block is marked, and its input pose is the end of a straight fall, because contacts begin there. The
-base pose of the new block is the end of this fall; the base pose of any other object is its current pose. For each block the network
-predicts whether it moves away from its base pose, and if so, where to. A block that is predicted to stay keeps its exact pose, even
+Every object is a token, and the token of the new block is marked. Each object has a base pose, which is an input. For the new block it is
+the pose at the end of a straight fall, because contacts begin there. For any other object it is the current pose. For each block the
+network predicts whether it moves away from its base pose, and if so, where to. A block that is predicted to stay keeps its exact pose, even
 when predictions are chained.
 """
 
@@ -23,31 +23,31 @@ from trilith.networks.layers.attention import AttentionTrunk, Rows
 from trilith.world.scene import Bools, Role
 
 _SHARPNESS = (4.0, 16.0)
-"""Lengths between objects are inputs in three forms: linear, and tanh of these multiples. The three forms resolve far, near and
-touching objects."""
+"""Distances between objects are inputs in three forms: the distance itself, and the tanh of the distance times each of these factors. The
+three forms resolve far, near and touching objects."""
 _SIDE_LENGTHS = 8
 PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
 NODE_INPUTS = 11 + len(Role) + FALL
 
 
 class Predicted(NamedTuple):
-    """Predictions for B placements."""
+    """Predictions for B placements, in scenes of up to R objects."""
 
     base: Tensor
-    """(B, R, 3): base poses: all objects as if the new block fell straight down and nothing else moved."""
+    """(B, R, 3): the base pose of each object: its pose if the new block falls straight down and nothing else moves."""
     fixed: Bools
-    """(B, R): objects that cannot move."""
+    """(B, R): mask of the objects that cannot move."""
     moves: Tensor
     """(B, R): logit of the probability that an object moves away from its base pose; very negative for objects that cannot move."""
     shift: Tensor
     """(B, R, 2): displacement from the base pose in metres, if the object moves."""
     turn: Tensor
-    """(B, R, 2): cosine and sine of twice the angle, if the object moves. The angle is doubled because a rectangle turned by 180° is
+    """(B, R, 2): cosine and sine of twice the new angle, if the object moves. The angle is doubled because a rectangle rotated by 180° is
     the same rectangle."""
     pose: Tensor
-    """(B, R, 3): the predicted pose: the displaced pose if the object moves with a probability above 0.5, else the base pose."""
+    """(B, R, 3): the predicted pose of each object: the displaced pose if its probability to move is above 0.5, else the base pose."""
     touch: Tensor
-    """(B, R, R): logits of contacts."""
+    """(B, R, R): logit of the probability that two objects touch."""
     hit: Tensor
     """(B,): logit of the probability that a block touches an obstacle."""
     complete: Tensor
@@ -57,7 +57,7 @@ class Predicted(NamedTuple):
 
 
 class Dynamics(AttentionTrunk):
-    """The network of a learned model, as the module describes."""
+    """The network of the learned transition model, see the module."""
 
     def __init__(self, config: DynamicsConfig) -> None:
         super().__init__()
@@ -69,8 +69,8 @@ class Dynamics(AttentionTrunk):
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
 
     def forward(self, placed: Placed, poses: Tensor | None = None) -> Predicted:
-        """Predicts the result of placing the new block of each scene. `poses` (B, R, 3) replace `placed.pose`, so that gradients can
-        flow to them."""
+        """Predicts the result of placing the new block in each scene. If the tensor `poses` (B, R, 3) is given, it is used instead of the
+        array `placed.pose`, so that gradients can flow back to the poses."""
         b, r = placed.role.shape
         present = np.arange(r) < placed.objects[:, None]
         both = present[:, :, None] & present[:, None]
@@ -110,7 +110,7 @@ class Dynamics(AttentionTrunk):
 
 
 def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """(B, R, NODE_INPUTS): features of each object. The new block also gets the features of its fall, `fall` (B, 7)."""
+    """The input features (B, R, NODE_INPUTS) of each object. Those of the new block include the features of its fall, `fall` (B, 7)."""
     size = torch.from_numpy(placed.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
@@ -125,7 +125,7 @@ def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Ten
 
 
 def _sides(pose: Tensor, size: Tensor) -> Tensor:
-    """(B, R, 6): centre, then left, right, bottom and top of the upright box around each object."""
+    """Coordinates (B, R, 6) of each object: x and y of the centre, then left, right, bottom and top of its axis-aligned bounding box."""
     x, y, angle = pose.unbind(-1)
     c, s = angle.cos().abs(), angle.sin().abs()
     across, up = (size[..., 0] * c + size[..., 1] * s) / 2, (size[..., 0] * s + size[..., 1] * c) / 2
@@ -136,8 +136,8 @@ _MINE, _OTHERS = [0, 1, 2, 3, 2, 3, 4, 5], [0, 1, 2, 3, 3, 2, 5, 4]
 
 
 def _between(sides: Tensor, pair_at: tuple[Tensor, ...]) -> Tensor:
-    """(p, 24): signed distances between the two objects of each pair, in three forms: between their centres, between equal sides
-    (left to left) and between opposite sides (left to right)."""
+    """Signed distances (p, 24) between the two objects of each pair: between their centres, between equal sides (left to left) and between
+    opposite sides (left to right), each in three forms (see `_SHARPNESS`)."""
     scene, i, j = pair_at
     lengths = sides[scene, i][:, _MINE] - sides[scene, j][:, _OTHERS]
     return torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, *((each * lengths).tanh() for each in _SHARPNESS)], dim=1)

@@ -33,7 +33,8 @@ def parameters_of(module: nn.Module) -> dict[str, NDArray[Any]]:
 
 
 def load_parameters(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Loads a network's parameters by name. If names or shapes differ, raises ValueError in one line and changes nothing."""
+    """Loads a network's parameters by name. If names or shapes do not match, raises ValueError with a one-line message and changes
+    nothing."""
     import torch
 
     check_weights(shapes_of(module), weights)

@@ -1,1 +1,2 @@
-"""The paper, re-run: its figures as data, the plan of runs that they need, the ledger of measurements, and the report."""
+"""The repetition of the paper's experiments: the paper's figures as data, the plan of the runs that they need, the ledger of measurements,
+and the report."""

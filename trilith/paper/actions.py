@@ -1,7 +1,8 @@
 """Packs the placements of many episodes into one short text, for a file of the ledger.
 
-Similar bytes side by side compress well. So numbers are stored column by column, and x and y byte by byte: first the first byte of
-all numbers, then the second, and so on. Every number is restored exactly, because a replay needs x and y to the last bit.
+Similar bytes next to each other compress well. So the numbers are stored column by column, and x and y also byte by byte: the first byte of
+every number, then the second byte of every number, and so on. Every number is restored exactly, because a replay needs x and y to the last
+bit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9}]
 
 
 def pack(episodes: Sequence[Sequence[Placement | None]]) -> str:
-    """The placements of episodes as text. None means that the agent stopped."""
+    """Packs the placements of episodes into a text. A placement of None means that the agent stopped."""
     flat = [placement or Placement(STOPPED, 0.0, 0.0) for placements in episodes for placement in placements]
     columns = [
         np.array([len(placements) for placements in episodes], "<u2").tobytes(),
@@ -33,8 +34,7 @@ def pack(episodes: Sequence[Sequence[Placement | None]]) -> str:
 
 
 def unpack(text: str, episodes: int) -> list[tuple[Placement | None, ...]]:
-    """Restores the placements of a number of `episodes`. Raises ValueError if the text is damaged, or does not
-    hold exactly so many episodes."""
+    """Restores placements from a text of `pack`. Raises ValueError if the text is damaged, or does not hold exactly `episodes` episodes."""
     try:
         content = lzma.decompress(base64.b85decode(text), lzma.FORMAT_RAW, filters=_FILTERS)
     except (ValueError, lzma.LZMAError) as error:
@@ -59,6 +59,6 @@ def _placement(slot: int, x: float, y: float, sticky: bool) -> Placement | None:
 
 
 def _by_significance(numbers: Sequence[float]) -> bytes:
-    """The bytes of all numbers: the first byte of each number, then the second of each, and so on."""
+    """The bytes of all numbers in another order: the first byte of every number, then the second byte of every number, and so on."""
     column: NDArray[np.float64] = np.array(numbers, "<f8")
     return column.view("u1").reshape(len(numbers), 8).T.tobytes()

@@ -1,4 +1,5 @@
-"""The claims of the paper as comparisons of two agents, and the verdict of the ledger on each. Printed values are in `figures.py`."""
+"""The claims of the paper, each as a comparison of two agents, and the verdict on each from the measurements in the ledger. Values that the
+paper prints are in `figures.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _BEYOND: tuple[tuple[str, str], ...] = (
     ("connecting", "additional_layer"),
 )
 STRUCTURE = ("relative actions", "structure", "generalisation")
-"""Topics of claims that show whether structure pays."""
+"""The topics of those claims that say whether structured agents are better."""
 
 CLAIMS: tuple[Claim, ...] = (
     *(
@@ -81,7 +82,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("raw search", "GN-DQN earns more than raw search with 1,000 simulations", "§5.2, Fig. 5", _GN_DQN, RAW[1000, 2], level="hardest"),
     Claim("ours", "objects earns more than GN-DQN (no claim of the paper)", "ours", OBJECTS, _GN_DQN, level="hardest"),
 )  # fmt: skip
-"""Every claim of the paper's text, once for each task that it is about."""
+"""All claims in the text of the paper, once for each task that a claim is about."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +92,16 @@ class Side:
     means: dict[int, float]
     """Mean reward by seed. Only seeds that learned something are included."""
     unlearned: int
-    """Number of seeds that do not beat random legal placements. They are no evidence."""
+    """Number of seeds that do not beat random legal placements. They are left out of the comparison."""
     trained: bool
     error: float = 0.0
-    """Standard error of the mean over scenes, for an agent without training. For a trained agent it is 0, because the spread of its
-    seeds includes this error."""
+    """Standard error of the mean over scenes, for an agent that needs no training. For a trained agent it is 0, because the variation
+    between its seeds includes this error."""
 
 
 def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
-    """The difference of two agents with its interval over seeds, and the verdict. An agent without training has no seeds; its error
-    over scenes widens the interval."""
+    """The difference of the rewards of two agents with its interval over seeds, and the verdict. An agent that needs no training has no
+    seeds; instead, its standard error over scenes widens the interval."""
     trained = [side for side in (better, worse) if side.trained]
     first, second = ([*side.means.values()] for side in (better, worse))
     if not first or not second or any(len(side.means) < 2 for side in trained):
@@ -119,7 +120,7 @@ def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
 
 
 def answer(verdicts: Sequence[dict[str, Any]]) -> str:
-    """One sentence that says whether structure pays, from the verdicts."""
+    """One sentence that says, from the verdicts, whether structured agents are better."""
     about = [each["verdict"] for each in verdicts if each["topic"] in STRUCTURE]
     yes, no, open_ = (about.count(verdict) for verdict in ("agrees", "disagrees", "undecided here"))
     evidence = f"of {len(about)} comparisons {yes} agree with the paper, {no} disagree and {open_} are undecided"

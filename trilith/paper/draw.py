@@ -1,4 +1,4 @@
-"""The pictures of the report: plots arranged as in the paper, and pictures of what agents built, replayed from the ledger."""
+"""The pictures of the report: plots arranged as in the paper, and pictures of final scenes, which are replayed from the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c77ab0", "#888888", "#2c9c9c", "#b8a12c")
 SHOWN = 3
-"""Number of episodes of an agent in a picture. It is ten if the paper shows ten."""
+"""Number of episodes per agent in a picture, unless the paper shows ten."""
 TEN = ("tableG.1", "H.5", "H.6")
 
 Points = Sequence[Mapping[str, Any]]
@@ -110,7 +110,8 @@ def _draw_curriculum(task: str, path: Path) -> None:
 
 
 def _draw_built(figure: Figure, found: Found, path: Path) -> None:
-    """Draws what agents built: a row of pictures for each task, level and agent. Captions give the reward and the reason of the end."""
+    """Draws the final scenes of agents: a row of pictures for each task, level and agent. Captions give the reward and the reason why the
+    episode ended."""
     count = 10 if figure.name in TEN else SHOWN
     pictures, captions = [], []
     for task in figure.tasks:
@@ -126,8 +127,8 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
 
 
 def _shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Entry]]:
-    """The agents to show in a task and level, each by the entry of its best seed. If the figure has both, only the best agent with
-    absolute actions and the best with relative actions are shown."""
+    """The agents to show in a task and level, each with the entry of its best seed. If a figure has agents with absolute and agents with
+    relative actions, only the best agent of each kind is shown."""
     rows = [row for row in figure.rows if task in row.tasks]
     groups = [[row] for row in rows]
     if any(row.options == ABSOLUTE for row in rows):
@@ -144,6 +145,6 @@ def _shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[
 
 
 def _end(entry: Entry, index: int) -> State:
-    """Replays an episode of an entry and returns its last state."""
+    """Replays an episode of an entry and returns its final state."""
     start = start_in_set(entry.task, entry.level, entry.split, index)
     return [*Recording(start, entry.placements()[index], entry.zero_on_hit).replay()][-1].state

@@ -1,4 +1,4 @@
-"""Runs a plan: trainings and evaluations in separate processes, side by side, with one live table.
+"""Runs a plan: trainings and evaluations in parallel processes, with one live table.
 
 All state is on disk: runs have checkpoints, evaluations have journals, and a measurement is done if the ledger has its entry. So
 after a stop, or even a kill, the same command resumes the plan.
@@ -22,7 +22,7 @@ from trilith.paper.scales import Scale
 from trilith.utils.files import make_folder
 
 TRAINED = "trained"
-"""Name of an empty file in the folder of a run. It marks that the training is done."""
+"""Name of an empty file in the folder of a run, which shows that the training is done."""
 POLL_SECONDS = 0.5
 MODEL_RATES = {"record-episodes": 60.0, "train-model": 8.0}
 """Approximate speed on one core: recorded episodes per second, and learner steps of a model per second."""
@@ -36,7 +36,7 @@ class Job:
     command: list[str]
     """Arguments of `trilith`."""
     seconds: float
-    """Estimated seconds of one core."""
+    """Estimated duration in seconds on one core."""
     log: Path
     needs: list[Job] = field(default_factory=list)
     prepare: Callable[[], None] = lambda: None
@@ -56,7 +56,7 @@ class Job:
 
 
 def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path) -> list[Job]:
-    """The jobs for all measurements that are missing in the ledger. Commands run in `folder`, which holds a folder for each run."""
+    """The jobs for all measurements that are missing in the ledger. Commands run in `folder`, which contains a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
@@ -93,7 +93,7 @@ def _training(run: Run, how: Scale, folder: Path, jobs: dict[Any, Job], entries:
 
 
 def _once(job: Job, mark: Path) -> Job:
-    """Adds a marker file to a job. The job writes it when it is done, and counts as done if the file exists."""
+    """Gives a job a marker file, which is written when the job is done. A job whose marker file exists counts as done."""
     if mark.exists():
         job.state = "done"
 
@@ -124,12 +124,12 @@ def _evaluation(measurement: Measurement, folder: Path, ledger: Path) -> Job:
 
 
 def total_seconds(jobs: Sequence[Job]) -> float:
-    """Estimated seconds of one core for all jobs that are not done."""
+    """Estimated duration, in seconds on one core, of all jobs that are not done."""
     return sum(job.seconds for job in jobs if job.state in ("waiting", "running"))
 
 
 def execute(jobs: Sequence[Job], folder: Path, workers: int, show: Callable[[Sequence[Job]], None]) -> list[Job]:
-    """Runs all jobs, at most `workers` at a time, in their order. `show` is called often. Returns the jobs that failed.
+    """Runs all jobs in their order, at most `workers` at a time. Calls `show` often, to update the display. Returns the jobs that failed.
 
     On Ctrl-C the processes are asked to save and end.
     """
@@ -178,13 +178,13 @@ def _start(job: Job, folder: Path) -> None:
 
 
 def _python_path() -> str:
-    """The value of PYTHONPATH, with the folder of this package first, so that a clone that is not installed runs its own code."""
+    """The value of PYTHONPATH for jobs. The folder of this package comes first, so that a clone that is not installed runs its own code."""
     return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
 
 
 def _end_with_parent() -> None:
-    """Called in a new process: it will get SIGTERM when its parent ends, even if the parent is killed. Otherwise a training would
-    continue unnoticed."""
+    """Called in a new process: asks the system to send it SIGTERM when its parent ends, even if the parent is killed. Otherwise a training
+    would continue unnoticed."""
     import ctypes
 
     pr_set_pdeathsig = 1

@@ -1,7 +1,7 @@
 """The figures and tables of the paper as data: which agents, in which tasks and levels, and the values that the paper prints.
 
-A printed value is copied from the text of the paper, with its section. If the paper only plots a value, it is not listed here. Agents
-are trained by recipes. `plan.py` decides for how long, and whether the recipe or its tuned sibling is trained, at a given scale.
+A printed value is copied from the text of the paper, with its section. A value that the paper only plots is not listed here. Agents are
+trained by recipes. For each scale, `plan.py` decides how long they are trained, and whether by the paper's recipe or by its tuned version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trilith.world.tasks import TASKS, Level, get_task
 
 Kind = Literal["bars", "budgets", "curves", "pictures", "scenes", "actions"]
 """bars: a value for each row, task and level. budgets: reward against simulations per decision. curves: reward against learner steps.
-pictures: what agents built. scenes: samples of the curriculum. actions: the number of actions."""
+pictures: final scenes of agents. scenes: samples of the curriculum. actions: the number of actions."""
 Metric = Literal["reward", "unsolved"]
 FOUR = tuple(TASKS)
 PAPER_SCRIPT = "trilith.planners.paper_scripts:PaperScript"
@@ -22,7 +22,7 @@ PAPER_SCRIPT = "trilith.planners.paper_scripts:PaperScript"
 
 @dataclass(frozen=True)
 class Row:
-    """An agent of a figure: it is trained by a recipe, or has a name and needs no training."""
+    """An agent of a figure: either trained by a recipe, or an agent with a name that needs no training."""
 
     label: str
     recipe: str = ""
@@ -33,7 +33,7 @@ class Row:
     search: SearchConfig = field(default_factory=SearchConfig)
     """The agent's search in tests."""
     model_of: Row | None = None
-    """If this agent is trained by searching in a model: the agent whose episodes the model is trained on."""
+    """If this agent searches in a learned transition model during training: the agent on whose episodes the model is trained."""
     tasks: tuple[str, ...] = FOUR
     """The tasks for which the figure shows this agent."""
 
@@ -102,19 +102,19 @@ RAW = {
 }
 """Search without a network, over all edges and offsets."""
 LEGAL = Row("random legal placements", name="legal")
-"""Baseline in every figure with trained agents. An agent that earns less has not learned anything."""
+"""The baseline in every figure with trained agents. An agent that earns no more has not learned anything."""
 RECURRENT = {
     steps: Row(f"GN-DQN, n_rec {steps}", "gn-dqn", options=() if steps == 3 else (("agent.net.recurrent", steps),)) for steps in (1, 3, 5)
 }
 _RATE = (("agent.learning_rate", 2e-4),)
-"""Learning rate of all agents in Figures E.2 and E.3. Tuned siblings have the same rate with and without search, so for them this
-option is left out."""
+"""The learning rate of all agents in Figures E.2 and E.3. The option is left out for tuned recipes, which have the same rate with and
+without search."""
 _FREE = Row("model-free", "gn-dqn", options=_RATE)
 _PERFECT = Row("perfect model", "gn-dqn-mcts")
 
 
 def _reported(values: dict[str, tuple[float, ...]], rows: tuple[str, ...], level: Level, what: str, where: str) -> tuple[Printed, ...]:
-    """Printed values from a table: `values` has, for each task, the values of `rows` in order."""
+    """The printed values of a table. For each task, `values` has the values of the rows `rows`, in the same order."""
     return tuple(
         Printed(row, task, level, value, what, where) for task, each in values.items() for row, value in zip(rows, each, strict=True)
     )
@@ -309,12 +309,12 @@ FIGURES: dict[str, Figure] = {
 
 
 def level_name(task: str, level: Level) -> str:
-    """A level as the paper names it: "all", "hardest", or the level itself."""
+    """The name of a level in the report: "all", "hardest", or the level itself."""
     return "hardest" if level in ("hardest", get_task(task).levels[-1]) else str(level)
 
 
 def figures_named(names: tuple[str, ...]) -> list[Figure]:
-    """The figures of these names, or all figures if there are no names. Raises ValueError that lists the figures."""
+    """The figures with these names, or all figures if no names are given. If a name is unknown, raises ValueError with the known ones."""
     for name in names:
         if name not in FIGURES:
             raise ValueError(f"there is no figure {name!r}: choose {', '.join(FIGURES)}")

@@ -1,7 +1,7 @@
-"""The ledger: one JSON file for each evaluation, with the reward, the reason of the end, and the actions of every scene.
+"""The ledger: one JSON file for each evaluation, with the reward, the reason why the episode ended, and the actions in every scene.
 
-Anyone can check an entry: `verify.py` replays its actions and compares the rewards. Files are independent of each other, so ledgers
-are merged by putting their files into one folder. `docs/reference/ledger.md` describes the fields.
+Anyone can check an entry: `verify.py` replays its actions and compares the rewards. Files do not depend on each other, so ledgers are
+merged by copying their files into one folder. `docs/reference/ledger.md` describes the fields.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from trilith.world.scene import Placement, checked_placement
 from trilith.world.tasks import Level
 
 FORMAT = 1
-"""Version of the fields below."""
+"""Version of the format of an entry."""
 FOLDER = Path("ledger")
 IGNORED = (
     *("task", "recipe", "seed", "seeds"),  # an entry has separate fields for these
     *("out", "actors", "cluster", "actor_cpus", "learner_gpus", "device", "threads", "track", "log_seconds", "checkpoint_seconds"),
 )
-"""Fields of a config that do not count as options of a training. They have their own fields in an entry, or affect only where and how
-fast the training runs, and how often it writes."""
+"""The fields of a config that do not count as options of a training. Either an entry has a field for them, or they only affect where and
+how fast the training runs, and how often it writes."""
 
 
 class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -49,16 +49,16 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     recipe: str
     """Exact name, as gn-dqn-v2."""
     options: dict[str, Any]
-    """Options that differ from those of the recipe for the task, by their full names, as "agent.net.recurrent"."""
+    """The options that differ from those of the recipe for the task, by full name, such as "agent.net.recurrent"."""
     config: dict[str, Any]
     """All options."""
     seed: Count
     weights: str
-    """Which weights of the run: "last" or "best" (on validation scenes)."""
+    """Which weights of the run were evaluated: "last", or "best" on the validation scenes."""
     learner_steps: Count
     actor_steps: Count
     simulated: dict[str, Count]
-    """Steps of the simulator: made, counterfactual, corrections."""
+    """Number of simulator steps by purpose: made, counterfactual, corrections."""
     core_minutes: float
     level: Count
     """Number of the highest level of the curriculum that was reached."""
@@ -91,7 +91,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     commit: str | None
     """Commit of the code that made the evaluation. It ends in -dirty if files differed from the commit."""
     rewards: list[Figure]
-    """Return of each scene."""
+    """The return of the episode in each scene."""
     reasons: list[Reason]
     """The reason why the episode in each scene ended."""
     actions: str
@@ -117,7 +117,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return unpack(self.actions, self.scenes)
 
     def evaluation(self, agent: str) -> Evaluation:
-        """The evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
+        """The definition of the evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
         options = {name: value for name, value in (self.search or {}).items() if name != "model"}
         return Evaluation(
             agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, SearchConfig(**options), self.sample, 0
@@ -143,7 +143,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
 
 
 def read_entry(path: Path) -> Entry:
-    """Reads an entry. Raises ValueError if its content was changed, or does not fit the file's name."""
+    """Reads an entry. Raises ValueError if its content was changed, or does not match the name of the file."""
     data = read_json(path)
     require(isinstance(data, dict), f"{path} is not an entry of a ledger")
     check_sealed(path, data)
@@ -168,14 +168,14 @@ def entry_files(folder: Path) -> list[Path]:
 
 
 def check_can_enter(evaluation: Evaluation) -> None:
-    """Raises ValueError if an evaluation cannot have an entry: its task is a user's own, or its weights lack the folder
-    of their run."""
+    """Raises ValueError if an evaluation cannot become an entry, because its task is a user's own or its weights are not in the folder of
+    their run."""
     require(has_checksum(evaluation.task), f"the ledger is for the tasks of the paper, not for {evaluation.task}")
     _run_folder(evaluation.agent)
 
 
 def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
-    """Makes the entry of an evaluation. `episodes` must be complete."""
+    """Makes the entry of an evaluation from `episodes`, which must contain all its episodes."""
     check_can_enter(evaluation)
     require(len(episodes) == evaluation.scenes, f"{len(episodes)} episodes of {evaluation.scenes}: the ledger needs all")
     identity = evaluation.identity()
@@ -195,7 +195,7 @@ def make_entry(evaluation: Evaluation, episodes: Sequence[Played]) -> Entry:
 
 
 def run_name(run: Path) -> str:
-    """The name of a run, which is the name of its folder. If the run is one of several seeds, the name of the parent folder comes first."""
+    """The name of a run: the name of its folder, preceded by the name of the parent folder if the run is one of several seeds."""
     run = run.absolute()
     return f"{run.parent.name}/{run.name}" if run.name.removeprefix("seed").isdecimal() else run.name
 
@@ -217,7 +217,7 @@ class _Card(TypedDict):
 
 
 def training_of(run: Path, weights: str) -> Training:
-    """Describes the training of the weights "last" or "best" in the folder of a run."""
+    """The description of the training of some weights in the folder of a run. `weights` is "last" or "best"."""
     config, card, lines = run_config(run), read_json(run / f"{weights}.json", _Card), read_log(run)
     spent = card["spent"]
     return Training(
@@ -240,7 +240,7 @@ def training_of(run: Path, weights: str) -> Training:
 
 
 def options_of(config: TrainConfig[Any]) -> dict[str, Any]:
-    """The options of a run that differ from those of its recipe for its task, by their full names."""
+    """The options of a run that differ from those of its recipe for the task, by full name."""
     usual = recipe_config(config.recipe, config.task)
     there, here = (_flat(to_json(replace(each, out=Path()))) for each in (usual, config))
     return {name: value for name, value in here.items() if name not in IGNORED and value != there.get(name)}

@@ -1,5 +1,5 @@
-"""The plan of a re-run: the trainings and tests that figures need at a scale, and their estimated cost. Figures share trainings and
-tests."""
+"""The plan of a repetition of the paper: the trainings and tests that its figures need at a scale, and their estimated cost. Trainings and
+tests that several figures need are run once."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from trilith.world.tasks import Level, get_task
 UNPREFIXED = ("actions", "updates_per_step", "encoder", "budget", "world")
 """Options of a training whose names on the command line have no prefix."""
 STARTUP = 5.0
-"""Seconds of one core that a command needs besides its work: imports, loading compiled loops, and ending."""
+"""Overhead of a command in seconds on one core: imports, loading compiled loops, and ending."""
 DECISIONS = {"silhouette": 7, "connecting": 12, "covering": 12, "covering_hard": 6}
 """Approximate number of placements in an episode of the hardest level."""
 LEARNER_RATES = {
     "gn-dqn": (6.4, 19.9), "gn-dqn-mcts": (6.4, 19.9), "cnn-gn-dqn": (6.0, 15.7), "cnn-gn-dqn-mcts": (6.0, 15.7), "objects": (6.0, 9.0),
     "gn-rs0": (5.3, 34.0), "rnn-rs0": (12.8, 38.0), "cnn-rs0": (9.1, 35.0), "mlp-rs0": (107.0, 190.0), "cnn-rn-rs0": (1.6, 7.0),
 }  # fmt: skip
-"""Learner steps per second of one core in large scenes and in Covering Hard (docs/notebook.md, docs/reference/speed.md). If the
-ledger has a training of the same recipe and task, its rate is used instead."""
+"""Learner steps per second on one core, in large scenes and in Covering Hard (docs/notebook.md, docs/reference/speed.md). If the ledger has
+a training by the same recipe in the same task, its speed is used instead."""
 DECISION_RATES = {
     "gn-dqn": (586.0, 1771.0), "gn-dqn-mcts": (586.0, 1771.0), "cnn-gn-dqn": (493.0, 1139.0), "cnn-gn-dqn-mcts": (493.0, 1139.0),
     "objects": (1369.0, 2235.0), "gn-rs0": (1235.0, 1235.0), "rnn-rs0": (1130.0, 1130.0), "cnn-rs0": (896.0, 896.0),
@@ -39,7 +39,7 @@ The key "" is for agents without a network."""
 
 @dataclass(frozen=True)
 class Run:
-    """A training. Equal runs are the same training, even if several figures need it."""
+    """A training run. If several figures need equal runs, they are one and the same run."""
 
     name: str
     """Name of its folder."""
@@ -50,7 +50,7 @@ class Run:
     options: tuple[tuple[str, Any], ...]
     """Options that differ from the recipe's, by their full names."""
     model_of: Run | None = None
-    """If this run searches in a model: the run on whose episodes the model is trained."""
+    """If this run searches in a learned transition model: the run on whose episodes the model is trained."""
 
     @property
     def family(self) -> str:
@@ -69,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """An evaluation on test scenes, under the paper's rule for touched obstacles."""
+    """An evaluation on test scenes by the paper's rule, under which an episode that touches an obstacle has the return 0."""
 
     agent: Run | str
     task: str
@@ -78,14 +78,15 @@ class Measurement:
     scenes: int
 
     def key(self) -> Key:
-        """A key that this measurement and its entry in the ledger share. It does not depend on the number of scenes."""
+        """The key by which the ledger's entry of this measurement is found (see `entry_key`). It does not depend on the number of
+        scenes."""
         run = self.agent if isinstance(self.agent, Run) else None
         search = asdict(self.search) if self.search.budget else None
         return _key((run.recipe, dict(run.options), run.seed) if run else None, self.agent, self.task, self.level, search)
 
 
 Key = tuple[str, int]
-"""(description of the measurement, seed of the training). The description is equal for all seeds of an agent."""
+"""A key is (description of the measurement, seed of the training). The description is the same for all seeds of an agent."""
 
 
 def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Level, search: dict[str, Any] | None) -> Key:
@@ -97,7 +98,7 @@ def _key(training: tuple[str, Any, int] | None, agent: Any, task: str, level: Le
 
 
 def entry_key(entry: Entry) -> Key | None:
-    """The key of the measurement that an entry belongs to. None if no figure uses the entry, for instance an entry of a run's best
+    """The key of the measurement that an entry belongs to. None if no figure uses the entry, for instance because it evaluates a run's best
     weights."""
     training = entry.training
     if entry.split != "test" or not entry.zero_on_hit or entry.sample or (training and training.weights != "last"):
@@ -108,7 +109,7 @@ def entry_key(entry: Entry) -> Key | None:
 
 
 def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
-    """Entries by their keys. Of several entries with the same key, the one with the most scenes counts."""
+    """The entries of a ledger by key. Of several entries with the same key, the one with the most scenes is used."""
     found: dict[Key, Entry] = {}
     for entry in entries:
         key = entry_key(entry)
@@ -118,13 +119,13 @@ def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
 
 
 def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Measurement]:
-    """The tests that are missing in the ledger, or that it has with fewer scenes."""
+    """The tests that are not in the ledger, or are there with fewer scenes than needed."""
     return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
 
 
 def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int) -> list[Measurement]:
-    """All tests of figures, each once, in the order in which they should run: first all tests of the first seed, then of the second,
-    and so on."""
+    """All tests that figures need, each once, in the order in which they should run: first those of the first seed, then those of the
+    second, and so on."""
     found: dict[Measurement, None] = {}
     for seed in range(seeds):
         for figure in figures:
@@ -134,7 +135,7 @@ def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence
 
 
 def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str], seed: int) -> Iterator[tuple[Row, Measurement]]:
-    """Yields the tests of a figure with one seed, each with its row. Agents without training have only one seed."""
+    """Yields the tests of a figure for one seed, each with its row. Agents that need no training are tested for one seed only."""
     if figure.kind in ("scenes", "actions"):
         return
     trained = any(row.recipe for row in figure.rows)
@@ -159,7 +160,7 @@ def tasks_of(figure: Figure, how: Scale, tasks: Sequence[str]) -> list[str]:
 
 
 def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
-    """The training of a row at a scale."""
+    """The training run of a row at a scale."""
     tuned = how.tuned and any(f"{row.recipe}-tuned" == each.name for known in ALGORITHMS.values() for each in known.recipes)
     recipe = exact_name(f"{row.recipe}-tuned" if tuned else row.recipe)
     own = {name: value for name, value in row.options if not (tuned and name == "agent.learning_rate")}
@@ -173,7 +174,7 @@ def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
 
 
 def with_options(config: Any, options: dict[str, Any]) -> Any:
-    """A config with some options changed. Options have their full names, as "agent.net.recurrent"."""
+    """Returns a config with some options changed. Options are given by their full names, such as "agent.net.recurrent"."""
     for name, value in options.items():
         head, _, rest = name.partition(".")
         inner = getattr(config, head)
@@ -188,7 +189,8 @@ def _argument(name: str) -> str:
 
 
 def runs_of(tests: Iterable[Measurement]) -> list[Run]:
-    """The trainings that tests need, each once. A run whose model needs the episodes of another run comes after that run."""
+    """The training runs that tests need, each once. If a run searches in a model trained on the episodes of another run, it comes after
+    that run."""
     found: dict[Run, None] = {}
     for test in tests:
         if isinstance(test.agent, Run):
@@ -199,7 +201,7 @@ def runs_of(tests: Iterable[Measurement]) -> list[Run]:
 
 
 def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
-    """Estimated seconds of one core for a training."""
+    """Estimated duration of a training in seconds on one core."""
     config, small = run.config(), run.task == "covering_hard"
     rate = LEARNER_RATES[run.family][small]
     for entry in entries:
@@ -215,7 +217,7 @@ def run_seconds(run: Run, entries: Iterable[Entry] = ()) -> float:
 
 
 def measurement_seconds(test: Measurement) -> float:
-    """Estimated seconds of one core for an evaluation."""
+    """Estimated duration of an evaluation in seconds on one core."""
     family = test.agent.family if isinstance(test.agent, Run) else ""
     rate = DECISION_RATES[family][test.task == "covering_hard"]
     return STARTUP + test.scenes * DECISIONS[test.task] * max(1, test.search.budget) / rate

@@ -1,4 +1,5 @@
-"""The report of the re-run as a page: every figure from the ledger beside the paper's printed values, and a verdict on each claim.
+"""The report on the repetition of the paper, as a Markdown page: every figure, drawn from the ledger, with the values that the paper
+prints, and a verdict on each claim.
 
 `collect` computes all numbers of the page, rounded and in a fixed order, so that the same ledger gives the same bytes.
 """
@@ -38,7 +39,7 @@ class Found:
             self._seeds[what][seed] = entry
 
     def seeds(self, measurement: Measurement) -> Seeds:
-        """The entries of all seeds of a measurement."""
+        """The entries of all seeds for a measurement."""
         return self._seeds.get(measurement.key()[0], {})
 
     def of(self, row: Row, task: str, level: Level) -> Seeds:
@@ -47,8 +48,8 @@ class Found:
         return self.seeds(Measurement(agent, task, level if level == "all" else get_task(task).check_level(level), row.search, 1))
 
     def learned(self, entry: Entry, level: Level) -> bool:
-        """Whether an agent earns more than random legal placements in the same scenes. False if random placements were not measured
-        there."""
+        """Whether the agent of an entry earns significantly more than random legal placements in the same scenes. False if random
+        placements were not measured there."""
         chance = self.of(LEGAL, entry.task, level).get(0)
         if chance is None:
             return False
@@ -57,7 +58,7 @@ class Found:
         return bool(gain.mean() - 1.96 * gain.std() / shared**0.5 > 0)
 
     def side(self, row: Row, task: str, level: Level) -> Side:
-        """An agent as a side of a comparison."""
+        """The measurements of an agent in a task and level, as one side of a comparison."""
         entries = self.of(row, task, level)
         if not row.recipe:
             error = max((float(np.std(entry.rewards)) / entry.scenes**0.5 for entry in entries.values()), default=0.0)
@@ -88,7 +89,8 @@ def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
-    """The values of a figure: one for each row, task and level that the ledger has. Empty if the ledger has only random placements."""
+    """The values of a figure: one for each row, task and level that has entries in the ledger. Empty if the only entries are those of
+    random placements."""
     if figure.kind == "actions":
         return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
     points = []
@@ -117,15 +119,15 @@ def _value(figure: Figure, entry: Entry) -> float:
 
 
 def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[list[float]]:
-    """Points of a learning curve over seeds: [learner step, median, minimum, maximum] of the reward on all levels. Only steps that
-    every seed has are included."""
+    """The points of a learning curve over seeds, as [learner step, median, minimum, maximum] of the reward on all levels. Only learner
+    steps at which every seed was validated are included."""
     by_step = [{point[0]: point[3] for point in curve} for curve in curves]
     steps = sorted(set.intersection(*map(set, by_step))) if by_step else []
     return [[step, *map(_rounded, spread_of_seeds([curve[step] for curve in by_step]))] for step in steps]
 
 
 def _action_count(row: Row, task: str) -> dict[str, Any]:
-    """The number of possible actions half-way through the longest episode of the hardest level, as a mean over a hundred scenes."""
+    """The number of possible actions half-way through an episode of maximum length at the hardest level, averaged over a hundred scenes."""
     rules = get_task(task)
     starts = [start_in_set(task, "hardest", "test", k) for k in range(100)]
     placed = [state.max_steps / 2 if rules.keeps_supply else 0 for state in starts]
@@ -145,7 +147,7 @@ def data_text(data: Mapping[str, Any]) -> str:
 
 
 def write_report(ledger: Path, out: Path, scale: str = "laptop") -> Path:
-    """Writes the page, its numbers and its pictures. Returns the page."""
+    """Writes the page, its numbers and its pictures. Returns the path of the page."""
     from trilith.paper.draw import draw_figure
 
     entries = read_ledger(ledger)

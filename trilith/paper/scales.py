@@ -1,4 +1,5 @@
-"""Scales: how much of the paper is run. smoke takes seconds, laptop an evening; paper runs everything."""
+"""The scales, which say how much of the paper is repeated. The scale smoke takes seconds, laptop takes an evening, and paper runs
+everything."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class Scale:
 
     about: str
     tuned: bool
-    """Whether the tuned siblings of recipes are trained, instead of the paper's exact recipes."""
+    """Whether agents are trained by the tuned versions of the recipes, instead of the paper's exact recipes."""
     seeds: int
     scenes: int
     """Number of test scenes of an agent without search."""
@@ -21,10 +22,10 @@ class Scale:
     raw_scenes: int
     """Number of test scenes of a raw search, a search without a network."""
     max_budget: int
-    """Maximum number of simulations per decision of a trained agent. Rows with more are left out."""
+    """Maximum number of simulations per decision for a trained agent. Rows of a figure with more are left out."""
     max_raw_budget: int
     model_episodes: int
-    """Number of episodes on which a model is trained, before an agent searches in it."""
+    """Number of episodes on which a transition model is trained, before an agent searches in it."""
     model_steps: int
     """Learner steps of such a model."""
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""Verifies a ledger by replay: every action of every entry is made again in the simulator, and rewards and reasons are compared.
+"""Verifies a ledger by replay: every action of every entry is made again in the simulator, and the rewards and the reasons why episodes end
+are compared.
 
-A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose them. So if the agent needs no
-weights, or if its weights are available, the agent decides again in the first scenes, and its actions are compared too.
+A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose the actions. So, if the agent needs
+no weights or its weights are available, it also chooses its actions again in the first scenes, and these are compared.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, checked_placement
 
 REDECIDED = 20
-"""Number of scenes in which an agent decides again. It is rounded up to whole groups."""
+"""Number of scenes in which an agent chooses its actions again. It is rounded up to whole groups of scenes."""
 TOLERANCE = 1e-9
 """Rewards that differ by less than this are equal, because of rounding."""
 
@@ -35,11 +36,12 @@ class Checked(NamedTuple):
     problem: str
     """The problem in one line that names the file; empty if there is none."""
     redecided: int
-    """Number of scenes in which the agent decided again and made the same placements; 0 if its weights are not available."""
+    """Number of scenes in which the agent chose its actions again and made the same placements; 0 if its weights are not available."""
 
 
 def verify(folder: Path, runs: Path, workers: int = 1) -> Iterator[Checked]:
-    """Checks every entry of a ledger, in any order. `runs` is the folder with the runs whose weights were kept."""
+    """Checks all entries of a ledger, and yields the results in any order. `runs` is the folder with the training runs whose weights are
+    available."""
     yield from spread(partial(_work, runs), entry_files(folder), workers)
 
 
@@ -91,7 +93,7 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
 
 
 def _agent(entry: Entry, runs: Path) -> str | None:
-    """The name of an entry's agent, or the path of its weights. None if they are not available or not the same."""
+    """The name of an entry's agent, or the path of its weights. None if the weights are not available, or are not the ones of the entry."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
     ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # a file must not cause an import
     name = entry.agent if ours else str(kept) if kept and kept.exists() else None

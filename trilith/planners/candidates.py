@@ -1,8 +1,8 @@
-"""Candidate placements of a scene: every legal discrete relative action, with a forecast of where its block comes to rest.
+"""The candidate placements in a scene: every legal discrete relative action, with a forecast of where the placed block comes to rest.
 
 The forecast is plain geometry: the block falls straight down until it meets something, and nothing else moves. Scripts choose by the
-forecast alone. Planners use it to decide which placements are worth simulating. How a task's planner proposes, orders and prunes
-placements is in the file named for the task.
+forecast alone. Planners use it to decide which placements are worth simulating. How the planner of a task orders and prunes these
+placements is in the file named after the task.
 """
 
 from __future__ import annotations
@@ -22,54 +22,55 @@ from trilith.world.tasks.task import SPACING
 CODEC = DiscreteRelative()
 """The action space of all scripts and planners: the paper's discrete relative actions with 15 offsets."""
 GRID = CODEC.grid(2.0, 0.0)
-"""(15,): the offsets, in units of the mean width of the placed block and its reference."""
+"""(15,): the 15 offsets, in units of the mean width of the placed block and the reference object."""
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """K placements without glue, one row each. Available blocks of equal width are interchangeable, so only one of them is used."""
+    """K candidate placements without glue, called options, as arrays with one row each. Of several available blocks of equal width only the
+    first is used, because they are interchangeable."""
 
     scene: Scene
     edge: Ints
     """(K, 3): row of the available block, row of the reference object, index of the offset."""
     x: Floats
-    """(K,): x of the centre."""
+    """(K,): x of the block's centre."""
     width: Floats
     """(K,): width of the block."""
     rest: Floats
-    """(K,): y of the centre at rest."""
+    """(K,): y of the block's centre when it has come to rest."""
     drop: Floats
     """(K,): height of the fall."""
     left: Floats
-    """(K,): leftmost point at which something carries the block."""
+    """(K,): x of the leftmost point at which the block is supported."""
     right: Floats
-    """(K,): rightmost point at which something carries the block."""
+    """(K,): x of the rightmost point at which the block is supported."""
     safe: Bools
     """(K,): whether the block stays clear of every obstacle."""
     held: Bools
-    """(K,): whether something sticky carries the block, so that it cannot tip over."""
+    """(K,): whether the block rests on something sticky, so that it cannot tip over."""
 
     def __len__(self) -> int:
         return len(self.edge)
 
     @property
     def layer(self) -> Ints:
-        """(K,): the layer in which the block comes to rest, 0 on the floor."""
+        """(K,): the layer in which each block comes to rest; 0 is the layer on the floor."""
         return np.rint((self.rest - BLOCK_HEIGHT / 2) / SPACING).astype(np.int64)
 
     @property
     def balance(self) -> Floats:
-        """(K,): distance in metres of the block's middle from the nearer end of its supports. If it is negative, the middle lies
-        outside and the block tips over."""
+        """(K,): how far the middle of each block lies inside its range of support, in metres. If it is negative, the middle lies outside
+        and the block tips over."""
         return np.minimum(self.x - self.left, self.right - self.x)
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
-        """Option k as a placement, decoded from its discrete relative action."""
+        """The placement of option k."""
         return CODEC.decode(self.scene, (*self.edge[k].tolist(), int(sticky)))
 
 
 def options(scene: Scene) -> Options:
-    """All possible placements of a scene."""
+    """All options of a scene."""
     edge = np.argwhere(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
     slot, ref, offset = edge.T
     width = scene.size[slot, 0]
@@ -85,7 +86,7 @@ def options(scene: Scene) -> Options:
 
 
 def stands(scene: Scene, margin: float = 0.0) -> bool:
-    """Whether every block of an upright scene would stay in place, with `margin` metres to spare."""
+    """Whether every block would stay in place, by statics with a safety margin of `margin` metres. All blocks must be upright."""
     rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
     return is_stable(
         scene.pose[rows], scene.size[rows], scene.sticky[rows], bond_matrix(scene.glue, len(scene))[np.ix_(rows, rows)], margin
@@ -93,8 +94,8 @@ def stands(scene: Scene, margin: float = 0.0) -> bool:
 
 
 def rounded_key(scene: Scene, cells: int) -> bytes:
-    """A key that is equal for scenes with the same blocks at nearly the same positions, whatever the order of building. Positions are
-    rounded to 1 / `cells` metres."""
+    """A key of a scene. Scenes have equal keys if they have the same blocks at positions that are equal after rounding to 1 / `cells`
+    metres. The order in which the blocks were placed does not matter."""
     blocks = scene.rows(Role.BLOCK)
     rows = np.rint(cells * np.column_stack([scene.pose[blocks, :2], scene.size[blocks, 0], scene.sticky[blocks]])).astype(np.int64)
     return rows[np.lexsort(rows.T)].tobytes()

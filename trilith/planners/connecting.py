@@ -1,7 +1,8 @@
-"""Connecting: chains of glued blocks from the floor, or from blocks of the scene, past the obstacles to the targets.
+"""Script and planner for Connecting. They build chains of glued blocks that start on the floor or on a placed block and lead past the
+obstacles to the targets.
 
-Glue is free here, so every block is sticky. The step limit allows three chains from the floor, so the choice of a chain depends more
-on its stability than on its length. A block in the layer above or below an obstacle is only 0.175 m away from it.
+Glue is free here, so every block is sticky. The step limit allows three chains from the floor, so the stability of a chain matters more
+than its length. A block in the layer above or below an obstacle is only 0.175 m away from it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from trilith.world.tasks.connecting import reached
 from trilith.world.tasks.task import SPACING, layer_y
 
 CHAIN_SEARCHES = 30
-"""Number of attempts, each a search for all chains, from the start of an episode."""
+"""Number of attempts when an episode is planned from its start. One attempt builds chains until the episode ends or too many chains
+fail."""
 CHAIN_SEARCHES_MIDWAY = 4
-"""Number of attempts from the middle of an episode, where the steps left are often too few for all targets. In 60 states from which
-an agent failed, 4 attempts gained 0.60; 30 attempts gained 0.63 and took five times as long."""
+"""Number of attempts when an episode is planned from a later state. The steps left are then often too few for all targets, and more
+attempts gain little: in 60 states from which an agent failed, 4 attempts gained a reward of 0.60, and 30 attempts gained 0.63 in five times
+the time."""
 FAILED_CHAINS = 6
 """An attempt ends when this many chains have failed."""
 
@@ -36,8 +39,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("connecting")
 def plan(state: State) -> list[Placement]:
-    """Builds the cheapest chain to a target in the simulator, then the next chain. If a chain fails, only its first blocks, a random
-    number of them, are kept."""
+    """Builds chains in the simulator, always the cheapest one to any target. If a chain fails, only a random number of its first blocks are
+    kept. Returns the best sequence of placements over several attempts."""
     best: list[Placement] = []
     most = state.total
     for attempt in range(CHAIN_SEARCHES_MIDWAY if state.steps else CHAIN_SEARCHES):
@@ -63,7 +66,7 @@ def plan(state: State) -> list[Placement]:
 
 
 def _build(state: State, opts: Options, chain: Chain) -> tuple[list[Placement], list[State]]:
-    """Builds a chain in the simulator. Returns its placements and the state after each, up to the end of the chain or of the episode."""
+    """Builds a chain in the simulator, until the chain or the episode ends. Returns the placements and the state after each."""
     placements = [opts.placement(chain.root, sticky=True)]
     states = [step(state, placements[0]).state]
     for width, offset in chain.rest:
@@ -76,8 +79,8 @@ def _build(state: State, opts: Options, chain: Chain) -> tuple[list[Placement], 
 
 
 def cheapest(opts: Options, rng: np.random.Generator | None = None) -> Chain | None:
-    """The cheapest chain to any target that is not yet reached. Its root is the index of an option. With `rng`, costs have a random
-    part."""
+    """The cheapest chain to any target that is not yet reached. The `root` of a chain is the index of the option that starts it. With
+    `rng`, random noise is added to costs."""
     scene = opts.scene
     targets = scene.rows(Role.TARGET)[~reached(scene)]
     target_layer = np.rint((scene.pose[targets, 1] - layer_y(0)) / SPACING).astype(np.int64)

@@ -1,9 +1,8 @@
-"""The state of a scene for both covering tasks: uncovered ("bare") parts of obstacles, the length that each option would cover, and
-missing supports.
+"""Features of a scene for the scripts and planners of both covering tasks: the uncovered ("bare") parts of obstacles, the length that each
+option would cover, and missing supports.
 
-Lengths are counted in cells of 0.05 m. `world.geometry.coverage` gives the exact length, but of one scene at a time. Planning needs
-the added length of every option and of every block of a planned sequence. With cells, an added length is the difference of two
-running sums.
+Lengths are counted in cells of 0.05 m. `world.geometry.coverage` computes the exact covered length, but only for one scene at a time. A
+planner needs the length that each of many options would add. With cells, this length is the difference of two running sums.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from trilith.world.scene import BLOCK_HEIGHT, Bools, Floats, Placement, Role, Sc
 from trilith.world.tasks.task import SCENE_WIDTH, SPACING, layer_y
 
 CELL_X = np.linspace(-SCENE_WIDTH / 2, SCENE_WIDTH / 2, 281)
-"""(281,): the centres of the cells."""
+"""(281,): x of the centres of the cells, in metres."""
 CELL_WIDTH = float(CELL_X[1] - CELL_X[0])
 SUPPORT_REACH = 0.45
-"""Metres: a support in an obstacle's own layer must begin within this distance of the obstacle's end."""
+"""Maximum distance in metres from the end of an obstacle to a support in the same layer."""
 SUPPORT_BAND = (0.3, 0.5)
-"""Metres: supports in the layers below must cross this range of distances from the obstacle's end, about under the middle of the
-support above."""
+"""Range of distances in metres from the end of an obstacle. A support in a lower layer must overlap this range, so that it lies about under
+the middle of the support above it."""
 
 
 class CoverageState:
-    """Obstacles, blocks and options of a scene, by layers and cells."""
+    """The obstacles, blocks and options of a scene, described by layers and cells."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -35,33 +34,33 @@ class CoverageState:
         layer = np.rint((scene.pose[obstacles, 1] - layer_y(0)) / SPACING).astype(np.int64)
         self.left, self.right, _, top = boxes(scene.pose[blocks], scene.size[blocks])
         self.height = np.rint(top / SPACING).astype(np.int64)
-        """(B,): number of layers up to the top of each block."""
+        """(B,): the height of the top of each of B placed blocks, in layers."""
         self.layers: list[int] = sorted(set(layer.tolist()))
-        """Layers that have obstacles."""
+        """The numbers of the layers that contain obstacles."""
         begin, end, _, _ = boxes(scene.pose[obstacles], scene.size[obstacles])
         self.taken: Bools = np.array(
             [((begin[layer == n, None] < CELL_X) & (end[layer == n, None] > CELL_X)).any(axis=0) for n in self.layers]
         )
-        """(layers, cells): which cells contain an obstacle."""
+        """(layers, cells): whether each cell contains an obstacle."""
         over = [scene.pose[blocks, 1] >= layer_y(n) - BLOCK_HEIGHT / 4 for n in self.layers]
         hidden = [((self.left[o, None] <= CELL_X) & (self.right[o, None] >= CELL_X)).any(axis=0) for o in over]
         self.bare: Bools = self.taken & ~np.array(hidden, dtype=bool).reshape(self.taken.shape)
-        """(layers, cells): which cells contain an obstacle that no block covers."""
+        """(layers, cells): whether each cell contains an obstacle that no block covers."""
         o = self.options
         self.first, self.last = (np.searchsorted(CELL_X, o.x + side * o.width / 2) for side in (-1, 1))
-        """(K,) each: the range of cells over which each option lies, without the last."""
+        """Two index arrays (K,): the cells from `first` up to but not including `last` lie below the block of each option."""
         self.over: Bools = o.layer[:, None] > np.array(self.layers)
-        """(K, layers): whether each option is above a layer of obstacles."""
+        """(K, layers): whether each option lies above each layer of obstacles."""
         self.gain = self.covers(self.bare)
-        """(K,): additional metres of obstacle that each option would cover."""
+        """(K,): the length of bare obstacles that each option would cover, in metres."""
 
     def covers(self, bare: Bools) -> Floats:
-        """(K,): metres of the bare cells that each option would cover."""
+        """(K,): the length of the cells `bare` (layers, cells) that each option would cover, in metres."""
         upto = running(bare)
         return np.where(self.over, (upto[:, self.last] - upto[:, self.first]).T, 0.0).sum(axis=1)
 
     def supports(self) -> Floats:
-        """(K,): the number of missing supports that each option would provide.
+        """(K,): how many missing supports each option would provide.
 
         Each end of every bare stretch needs a column of blocks, from the floor up to the obstacle's own layer.
         """
@@ -79,17 +78,17 @@ class CoverageState:
         return count
 
     def forecast(self, k: int, sticky: bool, keep: bool) -> tuple[Placement, Scene]:
-        """Option k as a placement, and the scene with its block at rest."""
+        """The placement of option k, and the forecast scene in which its block is at rest."""
         placement = self.options.placement(k, sticky)
         return placement, place(self.scene, placement._replace(x=float(self.options.x[k]), y=float(self.options.rest[k])), keep)
 
 
 def running(bare: Bools) -> Floats:
-    """(layers, cells + 1): running sum of the bare length before each cell, in metres."""
+    """Running sums (layers, cells + 1): the length of all bare cells before each cell of a layer, in metres."""
     return np.concatenate([np.zeros((len(bare), 1)), np.cumsum(bare, axis=1)], axis=1) * CELL_WIDTH
 
 
 def stretches(bare: Bools) -> list[tuple[float, float]]:
-    """x of the beginning and the end of each run of bare cells in a layer."""
+    """The beginning and the end (x in metres) of each run of consecutive bare cells in a layer."""
     edges = np.flatnonzero(np.diff(bare.astype(np.int8), prepend=0, append=0))
     return [(float(CELL_X[a]), float(CELL_X[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]

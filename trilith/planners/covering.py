@@ -1,4 +1,4 @@
-"""Covering: script and planner. They build layer by layer, first supports beside the obstacles, then blocks across them."""
+"""Script and planner for Covering. They build layer by layer: first supports beside the obstacles, then blocks across the obstacles."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from trilith.world.episode import State, step
 from trilith.world.scene import Ints, Placement, Scene
 
 SCRIPT_MARGIN = 0.04
-"""Metres: for the script, the middle of a block, and the load on it, must lie at least this far inside their supports."""
+"""Safety margin of the script in metres: the middle of a block, and every load on it, must lie at least this far inside the range of
+support."""
 SUPPORT_GAIN = 0.5
 """Value of a support beside an obstacle, in metres of covered length."""
 MIN_GAIN = 0.03
-"""Metres: a block that gains less than this is not placed."""
+"""A block is not placed if it gains less than this many metres."""
 PLACEMENT_TRIES = 12
-"""Placements that a plan simulates in one scene before it gives up."""
+"""Maximum number of placements that are simulated in one scene. If all fail, the plan ends there."""
 COVERING_PLANS = 20
 """Maximum number of plans."""
 SCORE_NOISE = 0.15
 """Scale of the noise in a placement's score. The first plan has no noise."""
 FALLEN = 0.15
-"""Metres: a block at rest farther than this from its forecast has fallen."""
+"""A block has fallen if it comes to rest farther than this many metres from its forecast position."""
 
 
 @scripts("covering")
@@ -43,10 +44,10 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering")
 def plan(state: State) -> list[Placement]:
-    """The best of several plans. Each orders placements as the script does, with its own noise. Stops at the first plan that covers
-    everything.
+    """The best of several plans. Each plan orders placements as the script does, with its own random noise. Planning stops at the first
+    plan that covers everything.
 
-    If a block falls, tears others down or touches an obstacle, its placement is undone and the next best placement is tried.
+    If a block falls, makes others fall or touches an obstacle, its placement is undone and the next best placement is tried.
     """
     best: list[Placement] = []
     most = state.total
@@ -67,7 +68,7 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None) -> Ints:
-    """The options worth trying: lower layers first, and within a layer the greatest gain first."""
+    """The indices of the options worth trying, in this order: lower layers first, and within a layer the highest score first."""
     o = view.options
     gain = view.gain + SUPPORT_GAIN * view.supports()
     k = np.flatnonzero(o.safe & (o.balance >= balance) & (gain > MIN_GAIN))
@@ -78,7 +79,8 @@ def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None
 
 
 def _try(state: State, rng: np.random.Generator | None) -> tuple[Placement, State] | None:
-    """The first placement whose block comes to rest where the forecast says, and the state after it."""
+    """The first placement whose simulated block comes to rest where it was forecast, and the state after it. None if there is no such
+    placement."""
     view = CoverageState(state.scene)
     for k in _ranked(view, 0.0, rng)[:PLACEMENT_TRIES].tolist():
         placement = view.options.placement(k)

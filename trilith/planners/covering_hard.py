@@ -1,9 +1,9 @@
-"""Covering Hard: script and planner. There are only seven blocks, so the planner is a beam search. Plain geometry estimates the
-prospects of a scene, the reward that it can still earn.
+"""Script and planner for Covering Hard. There are only seven blocks, so the planner is a beam search. It ranks scenes by the reward so far
+and by their prospects, a geometric estimate of the reward that can still be earned.
 
-The best shelter is rarely an arch. A sticky block holds the block below it and the blocks on top of it. So a chain in which every
-second block is sticky can hang out far to one side. If the chain begins with a sticky block on the floor, it can reach over almost
-any obstacle.
+The best structure over an obstacle is rarely an arch. A sticky block holds the block below it and the blocks on top of it. So a chain in
+which every second block is sticky can overhang far to one side. If the chain begins with a sticky block on the floor, it can reach over
+almost any obstacle.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from trilith.world.tasks import get_task
 
 GLUE_COST = get_task("covering_hard").sticky_cost
 TIPS_BELOW = 0.03
-"""Metres: a block needs glue if its middle lies less than this inside its supports."""
+"""A block needs glue if its middle lies less than this many metres inside its range of support."""
 STEADY_MARGIN = 0.12
-"""Safety margin of the statics for the script, in metres. With the margin 0 the script earns about 0.5 less, because some piles fall
-although statics says that they stand."""
+"""Safety margin of the statics for the script, in metres. Without a margin the script earns about 0.5 less, because some piles fall that
+should stand by statics."""
 HANGING_OVERLAP = 0.3
-"""Metres: assumed overlap in width of a block of a hanging chain and the block below it."""
+"""Assumed horizontal overlap of two consecutive blocks of a hanging chain, in metres."""
 BEGUN_VALUE = 0.5
-"""Value of a metre of obstacle that is still bare but has complete supports at both ends."""
+"""Value of one metre of an obstacle that is not yet covered but has complete supports at both ends."""
 PROSPECT_WEIGHT = 0.8
 """Weight of prospects relative to the reward so far."""
 PROSPECT_DISCOUNT = 0.9
-"""Discount factor per block, in the prospects of a scene."""
+"""Discount factor per block in the prospects of a scene."""
 MIN_PROSPECT = 0.1
-"""Metres: a block that gains less than this is not placed."""
+"""A block is not placed if it gains less than this many metres."""
 COMPARED_PLACEMENTS = 12
-"""Placements whose prospects the script compares."""
+"""Maximum number of placements whose prospects the script compares."""
 BEAM_WIDTH = 40
-"""Scenes that the search keeps after each placement."""
+"""Maximum number of scenes that the beam search keeps after each round."""
 ROUND_SIMULATIONS = 110
 """Maximum number of placements that the search simulates in each round."""
 BEAM_CHILDREN = 10
-"""Maximum number of placements that the search considers in one scene, unless there are few scenes."""
+"""Maximum number of placements that the search considers in one scene. The limit is higher when the beam holds few scenes."""
 CELL_APART = 0.4
-"""Metres: among placements of the same width in the same layer that are closer than this, only the most promising is considered."""
+"""Width of a cell of placements, in metres. Of all placements of equally wide blocks in the same layer and cell, only the most promising is
+considered."""
 BEAM_SLACK = 0.05
-"""Metres: statics is a little stricter than the simulator, so a placement that fails statics by less than this is simulated."""
+"""Tolerance of statics in metres. Statics is a little stricter than the simulator, so a placement is simulated even if it misses stability
+by less than this."""
 
 
 class _Node(NamedTuple):
@@ -72,8 +74,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering_hard")
 def plan(state: State) -> list[Placement]:
-    """The best sequence that a beam search finds. Each round tries the most promising placements of many scenes, all scenes side by
-    side."""
+    """The best sequence of placements that a beam search finds. Each round simulates the most promising placements over all scenes of the
+    beam."""
     best: list[Placement] = []
     most = state.total
     beam = [_Node(state, [], CoverageState(state.scene))]
@@ -103,8 +105,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
-    """Placements worth considering, best first: (value, index of the option, sticky or not). The value counts the covered length and
-    the progress of supports."""
+    """The placements worth considering, best first, as (value, index of the option, sticky). The value is the sum of the covered length and
+    of the progress of supports, minus the cost of glue."""
     o = view.options
     layer, tips = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     gain = view.gain + _raised(view)
@@ -121,8 +123,8 @@ def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
 
 
 def prospect(view: CoverageState) -> float:
-    """Estimates the reward that can still be earned if nothing falls. Repeatedly adds the best block, on the scene or at the end of a
-    hanging chain."""
+    """Estimates the reward that can still be earned if nothing falls. In imagination it repeatedly adds the block that gains most, on the
+    scene or at the end of a hanging chain."""
     o = view.options
     layer, tips_over = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     supply = Counter(view.scene.size[view.scene.rows(Role.AVAILABLE), 0].tolist())
@@ -167,7 +169,7 @@ def prospect(view: CoverageState) -> float:
 
 
 def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, float, int]]:
-    """The column of blocks needed at each end of each bare stretch, as (left, right, needed height, half the stretch's length,
+    """The column of blocks that each end of each bare stretch needs, as (left, right, needed height, half the length of the stretch,
     present height). Heights are in layers."""
     columns = []
     for n, cells in zip(view.layers, bare, strict=True):
@@ -179,12 +181,12 @@ def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, 
 
 
 def _begun(view: CoverageState, bare: Bools) -> float:
-    """Metres of bare stretches, each weighted by the fraction of its two columns that is built."""
+    """Sum of the lengths of all bare stretches in metres, each times the fraction of its two columns that is already built."""
     return sum(length * now / wanted for _, _, wanted, length, now in _columns(view, bare))
 
 
 def _raised(view: CoverageState) -> Floats:
-    """(K,): the increase of `_begun` by each option, times BEGUN_VALUE."""
+    """(K,): how much each option would increase `_begun`, times BEGUN_VALUE."""
     o = view.options
     left, right, layer = o.x - o.width / 2, o.x + o.width / 2, o.layer
     value = np.zeros(len(o))

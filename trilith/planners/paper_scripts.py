@@ -18,18 +18,18 @@ from trilith.world.tasks.task import SPACING
 MIDDLE = OFFSETS // 2
 """The offset that puts a block exactly into a target."""
 LAYER_SLACK = 0.15
-"""Metres: two surfaces that are closer than this in height belong to the same layer."""
+"""Two surfaces belong to the same layer if their heights differ by less than this many metres."""
 LEAST_BALANCE = 0.02
-"""Metres: the middle of a block must lie at least this far inside its supports."""
+"""The middle of a block must lie at least this many metres inside its range of support."""
 LEAST_GAIN = 0.03
-"""Metres: a block that adds less covered length than this counts as covering nothing."""
+"""A block counts as covering nothing if it adds less covered length than this, in metres."""
 
 
 class PaperScript:
-    """Builds by the paper's script, in Silhouette and Covering. The paper has no script for the other tasks."""
+    """An agent that follows the paper's scripts for Silhouette and Covering. The paper has no script for the other tasks."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The script's placement in each state; None means stop. Raises ValueError if the task has no script."""
+        """The placement that the script chooses in each state; None means that it stops. Raises ValueError if the task has no script."""
         return [self._script(state.task)(state.scene) for state in states]
 
     @staticmethod

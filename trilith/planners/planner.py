@@ -1,4 +1,4 @@
-"""The agent `planner`: plans with the simulator, without learning. Each task has a planning function in the file named for the task."""
+"""The agent `planner`: plans with the simulator, without learning. Each task has a planning function in the file named after the task."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ CACHED_PLANS = 256
 class Planner:
     """Tries placements in the simulator before it commits to one.
 
-    Its choice depends on the state alone. It plans the whole episode from its first state, which is the current scene without the
-    placed blocks. If the current state is part of that plan, it makes the plan's next placement. In any other state, for instance one
-    that a person has built, it makes a new plan. Plans are cached, which changes no choice.
+    The choice depends on the current state alone. The planner first plans the whole episode from its initial state, which is the current
+    scene without the placed blocks. If the current state occurs in that plan, the choice is the next placement of the plan. In any other
+    state, for instance one that a person has built, the planner makes a new plan from there. Plans are cached; this saves time and does not
+    affect the choices.
     """
 
     def __init__(self) -> None:
         self._course = lru_cache(CACHED_PLANS)(course)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The next placement of the plan in each state; None (stop) if nothing more can be gained."""
+        """The next placement in each state. None means stop: nothing more can be gained."""
         return [plan[0] if plan else None for plan in map(self.plan, states)]
 
     def plan(self, state: State) -> list[Placement]:
@@ -38,7 +39,8 @@ class Planner:
 
 
 def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
-    """Follows the plan from `state` to its end. Returns the remaining placements of the plan, by (scene, number of steps)."""
+    """Plans from `state` and simulates the plan to its end. Maps every situation on the way, as (scene, number of steps), to the remaining
+    placements of the plan."""
     todo = plan_for(state.task)(state)
     found = {(state.scene, state.steps): todo}
     for k, placement in enumerate(todo, start=1):
@@ -48,7 +50,7 @@ def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
 
 
 def beginning(state: State) -> State:
-    """The state in which the episode of `state` began."""
+    """The initial state of the episode that `state` belongs to."""
     table = np.column_stack([state.scene.pose[:, :2], state.scene.size])
     targets, obstacles = (table[state.scene.rows(role)].tolist() for role in (Role.TARGET, Role.OBSTACLE))
     return State(fresh_scene(targets, obstacles), state.task, state.level)

@@ -11,9 +11,9 @@ from trilith.world.scene import Placement, Scene
 from trilith.world.tasks import TASKS, get_task
 
 Plan = Callable[[State], list[Placement]]
-"""The placements of the best plan found from a state. A pure function."""
+"""Type of a planner: a pure function that returns the placements of the best plan found from a state."""
 Script = Callable[[Scene], Placement | None]
-"""The next placement by rules of thumb; None if nothing more can be gained. A pure function."""
+"""Type of a script: a pure function that returns the next placement by rules of thumb, or None if nothing more can be gained."""
 B = TypeVar("B", Plan, Script)
 
 _PLANS: dict[str, Plan] = {}
@@ -31,12 +31,12 @@ def scripts(task: str) -> Callable[[Script], Script]:
 
 
 def plan_for(task: str) -> Plan:
-    """The planner of a task. Raises ValueError that names the tasks with a planner."""
+    """The planner of a task. If there is none, raises ValueError with the tasks that have a planner."""
     return _find(task, _PLANS, "planner")
 
 
 def script_for(task: str) -> Script:
-    """The script of a task. Raises ValueError that names the tasks with a script."""
+    """The script of a task. If there is none, raises ValueError with the tasks that have a script."""
     return _find(task, _SCRIPTS, "script")
 
 
@@ -58,7 +58,8 @@ def _find(task: str, builders: dict[str, B], what: str) -> B:
 
 
 def _name(task: str, builders: dict[str, B]) -> str | None:
-    """The name under which a task's builder is registered: the task's name or, for my_module:MyTask, also the `name` of the class."""
+    """The key of a task in `builders`, or None. The key is the task's name. A task of your own, my_module:MyTask, may also be registered by
+    the `name` of its class."""
     rules = get_task(task)  # imports the module, which may register the builder
     stated = vars(type(rules)).get("name")
     return next((name for name in (rules.name, stated) if name in builders and (name == rules.name or name not in TASKS)), None)

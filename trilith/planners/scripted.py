@@ -12,8 +12,8 @@ from trilith.world.scene import Placement
 
 
 class ScriptedBuilder:
-    """Builds by the script of its task, with discrete relative actions."""
+    """An agent that follows the script of each task, with discrete relative actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The script's placement in each state; None (stop) if nothing more can be gained."""
+        """The placement that the script chooses in each state. None means stop: nothing more can be gained."""
         return [script_for(state.task)(state.scene) for state in states]

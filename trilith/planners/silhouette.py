@@ -1,5 +1,5 @@
-"""Silhouette: a script like the paper's, and a planner. The planner searches over the order of the targets and over the blocks that
-get glue."""
+"""Script and planner for Silhouette. The script resembles the paper's. The planner searches over the order in which targets are filled and
+over which blocks get glue."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from trilith.world.tasks.silhouette import SAME, filled
 MIDDLE_OFFSET = OFFSETS // 2
 """The offset that puts a block exactly into a target."""
 PILE_MARGIN = 0.02
-"""Metres: for the script, every load of a pile must lie at least this far inside its supports."""
+"""Safety margin of the script in metres: every load of a pile must lie at least this far inside its range of support."""
 PILE_SLACK = 0.1
-"""Metres: statics is a little stricter than the simulator, so a placement that fails statics by less than this is simulated."""
+"""Tolerance of statics in metres. Statics is a little stricter than the simulator, so a placement is simulated even if it misses stability
+by less than this."""
 MAX_SHIFT = 0.08
-"""Maximum shift of a block relative to its target, as a fraction of its width. A tenth is too far, because some overlap is also lost
-in height."""
+"""Maximum horizontal shift of a block relative to its target, as a fraction of its width. A target counts as filled at 90% overlap, yet a
+tenth would be too far, because some overlap is also lost in height."""
 SIMULATION_BUDGET = 600
 """Approximate maximum number of simulated placements of each of the two searches."""
 OPEN_TARGET_VALUE = 0.8
-"""Value of an open target in the order of the search. It is below 1, so that of two scenes with equal upper bounds the one with more
-filled targets comes first."""
+"""Value of an unfilled target in the priority of a state. It is below 1, so that of two states with equal upper bounds the one with more
+filled targets is expanded first."""
 
 
 @scripts("silhouette")
@@ -51,8 +52,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("silhouette")
 def plan(state: State) -> list[Placement]:
-    """The best sequence found. The first search puts every block in the middle of its target. If this does not fill all targets without
-    glue, a second search also shifts blocks.
+    """The best sequence of placements that two searches find. The first puts every block in the middle of its target. If this does not fill
+    all targets without glue, the second also shifts blocks.
 
     A target accepts a block that is shifted by almost a tenth of its width. Such a shift often balances a block that would otherwise
     need glue.
@@ -62,8 +63,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _search(state: State, best: list[Placement], most: float, shifted: bool, budget: int) -> tuple[list[Placement], float]:
-    """A* search. A state can earn at most 1 more for every open target. With this upper bound the search knows when it has found the
-    optimum."""
+    """A* search for a better sequence than `best`, which earns `most`. From any state, each unfilled target can add at most 1 to the
+    reward. This upper bound tells the search when a sequence is optimal."""
     tie = count()
     queue: list[tuple[float, int, State, list[Placement]]] = [(0.0, next(tie), state, [])]
     seen: set[bytes] = set()
@@ -87,7 +88,7 @@ def _search(state: State, best: list[Placement], most: float, shifted: bool, bud
 
 
 def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
-    """Yields placements that fill an open target, each with the forecast scene in which the block is at rest."""
+    """Yields placements that fill a target, each with the forecast scene in which the block is at rest."""
     yield from (_fill(scene, target, sticky) for target in _open(scene) for sticky in (False, True))
     if not shifted:
         return
@@ -115,7 +116,7 @@ def _open(scene: Scene) -> list[int]:
 
 
 def _slot(scene: Scene, target: int) -> int:
-    """The slot of the block with the size of a target."""
+    """The slot of the block that has the size of a target."""
     return int(np.argmin(np.abs(scene.size[:SLOTS, 0] - scene.size[target, 0])))
 
 
@@ -126,5 +127,5 @@ def _fill(scene: Scene, target: int, sticky: bool) -> tuple[Placement, Scene]:
 
 
 def _hope(state: State) -> float:
-    """Upper bound of the total that a state can still reach."""
+    """Upper bound of the sum of rewards that an episode can reach from a state."""
     return state.total + min(len(_unfilled(state.scene)), state.max_steps - state.steps)

@@ -1,2 +1,2 @@
-"""Search algorithms: simulate actions before one is made. There is one file per algorithm; they share a tree that does not depend on
-networks or physics."""
+"""Search algorithms, which simulate actions before the agent takes one. There is one file per algorithm. All share the tree in `tree.py`,
+which does not depend on networks or physics."""

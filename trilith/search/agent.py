@@ -1,4 +1,5 @@
-"""Agents that search. An agent that gives values to actions can simulate placements before it makes one."""
+"""An agent that searches: it simulates placements before it makes one. Any agent that estimates the values of actions can be used for
+this."""
 
 from __future__ import annotations
 
@@ -26,29 +27,30 @@ class Valuer(ActionValues[State, Placement | None], Protocol):
 
 @runtime_checkable
 class ValuesByTask(Protocol):
-    """An agent that has a separate agent for each task. Their discount factors may differ."""
+    """An agent that holds a separate agent for each task. The discount factors of these agents may differ."""
 
     def of(self, task: str) -> Valuer:
-        """The agent of a task."""
+        """The agent for one task."""
 
 
 class SearchAgent:
-    """Searches before it acts. Another agent gives the values, and a transition model gives the outcomes: by default the simulator.
+    """An agent that searches before it acts. Another agent estimates the values of actions. A transition model, by default the simulator,
+    predicts their outcomes.
 
-    The tree below the chosen action is kept for the next decision of the same episode. An episode is identified by its next state and
-    by the state of its random generator after the decision. So a copy of an episode continues exactly like the original. If the
-    generator differs, or was used between two decisions, the episode gets a new tree. Episodes with equal keys each get their own
-    tree.
+    The tree below the chosen action is kept for the next decision of the same episode. To find the tree again, an episode is identified by
+    its next state and by the state of its random generator after the decision. So a copy of an episode continues exactly like the original.
+    If the random generator was replaced or used between two decisions, the search starts with a new tree. Two episodes never share a tree,
+    even if their states and generators are equal.
     """
 
     def __init__(self, agent: Valuer, config: SearchConfig, world: TransitionModel[State, Placement | None] | None = None) -> None:
         self.agent, self.config, self.world = agent, config, Simulator() if world is None else world
         self.algorithm = make_algorithm(config)
         self._kept: defaultdict[tuple[State, bytes], list[Node[State]]] = defaultdict(list)
-        """Trees by `episode_key`."""
+        """The kept trees by `episode_key`; several if episodes are equal."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The decision of a search in each state; None if the agent stops or has no action."""
+        """Searches from each state and returns the chosen placements; None if the agent stops or has no action."""
         if not self.config.budget:
             return self.agent.act(states, rngs)
         roots = self.search(states, rngs)
@@ -58,7 +60,7 @@ class SearchAgent:
         return [None if action is None else self._decode(root, action) for root, action in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        """Searches from each state and returns the trees. All states belong to one task."""
+        """Searches from each state and returns the roots of the trees. All states must belong to the same task."""
         kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # one call contains all running episodes, so the other trees belong to finished episodes
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
@@ -72,7 +74,8 @@ class SearchAgent:
         return roots
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:
-        """The best k placements: (placement, value, visits, the placements that would follow). Simulated placements come first."""
+        """At most k placements, best first, as (placement, value, number of simulations, following placements). Placements that were
+        simulated come before all others."""
         [root] = self.search([state], [rng])
         best = sorted(range(len(root.values)), key=lambda action: (action not in root.children, -root.values[action], -root.counts[action]))
         found = []
@@ -83,7 +86,7 @@ class SearchAgent:
         return found
 
     def line(self, root: Node[State]) -> tuple[Placement, ...]:
-        """The placements of the principal variation."""
+        """The placements of the principal variation from `root`: in each node the principal action."""
         placements = [self._decode(node, action) for node, action in principal_variation(root)]
         return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
@@ -94,7 +97,7 @@ class SearchAgent:
             self._kept[episode_key(child.state, rng)].append(child)
 
     def _pop_kept(self, state: State, rng: np.random.Generator) -> Node[State] | None:
-        """Removes and returns the tree kept for a state. It is removed because two episodes must not grow the same tree."""
+        """Removes and returns the tree that was kept for a state, or None. It is removed so that no other episode grows the same tree."""
         trees = self._kept.get(episode_key(state, rng)) if self._kept else None
         return trees.pop(0) if trees else None
 
@@ -103,5 +106,5 @@ class SearchAgent:
 
 
 def episode_key(state: State, rng: np.random.Generator) -> tuple[State, bytes]:
-    """Identifies an episode between two decisions."""
+    """The key by which an episode is recognised at its next decision."""
     return state, pickle.dumps(rng.bit_generator.state)

@@ -1,10 +1,10 @@
 """The search algorithms by name, and their options. Imports no learning framework.
 
-A new algorithm is a file in this package and a line here, or a class of your own as my_module:MyAlgorithm.
+To add an algorithm, write a file in this package and a line here, or use a class of your own as my_module:MyAlgorithm.
 
-The options of all algorithms are in one flat config. Each algorithm reads the options that are also its fields. A nested config per
-algorithm would turn `--search.c 2` into a subcommand with its own options, and results and cards could not be compared field by
-field.
+The options of all algorithms are in one flat config. Each algorithm reads the options that have the names of its fields. With a nested
+config per algorithm instead, the option `--search.c 2` would need a subcommand, and the configs of two results could not be compared field
+by field.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from trilith.utils.modules import imported, names_a_class
 ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": Halving, "mcts": MCTS, "lookahead": Lookahead}
 
 ONLINE = "online"
-"""Value of `world` for actors that search in a model learned beside their agent. The learner holds this model, so it cannot be loaded
-by name."""
+"""The value of `world` that selects a transition model which is learned during the same training run. The learner sends this model to the
+actors; it cannot be loaded from a folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """Options of a search. The defaults are ours, see docs/explanation/search.md; the paper has algorithm mcts and c = 2."""
+    """Options of a search. The defaults are ours (see docs/explanation/search.md); the paper uses the algorithm mcts with c = 2."""
 
     algorithm: str = "rollout"
     """rollout: simulate episodes to their end and follow the best. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).
-    halving: sequential halving at the root, UCT below. lookahead: the first choice that does not end the episode by mistake (one or
+    halving: sequential halving at the root, UCT below. lookahead: the agent's best action that does not end the episode by mistake (one or
     two simulations). Or a class of your own, as my_module:MyAlgorithm."""
     c: float = MCTS.c
-    """Of mcts and halving: exploration constant, in units of reward."""
+    """mcts, halving: exploration constant, in units of reward."""
     stages: Literal[1, 2] = MCTS.stages
-    """Of mcts and halving: 2 selects first the edge, by its best action, then an action of the edge; 1 selects among all actions."""
+    """mcts, halving: 2 selects first an edge, by its best action, then an action of this edge; 1 selects among all actions."""
     max_candidates: int = Halving.max_candidates
-    """Of halving: actions that share the first simulations."""
+    """halving: number of actions among which the first simulations are divided."""
     world: Annotated[str, arg(prefix_name=False)] = "simulator"
-    """Transition model: the simulator, the folder of a model that `trilith train-model` made, or a class of your own as
-    my_module:MyWorld; with `trilith train` also online: a model that is learned beside the agent."""
+    """Transition model: simulator, the folder of a model from `trilith train-model`, or a class of your own as my_module:MyWorld. With
+    `trilith train` also online: a model that is learned during the same run."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SearchConfig(SearchOptions):
     """Options of a search, and its budget."""
 
     budget: Annotated[int, arg(prefix_name=False)] = 0
-    """Simulations per decision; 0: no search."""
+    """Number of simulations per decision; 0: no search."""
 
     def __post_init__(self) -> None:
         known = f"choose {', '.join(ALGORITHMS)}, or name a class as my_module:MyAlgorithm"
@@ -64,7 +64,8 @@ class SearchConfig(SearchOptions):
 
 
 def make_algorithm(options: SearchOptions) -> SearchAlgorithm:
-    """Makes the algorithm that `options` names, with the options that are its fields. Raises ValueError if there is no such algorithm."""
+    """Makes the algorithm `options.algorithm`. Its fields are set to the options of the same name. Raises ValueError if there is no such
+    algorithm."""
     name = options.algorithm
     kind = ALGORITHMS[name] if name in ALGORITHMS else imported(name, "search algorithm")
     if not (isinstance(kind, type) and issubclass(kind, SearchAlgorithm)):

@@ -1,4 +1,4 @@
-"""Sequential halving at the root, and UCT below it (Danihelka et al. 2022, without noise).
+"""Search by sequential halving at the root and UCT below it (Danihelka et al. 2022, without Gumbel noise).
 
 The candidates are the root's actions with the highest values. The first simulations are divided equally among the candidates, the
 next ones among the better half of the candidates, and so on.
@@ -18,45 +18,49 @@ from trilith.search.tree import S, argmax, best_action
 
 
 class HalvingNode(MCTSNode[S]):
-    """A node of UCT. While it is the root of a search, it also has a schedule."""
+    """A node of UCT. If it is the root of a search, it also has a schedule of simulations."""
 
     candidates = 0
     """Number of candidates in the last search from this node."""
     schedule: Sequence[int] = ()
-    """For each remaining simulation: the number of earlier simulations of the action that it must choose."""
+    """One number for each remaining simulation. The simulation selects among the actions that have been simulated exactly this many
+    times."""
 
 
 @dataclass(frozen=True)
 class Halving(MCTS):
-    """Sequential halving; the decision is the best of the actions with the most simulations."""
+    """Sequential halving. The decision is the action with the highest value among those with the most simulations."""
 
     max_candidates: int = 8
-    """Maximum number of actions that share the first simulations."""
+    """Maximum number of candidates: actions among which the first simulations are divided."""
 
     node_type = HalvingNode
 
     def start(self, root: Any, budget: int) -> None:
-        """Chooses the candidates, and plans the simulations."""
+        """Sets the number of candidates and the schedule of simulations of a root."""
         root.counts[:] = 1  # a kept tree starts with fresh counts
         root.edge_counts[:] = np.diff(root.first)
         root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
         root.schedule = visit_schedule(root.candidates, budget)
 
     def select_action(self, node: Any, rng: np.random.Generator) -> int:
-        """At the root: the best of the remaining candidates. Below the root: the action with the highest upper confidence bound."""
+        """The action to simulate. At the root: the remaining candidate with the highest value. Below the root: the action with the highest
+        upper confidence bound."""
         if not node.schedule:
             return super().select_action(node, rng)
         left = node.counts == 1 + node.schedule.pop(0)
         return argmax(np.where(left, node.values, -np.inf), rng)
 
     def decide(self, root: Any, rng: np.random.Generator) -> int | None:
-        """The best of the actions with the most simulations. A single candidate can still lose to actions that were never simulated."""
+        """The action with the highest value among those with the most simulations. If there was only one candidate: the action with the
+        highest value of all, simulated or not."""
         halved = root.candidates > 1
         return best_action(root, np.where(root.counts == root.counts.max(), root.values, -np.inf) if halved else root.values, rng)
 
 
 def visit_schedule(candidates: int, budget: int) -> list[int]:
-    """(budget,): for each simulation, the number of earlier simulations of its action, if `candidates` actions are halved repeatedly."""
+    """The schedule of a search with `budget` simulations that starts with `candidates` actions and halves them repeatedly. Entry i is the
+    number of times that the action of simulation i has been simulated before."""
     if candidates <= 1:
         return list(range(budget))
     rounds, visits, schedule = ceil(log2(candidates)), [0] * candidates, list[int]()

@@ -1,7 +1,7 @@
-"""One-step lookahead: the agent's first choice that does not end the episode by mistake. One or two simulations suffice.
+"""One-step lookahead: decides for the agent's best action that does not end the episode by mistake. One or two simulations suffice.
 
-The search removes actions that are mistakes, and otherwise keeps the agent's order of actions. Values of later states do not change
-this order.
+The search rules out actions that are mistakes, and otherwise keeps the agent's ranking of actions. The values of the simulated next states
+do not change this ranking.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from trilith.search.tree import A, ActionValues, Node, S, SearchAlgorithm, TransitionModel, argmax, expand
 
 FAR_LESS = 0.5
-"""An episode ended by mistake if its last reward is less than this fraction of the value that the agent expected. Otherwise the end
-may be the goal."""
+"""An action ended the episode by mistake if its reward is less than this fraction of its estimated value. Otherwise the episode may have
+ended because the task is complete."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Lookahead(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Simulates at most `budget` actions of each root. Stops when the best action has been simulated."""
+        """Simulates at most `budget` actions of each root. Stops at a root when its best action has already been simulated."""
         for _ in range(budget):
             best = [(root, argmax(root.values, rng)) for root, rng in zip(roots, rngs, strict=True) if len(root.values)]
             new = [(root, action) for root, action in best if action not in root.children]
@@ -42,7 +42,7 @@ class Lookahead(SearchAlgorithm):
 
 
 def back_up(root: Node[S], action: int) -> None:
-    """Counts a simulation. An action that ended the episode by mistake gets its reward as value; any other keeps its prior value."""
+    """Counts a simulation. If the action ended the episode by mistake, its value becomes its reward; otherwise it keeps its prior value."""
     root.visits += 1
     root.counts[action] += 1
     if root.likely_child(action) is None and root.rewards[action] < FAR_LESS * root.values[action]:

@@ -1,7 +1,7 @@
 """Monte-Carlo tree search by an upper confidence bound (UCT), the search of the paper (§E).
 
-Each simulation selects actions by their bound until it reaches one that was never simulated. It simulates this action and backs up the
-value of the new state. The network gives this value; there is no random playout.
+Each simulation selects actions by their upper confidence bounds until it reaches an action that was never simulated. It simulates this
+action and backs up the value of the new state. The network estimates this value; there is no random playout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MCTSNode(Node[S]):
-    """A node that also sums returns, and that groups its actions by its E edges."""
+    """A node that also stores the sum of returns, and that groups its actions by E edges."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, prior)
@@ -36,19 +36,19 @@ class MCTSNode(Node[S]):
 
     @cached_property
     def first(self) -> Ints:
-        """(E + 1,): index of the first action of each edge; the last entry is the number of actions."""
+        """(E + 1,): the index of the first action of each edge, followed by the number of actions."""
         new = np.ones(len(self._edges), dtype=bool)
         new[1:] = self._edges[1:] != self._edges[:-1]
         return np.append(np.flatnonzero(new), len(new))
 
     @cached_property
     def edge_values(self) -> Floats:
-        """(E,): the highest value of an edge's actions."""
+        """(E,): the highest value among the actions of each edge."""
         return np.maximum.reduceat(self.values, self.first[:-1])
 
     @cached_property
     def edge_counts(self) -> Floats:
-        """(E,): the sum of the counts of an edge's actions."""
+        """(E,): the sum of the counts of the actions of each edge."""
         return np.add.reduceat(self.counts, self.first[:-1])
 
     def update(self, action: int, value: float) -> None:
@@ -66,9 +66,9 @@ class MCTS(SearchAlgorithm):
     """UCT. The decision is the action with the highest value."""
 
     c: float = 0.1
-    """Exploration constant, in units of reward; the paper has 2."""
+    """Exploration constant, in units of reward; the paper uses 2."""
     stages: Literal[1, 2] = 2
-    """2, as in the paper: select the edge by its best action, then an action of that edge. 1: select among all actions."""
+    """2, as in the paper: select first an edge, by its best action, then an action of this edge. 1: select among all actions."""
 
     node_type = MCTSNode
 
@@ -80,7 +80,8 @@ class MCTS(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Makes `budget` simulations in each tree. If a simulation reaches an end that is already known, nothing has to be simulated."""
+        """Makes `budget` simulations in each tree. A simulation that reaches a known end of the episode needs no call of the transition
+        model."""
         for root in roots:
             self.start(root, budget)
         for _ in range(budget):
@@ -93,7 +94,8 @@ class MCTS(SearchAlgorithm):
         """Called for each root before a search. UCT has nothing to prepare."""
 
     def select(self, root: MCTSNode[S], rng: np.random.Generator) -> Path[MCTSNode[S]]:
-        """The path to an action that was never simulated, or to an end. Empty if the root has no actions."""
+        """The path of a simulation: down to an action that was never simulated, or to an action that ends the episode. Empty if the root
+        has no actions."""
         path: Path[MCTSNode[S]] = []
         node: MCTSNode[S] | None = root
         while node is not None and len(node.values):
@@ -112,7 +114,7 @@ class MCTS(SearchAlgorithm):
 
 
 def back_up(path: Path[MCTSNode[S]], discount: float) -> None:
-    """Adds the return of a simulation to every node of its path, from the last to the root."""
+    """Backs up a simulation: adds its return to every node of its path, from the last node to the root."""
     leaf = path[-1][0].children[path[-1][1]] if path else None
     returned = leaf.prior_value if leaf else 0.0
     for node, action in reversed(path):

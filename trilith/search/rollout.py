@@ -1,12 +1,13 @@
-"""Rollout search, the default: episodes are simulated to their end, and the best one found becomes the plan.
+"""Rollout search, the default algorithm. It simulates episodes to their end; the best episode found becomes the plan.
 
-A rollout leaves the tree by an untried action, then takes the action with the highest value in each state until the episode ends.
-One simulation is one action of a rollout. The return of a finished rollout is exact, as the transition model is deterministic.
-The next rollout starts with the untried action, anywhere in the tree, that has the highest estimated return.
+A rollout starts with an untried action somewhere in the tree, then takes the action with the highest value in each state until the episode
+ends. One simulation is one action of a rollout. The return of a finished rollout is exact, because the transition model is deterministic.
+Of all untried actions in the tree, the next rollout starts with the one that has the highest estimated return.
 
-The plan is the finished rollout with the highest return. Only a better rollout replaces it, so the decision is never worse than a
-known plan (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997). There is one exception: if the plan earns less than half of the
-estimate of an unfinished rollout, the decision follows that rollout. A plan with the highest possible return ends the search.
+The plan is the finished rollout with the highest return. Only a better rollout replaces it, so the decision is never worse than a known
+plan (fortified rollout: Bertsekas, Tsitsiklis and Wu 1997). There is one exception: if the return of the plan is less than half of the
+estimated return of an unfinished rollout, the decision follows that rollout. The search ends early if the plan has the highest possible
+return.
 
 The tree is kept between decisions, so even a small budget soon reaches the end of the episode.
 """
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
     from trilith.world.scene import Ints
 
 MAX_ACTIONS = 64
-"""Maximum number of actions in a node: those with the highest values. The limit saves memory, because there are many nodes."""
+"""Maximum number of actions that a node stores: those with the highest values. The limit saves memory, because there are many nodes."""
 VALUE_ERROR = 1.0
-"""Assumed error of values, in units of reward. An action is not tried if its estimated return is lower than the plan's by more than
-this."""
+"""Assumed error of estimated values, in units of reward. An action is not tried if its estimated return is more than this below the return
+of the plan."""
 ROUNDING = 1e-6
-"""Rounding error of a sum of rewards, in units of reward."""
+"""Tolerance for rounding errors in a sum of rewards."""
 
 
 class Plan(NamedTuple):
-    """The actions of a finished rollout, from one node to the end."""
+    """A summary of a finished rollout, from one node to the end of the episode."""
 
     action: int
     """The first action."""
@@ -50,10 +51,10 @@ class Plan(NamedTuple):
 
 
 class RolloutNode(Node[S]):
-    """A node with the best finished rollout of each action."""
+    """A node that stores the best finished rollout of each action."""
 
     max_return = inf
-    """Upper bound of the return of rollouts from this node. It is set only for roots."""
+    """Upper bound of the return from this node. It is set only for roots."""
     decision: int | None = None
     """The decision of the last search from this node."""
 
@@ -64,7 +65,7 @@ class RolloutNode(Node[S]):
 
     @cached_property
     def order(self) -> Ints:
-        """(A,): the actions from the highest prior value to the lowest, the order in which they are tried."""
+        """(A,): the actions in the order in which they are tried, from the highest prior value to the lowest."""
         return np.argsort(-self.values, kind="stable")
 
     @property
@@ -74,18 +75,18 @@ class RolloutNode(Node[S]):
 
     @property
     def plan(self) -> Plan | None:
-        """Best finished rollout over all actions."""
+        """The best finished rollout over all actions, or None."""
         return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
 
     @property
     def principal_action(self) -> int:
-        """The first action of the plan. Without a plan, as in `Node`."""
+        """The first action of the plan. Without a plan, the same as in `Node`."""
         return self.plan.action if self.plan else super().principal_action
 
 
 @dataclass(frozen=True)
 class Rollout(SearchAlgorithm):
-    """Rollout search: follows the best plan, and looks for a better one."""
+    """Rollout search: follows the best plan found so far and looks for a better one. See the module."""
 
     node_type = RolloutNode
     uses_max_return = True
@@ -98,7 +99,7 @@ class Rollout(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Simulates at most `budget` actions in each tree, one per round."""
+        """Simulates at most `budget` actions in each tree, one per round in all trees."""
         discount = valuer.discount
         paths: list[Path[RolloutNode[S]]] = [[] for _ in roots]
         for i in range(budget):
@@ -117,8 +118,8 @@ class Rollout(SearchAlgorithm):
 
 
 def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
-    """Adds one action to an unfinished rollout. Returns an empty path if the rollout is finished, or if its estimated return is now
-    too low."""
+    """Returns the path of an unfinished rollout with its next action appended. Returns an empty path if the rollout is finished, or if its
+    estimated return has become too low."""
     tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
         return []
@@ -129,10 +130,12 @@ def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
 
 
 def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
-    """The path to the untried action with the highest estimated return. Empty if all estimates are too low, or if the plan is optimal.
+    """The path to the untried action with the highest estimated return, where the next rollout starts. Empty if all estimates are too low,
+    or if the plan is optimal.
 
-    A new rollout, assumed to be as long as the plan, must be finished before its untried action has to be made. The simulations until
-    then are the remaining ones of this decision, and `budget` for each decision on the path.
+    An untried action is considered only if its rollout can be finished before the agent reaches that action in the episode. The rollout is
+    assumed to be as long as the plan. The available simulations are the rest of this decision's budget, and `budget` for each decision on
+    the path to the action.
     """
     plan = root.plan
     if plan is not None and plan.earned >= root.max_return - ROUNDING:
@@ -148,8 +151,8 @@ def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Pa
 
 
 def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
-    """Counts a simulation in each node of its path. If the simulation finished the rollout, each node stores its return, if that is
-    the best so far."""
+    """Counts a simulation in each node of its path. If the rollout is now finished and its return is the best so far for the action taken
+    in a node, the node stores the rollout as the plan of that action."""
     for node, action in path:
         node.visits += 1
         node.counts[action] += 1
@@ -165,8 +168,8 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 
 
 def choose(root: RolloutNode[S], discount: float) -> int | None:
-    """The first action of the plan. If an unfinished rollout has a far higher estimate, or if there is no plan, the first action of
-    that rollout."""
+    """The decision: the first action of the plan or, if an unfinished rollout has a far higher estimated return or there is no plan, the
+    first action of the unfinished rollout with the highest estimate."""
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for path, node, earned, weight in open_nodes(root, discount):
@@ -178,8 +181,8 @@ def choose(root: RolloutNode[S], discount: float) -> int | None:
 
 
 def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
-    """Yields every node in which the episode continues, as (path to the node, node, discounted reward of the path, discount at the
-    node)."""
+    """Yields every node of the tree in which the episode continues, as (path to the node, node, sum of discounted rewards on the path,
+    discount factor of rewards after the node)."""
     stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
     while stack:
         path, node, earned, weight = stack.pop()
@@ -190,8 +193,8 @@ def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[Rol
 
 
 def top_actions(prior: Prior, count: int) -> Prior:
-    """The `count` actions with the highest values, or all if there are fewer. Ties are broken by a hash of the id, so that a search
-    without a network tries actions of all kinds."""
+    """The `count` actions with the highest values, or all if there are fewer. Ties are broken by a hash of the action's id. So a search
+    without a network, where all values are equal, keeps a varied selection of actions."""
     if len(prior.values) <= count:
         return prior
     ties = (prior.ids * 2654435761 % 2**32) / 2**32  # multiplicative hashing

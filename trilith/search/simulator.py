@@ -1,6 +1,6 @@
-"""The simulator, the default transition model: it applies the exact rules of the world.
+"""The simulator, which is the default transition model. It applies the exact rules of the world.
 
-The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the model that `--world` names.
+The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the transition model that the option `--world` names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from trilith.world.scene import Placement
 
 @dataclass(frozen=True)
 class Simulator:
-    """Simulates placements with the rules of an episode, so the outcomes are exact."""
+    """A transition model that simulates placements with the rules of an episode, so that outcomes are exact."""
 
     zero_on_hit: bool = False
-    """Whether an episode that touches an obstacle has the return 0."""
+    """Whether the return of an episode becomes 0 if a block touches an obstacle."""
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
         """Makes one placement in each state. Returns the next state, the reward, and whether the episode ended."""

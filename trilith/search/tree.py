@@ -1,9 +1,9 @@
-"""Shared by all search algorithms: a tree of states, the values of their actions, and the interface of an algorithm.
+"""The code that all search algorithms share: a tree of states with the values of their actions, and the interface of an algorithm.
 
-A node holds its state, so no action is simulated twice. A `TransitionModel` gives the outcome of an action. `ActionValues` gives the
-actions of a state and their values. Nothing here depends on networks, blocks or physics. Several trees grow side by side: each round
-simulates one action of every tree in one batch, and evaluates all new states in one batch. Each tree has its own random generator and
-does not depend on the others.
+A node stores its state, so no action is simulated twice. A `TransitionModel` predicts the outcome of an action. `ActionValues` lists the
+actions of a state and estimates their values. Nothing here depends on networks, blocks or physics. Several trees grow in parallel: each
+round simulates one action of every tree in one batch, and evaluates all new states in one batch. Each tree has its own random generator and
+does not depend on the other trees.
 
 In shapes, A is the number of actions of a state. Within a tree an action is an index from 0 to A - 1.
 """
@@ -24,32 +24,33 @@ if TYPE_CHECKING:  # this imports numba, which is slow and not needed for help t
 S = TypeVar("S")
 """A state."""
 A = TypeVar("A")
-"""An action in the form that a transition model takes."""
+"""An action in the format of the transition model."""
 N = TypeVar("N", bound="Node[Any]")
-"""A node of one algorithm."""
+"""The node type of an algorithm."""
 S_in = TypeVar("S_in", contravariant=True)
 A_in = TypeVar("A_in", contravariant=True)
 A_out = TypeVar("A_out", covariant=True)
 Path = list[tuple[N, int]]
-"""Nodes from the root down, each with the action selected in it."""
+"""A path in a tree: the nodes from the root down, each with the index of the action that was selected there."""
 
 
 class Prior(NamedTuple):
     """The actions of a state, and their values before any simulation."""
 
     values: Floats
-    """(A,): estimated return of each action; all 0 for a search without a network."""
+    """(A,): the estimated return of each action; all 0 in a search without a network."""
     edges: Ints
-    """(A,): the edge that each action belongs to, ascending."""
+    """(A,): the number of the edge that each action belongs to, in ascending order."""
     ids: Ints
-    """(A,): an id for each action, unique in its state; `ActionValues.decode` turns it into an action of the model."""
+    """(A,): an id for each action, unique within the state. `ActionValues.decode` converts it to the format of the transition model."""
 
 
 class TransitionModel(Protocol[S, A_in]):
-    """The model to search in, in batches: the simulator, or a learned model. It is deterministic: an action has one outcome."""
+    """The transition model that a search uses: the simulator or a learned model. It is deterministic, and computes batches of
+    transitions."""
 
     def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
-        """Takes one action in each state. Returns the next state, the reward, and the probability that the episode ended."""
+        """Takes one action in each state. Returns for each the next state, the reward, and the probability that the episode ended."""
 
 
 class ActionValues(Protocol[S_in, A_out]):
@@ -60,10 +61,10 @@ class ActionValues(Protocol[S_in, A_out]):
         """Discount factor."""
 
     def priors(self, states: Sequence[S_in]) -> list[Prior]:
-        """The actions of each state and their values. No state is terminal."""
+        """The actions of each state and their values. The states must not be terminal."""
 
     def decode(self, state: S_in, action_id: int) -> A_out:
-        """The action with an id from `priors`, in the form that a transition model takes."""
+        """Converts an id from `priors` to an action in the format of the transition model."""
 
 
 class Node(Generic[S]):
@@ -72,23 +73,24 @@ class Node(Generic[S]):
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
         self.continue_probability = 1.0
-        """Probability that the episode continues in this node. It is below 1 only if the transition model is uncertain."""
+        """Probability that the episode has not ended on the way to this node. It is below 1 only if a learned transition model is
+        uncertain."""
         self.ids = prior.ids
-        """(A,): as in the prior."""
+        """(A,): the ids of the actions, see `Prior`."""
         self.values = np.array(prior.values, dtype=np.float64)
-        """(A,): the prior value; replaced by the search's estimate when there is one."""
+        """(A,): the value of each action: first its prior value, later the estimate of the search."""
         self.prior_value = float(self.values.max()) if len(self.values) else 0.0
         """Value of the state before any simulation: the value of its best action."""
         self.rewards: dict[int, float] = {}
         """Reward of each simulated action."""
         self.children: dict[int, Self | None] = {}
-        """The node after each simulated action; None if the episode ended."""
+        """The node that each simulated action leads to; None if the episode ended."""
         self.visits = 0
         """Simulations that passed through this node."""
 
     @cached_property  # computed when needed, because most nodes are never visited again
     def counts(self) -> Floats:
-        """(A,): 1 + number of simulations that took each action."""
+        """(A,): 1 plus the number of simulations that took each action."""
         return np.ones(len(self.values))
 
     @property
@@ -97,7 +99,7 @@ class Node(Generic[S]):
         return max(self.children, key=lambda action: (self.counts[action], self.values[action]))
 
     def likely_child(self, action: int) -> Self | None:
-        """The node after a simulated action; None if the episode ended there, or ended with a probability above 0.5."""
+        """The node that a simulated action leads to; None if the action ended the episode with a probability above 0.5."""
         child = self.children[action]
         return child if child is not None and child.continue_probability >= 0.5 else None
 
@@ -108,7 +110,8 @@ def make_nodes(node_type: type[N], valuer: ActionValues[S, Any], states: Sequenc
 
 
 def expand(valuer: ActionValues[S, A], model: TransitionModel[S, A], paths: Sequence[Path[N]]) -> None:
-    """Simulates the last action of every path in one batch, and adds the new nodes. Actions that were simulated before are skipped."""
+    """Simulates the last action of every path in one batch, and adds the resulting nodes to the trees. Skips actions that were simulated
+    before."""
     leaves = [path[-1] for path in paths if path and path[-1][1] not in path[-1][0].children]
     if not leaves:
         return
@@ -129,7 +132,8 @@ def argmax(scores: Floats, rng: np.random.Generator) -> int:
 
 
 def best_action(root: Node[Any], values: Floats, rng: np.random.Generator) -> int | None:
-    """The action with the highest of `values`, shape (A,); ties go to the action taken most often. None if there are no actions."""
+    """The action of a root with the highest entry in `values` (A,). Of several such actions, the one taken most often. None if there are no
+    actions."""
     if not len(values):
         return None
     top = np.flatnonzero(values == values.max())
@@ -137,7 +141,7 @@ def best_action(root: Node[Any], values: Floats, rng: np.random.Generator) -> in
 
 
 def principal_variation(root: N) -> Path[N]:
-    """The principal actions from the root down, as far as they have been simulated."""
+    """The path from the root that follows the principal action of each node, down to the end of the tree."""
     path: Path[N] = []
     node: N | None = root
     while node is not None and node.children:
@@ -152,23 +156,25 @@ def depth(root: Node[Any]) -> int:
 
 
 def size(root: Node[Any]) -> int:
-    """Number of simulated actions below a root."""
+    """Number of simulated actions in a tree."""
     return sum(1 + (size(child) if child else 0) for child in root.children.values())
 
 
 @dataclass(frozen=True)
 class SearchAlgorithm(ABC):
-    """A search algorithm. A subclass is a frozen dataclass whose fields are its options. `SearchOptions` sets the fields of the same name.
+    """Base class of a search algorithm. A subclass is a frozen dataclass whose fields are its options. They are set from the fields of
+    `SearchOptions` that have the same name.
 
     The tree below the chosen action becomes the tree of the next decision, so a root may have been searched before.
     """
 
     node_type: ClassVar[type[Node[Any]]] = Node
     uses_max_return: ClassVar[bool] = False
-    """Whether its nodes have a field `max_return`. If so, the caller sets it for every root to the highest possible return."""
+    """Whether the nodes of this algorithm have a field `max_return`. If so, the caller sets it at every root to the highest return that is
+    possible from there."""
 
     def make_roots(self, valuer: ActionValues[S, A], states: Sequence[S]) -> list[Any]:
-        """A tree for each state, not searched yet."""
+        """Makes the root of a new tree for each state."""
         return make_nodes(self.node_type, valuer, states)
 
     @abstractmethod
@@ -183,5 +189,5 @@ class SearchAlgorithm(ABC):
         """Grows the tree of each root by at most `budget` simulated actions."""
 
     def decide(self, root: Any, rng: np.random.Generator) -> int | None:
-        """The action to make after a search: by default the action with the highest value. None if there are no actions."""
+        """The action to take after a search: by default the action with the highest value. None if there are no actions."""
         return best_action(root, root.values, rng)

@@ -1,1 +1,1 @@
-"""Training: actors that play, a learner that learns from their episodes, and the loop, logs and checkpoints of a run."""
+"""Training runs: actors that play episodes, the loop that passes these to a learner, logs and checkpoints."""

@@ -1,4 +1,4 @@
-"""The work of an actor as one function: given a policy and a request, it plays whole episodes side by side and returns them.
+"""The work of an actor as one function, `collect`: given a policy and a request, it plays whole episodes in one batch and returns them.
 
 An actor keeps no state between requests. So it can run in this process, in another process or on another machine, and it can be
 replaced at any time. A run without actor processes gives the same result even if it is interrupted and resumed.
@@ -35,33 +35,34 @@ class _NewEpisodes:
     levels: tuple[float, ...]
     """Probability of each level of the curriculum."""
     zero_on_hit: bool
-    """Whether an episode that touches an obstacle has the return 0."""
+    """Whether the return of an episode becomes 0 if a block touches an obstacle."""
 
 
 @dataclass(frozen=True)
 class PlayRequest(_NewEpisodes):
-    """Play new episodes with exploration, to learn from."""
+    """A request to play new episodes with exploration. The learner learns from them."""
 
     exploration: Any
-    """The exploration settings of the policy. They come from the learner."""
+    """The exploration settings of the policy: the result of `Learner.exploration`."""
 
 
 class CorrectRequest(_NewEpisodes):
-    """Play new episodes without exploration. In each, the planner then continues from one of the states."""
+    """A request for corrections: play new episodes without exploration, then let the planner replay each from one of its states."""
 
 
 class AssessRequest(_NewEpisodes):
-    """Play new episodes without exploration, for a curriculum by performance."""
+    """A request to play new episodes without exploration, from which a curriculum by performance judges the agent."""
 
 
 @dataclass(frozen=True)
 class ValidateRequest:
-    """Play the first validation scenes of the hardest level and of all levels, without exploration. If actors search, it searches."""
+    """A request for a validation: play the first validation scenes of the hardest level and of all levels, without exploration. If actors
+    search, the validation searches too."""
 
     step: int
     """Learner step at which the validation was due."""
     scenes: int
-    """Number of scenes of the hardest level, and of all levels."""
+    """Number of scenes, both for the hardest level and for all levels."""
     zero_on_hit: bool
 
 
@@ -75,12 +76,13 @@ class Simulated:
     made: Count = 0
     """Steps of played episodes."""
     counterfactual: Count = 0
-    """Counterfactual actions simulated beside these steps."""
+    """Counterfactual actions simulated in addition to these steps."""
     corrections: Count = 0
-    """Steps of episodes that the planner corrects, and steps of the corrections. Simulations inside the planner are not counted."""
+    """Steps of the episodes that were played for corrections, and steps of the corrections. Simulations inside the planner are not
+    counted."""
 
     def plus(self, other: Simulated) -> Simulated:
-        """The sum of both."""
+        """The sum of these counts and of `other`."""
         return Simulated(self.made + other.made, self.counterfactual + other.counterfactual, self.corrections + other.corrections)
 
     @property
@@ -98,9 +100,9 @@ class Result(NamedTuple):
     rewards: dict[str, float]
     """For a validation: the mean reward on "hardest" and "all" scenes."""
     assessed: tuple[Assessed, ...] = ()
-    """For an assessment: an entry for each episode."""
+    """For an assessment: the result of each episode."""
     simulated: Simulated = Simulated()
-    """Steps of the simulator that the request took."""
+    """The simulator steps that the request took, by purpose."""
     cpu_seconds: float = 0.0
     """Processor time that the request took in an actor process."""
 
@@ -135,12 +137,12 @@ def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> 
 
 @lru_cache(maxsize=4)
 def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
-    """The first scenes of a validation set."""
+    """The initial states of the first scenes in a validation set."""
     return tuple(start_in_set(task, level, "valid", i) for i in range(count))
 
 
 def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tuple[list[Episode], Simulated]:
-    """Plays episodes from the states `starts` to their ends, all side by side."""
+    """Plays episodes from the states `starts` to their ends, all in one batch."""
     states = list(starts)
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(states))]
     kept: list[list[tuple[Decision, Step]]] = [[] for _ in states]
@@ -165,8 +167,8 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
 
 
 def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
-    """The policy plays episodes, and in each the planner continues from a random state. So the policy learns in states that it visits
-    itself (DAgger, Ross et al. 2011). A correction is kept only if it earns more than the policy's own episode."""
+    """Makes corrections: the policy plays episodes, and the planner replays each from a random state of it. So the policy learns in states
+    that it visits itself (DAgger, Ross et al. 2011). A correction is kept only if it earns more than the policy's own episode."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
     for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
@@ -191,7 +193,7 @@ def _flawless(trajectory: Trajectory) -> bool:
 
 
 def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
-    """Makes the planner's placements, each as the nearest action of the policy. Returns the steps."""
+    """Plays the planner's placements, each replaced by the nearest action of the policy. Returns the recorded steps."""
     state, shown = first, []
     for placement in placements:
         if placement is None:  # the planner stopped

@@ -1,4 +1,4 @@
-"""Starts actors: in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work."""
+"""Starts actors in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trilith.utils.distributed.ray_pool import RayPool
 
 
 class PolicySpec(NamedTuple):
-    """All arguments to make an actor's policy in any process."""
+    """All arguments that are needed to make an actor's policy, in any process."""
 
     algorithm: str
     config: Any
@@ -30,7 +30,7 @@ class PolicySpec(NamedTuple):
 
 
 class Inline:
-    """Actors without processes. The run's own process plays each request immediately, so the run is deterministic."""
+    """Actors without processes of their own. Each request is played immediately in the process of the run, so the run is deterministic."""
 
     def __init__(self, spec: PolicySpec) -> None:
         self._spec, self._policy = spec, spec.make()
@@ -50,7 +50,7 @@ class Inline:
 
 
 Actors = Inline | ProcessPool | RayPool
-"""Objects that take requests and return results; see `Pool`."""
+"""The ways to run actors. All take requests and return results, see `Pool`."""
 
 
 def actor_processes(spec: PolicySpec, count: int) -> ProcessPool:

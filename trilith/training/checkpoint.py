@@ -1,8 +1,8 @@
-"""The checkpoint of a run: one file that holds its whole state. It is written whole or not at all. Loading refuses a damaged file
-with one line.
+"""The checkpoint of a training run: one file that holds its whole state. It is written whole or not at all. Loading a damaged file raises
+an error with a one-line message.
 
-The file is in safetensors format: arrays by name, and one JSON text for all other values (`Facts`). It can contain no executable
-code. The previous checkpoint is kept beside it. `training/run.py` decides when to write a checkpoint and how to resume.
+The file is in safetensors format: arrays by name, and one JSON text for all other values (`Facts`). So it cannot contain executable code.
+The previous checkpoint is kept in the same folder. `training/run.py` decides when to write a checkpoint and how to resume.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 @dataclass(kw_only=True)
 class Facts:
-    """The state of a run except its arrays. The run updates its counters during training, and a checkpoint stores it."""
+    """All state of a run except arrays. It is part of every checkpoint."""
 
     format: int = CHECKPOINT_FORMAT
     learner: dict[str, Any] = field(default_factory=dict)
-    """State of the learner without arrays. It is set when a checkpoint is written."""
+    """The state of the learner, except arrays. It is set when a checkpoint is written."""
     requests: Count = 0
     corrections: Count = 0
-    """Number of correction episodes in answered requests. Requests under way are lost if the process dies."""
+    """Number of corrections in answered requests. Requests without an answer do not count, because they are lost if the process dies."""
     actor_steps: Count = 0
     simulated: Simulated = field(default_factory=Simulated)
-    """Steps of the simulator that the agent learned from."""
+    """Number of simulator steps that the agent learned from."""
     seconds: Seconds = 0.0
     """Training time, including the time before a resume."""
     core_seconds: Seconds = 0.0
@@ -64,7 +64,7 @@ class Facts:
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """Identifies the checkpoint in a folder by its inode, size and modification time; None if there is no checkpoint."""
+    """A value that identifies the checkpoint in a folder: its inode, size and modification time. None if there is no checkpoint."""
     try:
         status = (folder / NAME).stat()
     except OSError:
@@ -73,14 +73,14 @@ def mark(folder: Path) -> tuple[int, int, int] | None:
 
 
 def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
-    """Writes arrays and facts to a file, and keeps the old file beside it. Even if the process is killed, `path` holds a whole file,
-    old or new."""
+    """Writes a checkpoint to `path`, and keeps the previous checkpoint in the same folder. Even if the process is killed, `path` holds a
+    complete file, the old one or the new one."""
     save_tensors(path, arrays, {"facts": json.dumps(asdict(facts))}, previous=path.with_name(PREVIOUS))
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    """Reads a file of `save`. If it is missing or damaged, raises ValueError in one line that says how to resume from the previous
-    checkpoint."""
+    """Reads a file that `save` wrote. If it is missing or damaged, raises ValueError with a one-line message that says how to resume from
+    the previous checkpoint."""
     try:
         return _load(path)
     except ValueError as error:

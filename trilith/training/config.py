@@ -29,8 +29,8 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """Recipe that sets the defaults of the agent's options: a name, which means its newest version, or an exact version as
-    objects-v2. See `trilith recipes` and `trilith train --recipe NAME --help-all`."""
+    """Recipe, which sets the defaults of the agent's options: a name, for its newest version, or an exact version such as objects-v2. See
+    `trilith recipes` and `trilith train --recipe NAME --help-all`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If the folder already holds the same run, it is resumed."""
     minutes: float | None = None
@@ -38,18 +38,18 @@ class TrainConfig(Generic[C]):
     core_minutes: float | None = None
     """Stop after this many minutes of processor time, of all processes of the run together. Other load on the machine does not matter."""
     steps: int | None = None
-    """Stop after this many learner steps. Schedules count learner steps, so this has the same meaning on every machine."""
+    """Stop after this many learner steps. Unlike minutes, this means the same on every machine."""
     actors: int = 1
-    """Actor processes beside the learner. The number of cores minus one keeps all cores busy. 0 plays in the learner's own process,
-    deterministically."""
+    """Number of actor processes. The number of cores minus one keeps all cores busy. 0: the learner's own process plays, and the run is
+    deterministic."""
     cluster: str | None = None
     """Run the actors on a Ray cluster: a new one on this machine (local), one that already runs on this machine (auto), or one that
     this machine belongs to (its address, as 10.0.0.1:6379). None: actors are processes of this machine. See
     docs/howto/cluster.md."""
     actor_cpus: float = 1.0
-    """On a cluster: CPUs that an actor takes, such as 0.5."""
+    """On a cluster: number of CPUs for each actor, such as 0.5."""
     learner_gpus: float = 0.0
-    """On a cluster: GPUs of this machine that are kept for the learner."""
+    """On a cluster: number of this machine's GPUs that are reserved for the learner."""
     seed: int = 0
     """Seed of everything random."""
     seeds: int = 1
@@ -57,9 +57,9 @@ class TrainConfig(Generic[C]):
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Device of the learner's network. Actors always use the CPU."""
     zero_on_hit: bool = False
-    """An episode that touches an obstacle has the return 0, as in the paper, in training and in evaluations."""
+    """The return of an episode is 0 if a block touches an obstacle, as in the paper, in training and in evaluations."""
     episodes: int = 32
-    """Episodes that an actor plays side by side in one request, with the same weights."""
+    """Number of episodes that an actor plays in one batch, with the same weights."""
     threads: int = 1
     """Threads of the learner's network. Actors have one each."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
@@ -92,12 +92,12 @@ class TrainConfig(Generic[C]):
 
     @property
     def algorithm(self) -> str:
-        """The name of the recipe's algorithm."""
+        """The name of the algorithm that the recipe belongs to."""
         return get_recipe(self.recipe)[0]
 
 
 def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task) -> TrainConfig[Any]:
-    """Returns a config with the defaults of a recipe for a task. Raises ValueError that lists the recipes."""
+    """Returns a config with the defaults of a recipe for a task. If there is no such recipe, raises ValueError with the known ones."""
     found = get_recipe(recipe)[1]
     run = {**found.run, **found.tasks.get(task, {})}
     agent = replace(found.config, **run.pop("agent", {}))
@@ -116,14 +116,15 @@ def run_config(out: Path) -> TrainConfig[Any]:
 
 
 def differences(run: TrainConfig[Any], other: TrainConfig[Any]) -> list[str]:
-    """The fields in which `other` differs from a run's config, each with the run's value. Fields that may change on a resume (`FREE`)
-    are left out."""
+    """The fields in which the config `other` differs from the config of a run, each with the run's value. Fields that may change when a run
+    is resumed (`FREE`) are left out."""
     here, there = flat(to_json(run)), flat(to_json(other))
     return [f"{name} {value}" for name, value in here.items() if name not in FREE and value != there.get(name)]
 
 
 def flat(data: dict[str, Any]) -> dict[str, Any]:
-    """Flattens nested dictionaries. Fields are named by their full path, because two dictionaries may both have a `width`."""
+    """Flattens nested dictionaries. The keys are full paths, because two inner dictionaries may have a field of the same name, such as
+    `width`."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= {f"{name}.{inner}": each for inner, each in flat(value).items()} if isinstance(value, dict) else {name: value}

@@ -1,4 +1,4 @@
-"""The curriculum: which levels are played when. Levels are raised by a schedule, or by the agent's performance."""
+"""The curriculum, which decides which levels are played when. Higher levels are reached by a schedule, or by the agent's performance."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trilith.utils.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200
-"""Only this many of the last episodes of a group count, as in the paper. Our addition: a level is judged only after this many of its
+"""A group is judged by this many of its last episodes, as in the paper. Our addition: a level is judged only after this many of its
 episodes."""
 LEAST = 20
 """Ours: a group with at least this many episodes is judged on its own."""
 SHARE = 5
-"""Ours: the evaluator makes at most one step for this many steps of the actors."""
+"""Ours: the evaluator takes at most one environment step for this many steps of the actors."""
 RARE = "rare"
-"""Name of the pool of all smaller groups of a level."""
+"""Name of the group into which all smaller groups of a level are pooled."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class CurriculumConfig:
     steps: int = 5_000
     """Learner steps over which a schedule raises the levels from the first to the last."""
     hardest_share: float = 0.5
-    """Fraction of episodes at the highest level reached. The others come from the task's mix of all levels reached."""
+    """Fraction of episodes at the highest level reached so far. The others come from the task's mix of all levels reached so far."""
     kind: Kind = "schedule"
-    """schedule: learner steps raise the level. performance: a level is reached when all levels before it are passed. An evaluator
-    plays without exploration to decide this; it makes up to a sixth of all steps."""
+    """schedule: the level rises with learner steps. performance: a level is reached when all levels before it are passed, as judged from
+    episodes without exploration, up to a sixth of all steps."""
     pass_mark: float | None = None
-    """With performance: an episode is good if it earns at least this fraction of the highest possible reward, and a level is passed
-    if at least this fraction of its episodes is good. None: the task's own mark, as in the paper: 0.5 for silhouette and
-    covering_hard, 0.25 for connecting and covering."""
+    """performance: an episode is good if it earns at least this fraction of the highest possible reward; a level is passed if at least this
+    fraction of its episodes is good. None: the task's own value, as in the paper (0.5 for silhouette and covering_hard, 0.25 for connecting
+    and covering)."""
 
     def __post_init__(self) -> None:
         check_least(self, steps=0)
@@ -64,7 +64,7 @@ class Assessed(NamedTuple):
 
 
 class Curriculum(ABC):
-    """Base of curricula. Levels are reached one after another.
+    """Base class of curricula. Levels are reached one after another.
 
     Episodes come from the task's own mix of the levels reached so far, as in the paper, so that easy scenes are not forgotten. A
     fraction of the episodes, `hardest_share`, comes from the highest level reached.
@@ -86,7 +86,7 @@ class Curriculum(ABC):
         return self._up_to(self.top(step))
 
     def final(self) -> tuple[float, ...]:
-        """Probability of each level after all levels are reached."""
+        """Probability of each level after all levels have been reached."""
         return self._up_to(self.last)
 
     def _up_to(self, top: int) -> tuple[float, ...]:
@@ -98,11 +98,11 @@ class Curriculum(ABC):
         return tuple(float(w) for w in weights / weights.sum())
 
     def due(self, actor_steps: int, episodes: int) -> bool:
-        """Whether the evaluator should now play `episodes` episodes. The actors have made `actor_steps` steps so far."""
+        """Whether the evaluator should play `episodes` more episodes now, given that the actors have made `actor_steps` steps so far."""
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:
-        """Takes the evaluator's episodes. Returns whether the highest level reached is now passed."""
+        """Takes the results of episodes that the evaluator played. Returns whether the highest level reached has been passed by them."""
         return False
 
     def figures(self) -> dict[str, float]:
@@ -114,12 +114,12 @@ class Curriculum(ABC):
         return {}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError or KeyError if the result belongs to another curriculum."""
+        """Restores the result of `state`. Raises ValueError or KeyError if the checkpoint does not fit this curriculum."""
         require(not state, "it has another curriculum")
 
 
 class Schedule(Curriculum):
-    """Raises levels one by one, evenly over the first `steps` learner steps, as the paper does for DQN."""
+    """A curriculum by schedule: levels are reached one by one, evenly over the first `steps` learner steps, as in the paper for DQN."""
 
     def top(self, step: int) -> int:
         steps = self.config.steps
@@ -132,11 +132,11 @@ class Kept(TypedDict):
     passed: Annotated[int, Meta(ge=0)]
     steps: Annotated[int, Meta(ge=0)]
     good: list[tuple[int, str, str]]
-    """Level, group, and a string for its last episodes: 1 if an episode was good, else 0."""
+    """For each group: its level, its name, and a string with a digit for each of its last episodes, 1 if the episode was good, else 0."""
 
 
 class Performance(Curriculum):
-    """A level is reached when the previous level is passed, as in the paper for RS0 (§F, dynamic curriculum).
+    """A curriculum by performance: a level is reached when the previous level is passed, as in the paper for RS0 (§F, dynamic curriculum).
 
     An evaluator plays the levels reached so far, in the same mix as the actors but without exploration. The agent does not learn from
     the evaluator's episodes. An episode is good if it earns at least `pass_mark` times its highest possible reward. A group of scenes
@@ -145,8 +145,8 @@ class Performance(Curriculum):
     played.
 
     The paper does not say what happens to groups that hardly ever occur. One such group could block a run forever. Our rules:
-    - a group with at least 20 episodes is judged on its own; smaller groups of a level are pooled and judged together;
-    - each level has its own groups, so a level must be passed even if its groups have the same names as those of the level before;
+    - a group with at least 20 episodes is judged on its own; smaller groups of a level are pooled and judged as one group;
+    - each level has its own groups, so episodes of a group at a lower level do not count for the group of the same name at a higher one;
     - a level is judged only after 200 episodes of it;
     - the evaluator makes at most one step for five steps of the actors, and stops when the last level is passed.
     """
@@ -157,7 +157,7 @@ class Performance(Curriculum):
         self.passed = 0
         """Number of levels passed."""
         self.steps = 0
-        """Steps that the evaluator made."""
+        """Number of environment steps that the evaluator has made."""
         self.good: dict[tuple[int, str], deque[bool]] = {}
         """Whether each of the last episodes was good, by level and group."""
         # One scene of each level is enough, because in the paper's tasks all scenes of a level have the same step limit.
@@ -183,12 +183,12 @@ class Performance(Curriculum):
         return True
 
     def _judged(self) -> bool:
-        """Whether there are enough episodes to judge the highest level. A level that is never played needs none."""
+        """Whether there are enough episodes to judge the highest level reached. A level that is never played needs none."""
         known = sum(len(good) for (level, _), good in self.good.items() if level == self.passed)
         return known >= WINDOW or self._up_to(self.passed)[self.passed] == 0
 
     def groups(self) -> dict[tuple[int, str], bool]:
-        """Whether each group passes, by level and name of the group. Small groups are pooled."""
+        """For each group, by level and name, whether it passes. Small groups are pooled, and left out while the pool is too small."""
         counted: dict[tuple[int, str], list[bool]] = {}
         for (level, group), good in self.good.items():
             counted.setdefault((level, group if len(good) >= LEAST else RARE), []).extend(good)

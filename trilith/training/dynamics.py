@@ -1,4 +1,4 @@
-"""Trains a model from recorded episodes: a run with a log, checkpoints, and a validation at its end.
+"""Trains a transition model on recorded episodes: a run with a log, checkpoints, and a validation at its end.
 
 The same command resumes from the last checkpoint. The weights are then the same as without the interruption.
 """
@@ -50,7 +50,7 @@ from trilith.world.trajectory import Trajectory, read_dataset, read_episodes
 HELD_OUT = 10
 """One episode in this many is held out for validation, unless separate validation episodes are given."""
 WATCHED = 500
-"""Number of chains of placements for validation during training."""
+"""Number of chains of placements that are validated during training."""
 
 
 class Facts(TypedDict):
@@ -88,9 +88,9 @@ class Validation(TypedDict):
 
 
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
-    """Trains, validates, and returns the validation. Ctrl-C saves, and then raises KeyboardInterrupt.
+    """Trains a transition model, validates it, and returns the validation. Ctrl-C saves a checkpoint and then raises KeyboardInterrupt.
 
-    Raises ValueError or OSError if the folder holds another training, or the data cannot be read.
+    Raises ValueError or OSError if the folder holds a different training run, or if the data cannot be read.
     """
     limit_threads(1)
     datasets = [{"folder": str(folder)} | read_dataset(folder) for folder in (*config.data, *config.valid)]
@@ -110,7 +110,7 @@ def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
 
 
 class _Run:
-    """The state of a training, and its loop."""
+    """The state of a training run, and its loop."""
 
     def __init__(self, config: ModelRunConfig, agent: Valuer | None, log: Log) -> None:
         self.config, self.agent, self.log = config, agent, log
@@ -137,7 +137,7 @@ class _Run:
         log.say(f"{len(self.table)} placements, of which {moved:.1%} move something and {hit:.1%} touch an obstacle")
 
     def train(self) -> dict[str, Any]:
-        """Makes the remaining learner steps, and validates."""
+        """Makes the remaining learner steps, then validates the model."""
         config, learner, log = self.config, self.learner, self.log
         sums: Counter[str] = Counter()
         begin, saved, first = time.monotonic() - self.seconds, time.monotonic(), learner.steps
@@ -169,7 +169,7 @@ class _Run:
         return result
 
     def _report(self, means: dict[str, float]) -> None:
-        """Logs the mean losses since the last report, and a validation on some of the placements."""
+        """Logs the mean losses since the last report, and the errors in a validation on some of the placements."""
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
         self.log.write("train", learner.steps, means | minutes)
@@ -201,7 +201,8 @@ class _Run:
         save_model(config.out, config.model.net, self.tasks, parameters_of(self.learner.net), about)
 
     def validate(self) -> dict[str, Any]:
-        """All errors: on the recorded placements, on an agent's best placements, and the unavoidable error (`nudge_error`)."""
+        """The full validation: errors on the recorded placements, errors on an agent's best placements, and the unavoidable error
+        (`nudge_error`)."""
         world = ModelWorld(self.learner.net)
         recorded = report(world, self.held_out)
         nudges = {task: nudge_error([chain for chain in self.held_out if chain[0].state.task == task]) for task in recorded}
@@ -223,7 +224,7 @@ def _episodes(config: ModelRunConfig) -> tuple[list[Trajectory], list[Trajectory
 
 
 def draw_log(folder: Path) -> None:
-    """Draws the validations of the log into curve.png."""
+    """Draws the errors in the log's validations as curves, into curve.png."""
     curves = (
         ("end", "brier", "brier_constant"),
         ("pose", "pose", "pose_base"),

@@ -35,7 +35,7 @@ class Log(ExitStack):
         self._live = self.enter_context(live) if live else None
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
-        """Writes one line of the log, of a `kind` ("train" or "valid"), at a learner step."""
+        """Writes one line of the log. Its `kind` is "train" or "valid", and `step` is the learner step."""
         # The file is opened each time. So a deleted folder is an error at once; an open file would be written although it has no name.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
@@ -44,7 +44,7 @@ class Log(ExitStack):
             tracker.write(step, scalars)
 
     def show(self, line: str) -> None:
-        """Updates the live line. If the screen is not a terminal, prints one more line."""
+        """Shows a line on the screen in place of the line shown before. If the output is not a terminal, prints a new line."""
         if self._live:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif self._screen:
@@ -66,11 +66,11 @@ def read_log(out: Path) -> list[dict[str, Any]]:
 
 
 def cut_log(out: Path, seconds: float, evaluated: int) -> None:
-    """Drops the lines that a killed run wrote after its last checkpoint, because the resumed run writes them again.
+    """Removes the lines that a killed run wrote after its last checkpoint, because the resumed run will write them again.
 
-    The checkpoint was written after `seconds` of training. Lines of evaluations are kept if they were due at the learner step
-    `evaluated` or before. Other lines are kept if they were written before the checkpoint. Their learner step cannot decide this,
-    because actors also make steps while the learner waits.
+    The checkpoint was written after `seconds` of training. Lines of evaluations are kept if the evaluation was due at learner step
+    `evaluated` or earlier. Other lines are kept if they were written before the checkpoint. This is decided by their time, not by their
+    learner step, because actors also play while the learner waits.
     """
     lines = read_log(out)
     kept = [line for line in lines if (line["step"] <= evaluated if line["kind"] == "valid" else line["minutes"] <= seconds / 60)]

@@ -1,33 +1,34 @@
-"""Limits how far actors run ahead of the learner, so that learner steps per actor step keep their ratio."""
+"""Limits how far actors run ahead of the learner, to keep the ratio of learner steps to actor steps."""
 
 from __future__ import annotations
 
 AHEAD = 200
-"""Number of learner steps for which episodes may be delivered in advance, so that learner and actors rarely wait for each other."""
+"""How many learner steps the episodes delivered in advance may allow. This reserve makes learner and actors rarely wait for each other."""
 RATE = 0.1
 """Weight of a new value in the running means."""
 
 
 class Pace:
-    """Decides whether to request more episodes, so that learner and actors are both busy and the ratio of their steps holds (paper §D.1).
+    """Decides whether to request more episodes, so that both learner and actors stay busy and the ratio of their steps is kept (paper
+    §D.1).
 
-    Requests under way count too, because their episodes will allow more learner steps; with a hundred actors these are most of the
-    episodes. On the other hand, the learner continues until a request is answered, so requests may also cover the learner steps made
-    until then. Three estimates from the past are needed: the number of learner steps that a result allows, the duration of a request,
-    and the duration of a learner step.
+    Requests without an answer count too, because their episodes will allow more learner steps; with a hundred actors, most episodes are in
+    such requests. On the other hand, the learner makes steps until a request is answered, so more episodes may be requested for these
+    steps. Three running means are used: the number of learner steps that a result allows, the duration of a request, and the duration of a
+    learner step.
 
-    Actors get as many requests as they can take before the first learner step, and if episodes do not limit the learner, which then
-    runs freely (§F.4).
+    There are two exceptions, in which actors get as many requests as they can take: before the first learner step, and if no ratio is set,
+    so that learner and actors run freely (§F.4).
     """
 
     def __init__(self) -> None:
         self._worth = self._latency = self._step = 0.0
         """Running means: number of learner steps that a result allows, duration of a request and duration of a learner step in seconds."""
         self._under_way: dict[int, float] = {}
-        """The time at which each request under way was sent, by the request's number."""
+        """The time at which each request without an answer was sent, by the number of the request."""
 
     def wants(self, due: float) -> bool:
-        """Whether to request more episodes, if the episodes so far allow `due` more learner steps."""
+        """Whether to request more episodes, given that the episodes so far allow `due` more learner steps."""
         return not self._step or due + self._worth * len(self._under_way) < AHEAD + self._latency / self._step
 
     def sent(self, number: int, now: float) -> None:

@@ -29,14 +29,16 @@ _NAMES: dict[str, str] = {
 
 
 def curve(run: Path, across: Across = "core_minutes") -> Points:
-    """Points (x, mean reward) of a run's evaluations, on the hardest level and on all levels. Raises ValueError if there are none."""
+    """The learning curves of a run on the hardest level and on all levels: points (x, mean reward). Raises ValueError if there are no
+    evaluations."""
     entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
     require(entries, f"{run} has not been evaluated yet")
     return {level: [(entry[across], entry[level]) for entry in entries] for level in ("hardest", "all")}
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """(x, level) for each level that a run has passed in a curriculum by performance. At x the log first shows the level as passed."""
+    """A point (x, level) for each level that a run has passed in a curriculum by performance. x is where the log first shows the level as
+    passed."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
@@ -44,11 +46,11 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
 
 
 def model_curve(run: Path, across: Across = "core_minutes") -> Points:
-    """Points (x, remaining error) of the model that a run learns beside its agent; empty if there is no model. Errors are measured on
-    episodes before the model learned from them.
+    """The error curves of the transition model that a run learns together with its agent: points (x, remaining error). Empty if there is no
+    model. Errors are measured on episodes before the model learned from them.
 
-    For ends, the error is the Brier score divided by the Brier score of the best constant prediction. For rewards, it is the fraction
-    of unexplained variance.
+    The error of predicted ends is the Brier score divided by the Brier score of the best constant prediction. The error of predicted
+    rewards is the fraction of unexplained variance.
     """
     points: Points = {"end": [], "reward": []}
     for entry in _entries(run, "train"):
@@ -74,11 +76,12 @@ class _Curve(NamedTuple):
 
 
 def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> None:
-    """Draws the learning curves of runs and writes the picture: a row of panels per task, the hardest level left and all levels right.
+    """Draws the learning curves of runs into a picture. There is a row of panels for each task, with the hardest level on the left and all
+    levels on the right.
 
-    A folder with the runs of several seeds is one curve: the median seed, with a shade from the lowest to the highest.
-    A dotted line with the level's number marks where a curriculum by performance passed a level. If a run learns a model of the world
-    beside its agent, a third panel shows the model's remaining error.
+    A folder with the runs of several seeds is drawn as one curve: the median over seeds, with a shaded band from the lowest to the highest.
+    A dotted line with the number of a level marks where a curriculum by performance passed this level. If a run learns a transition model
+    together with its agent, a third panel shows the model's remaining error.
     """
     require(runs, "no runs to plot")
     check_png(out)
@@ -97,7 +100,7 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
 
 
 def _curves(runs: Sequence[Path]) -> list[_Curve]:
-    """The curves of runs and of folders of seeds, labelled by their paths below the folder that all are in."""
+    """The curves of runs and of folders of seeds. Labels are the paths relative to the common parent folder."""
     folders = [run.absolute() for run in runs]
     common = os.path.commonpath([run.parent for run in folders])
     found = []

@@ -1,5 +1,5 @@
-"""A training run: `train` starts a run, `resume` continues it. The loop sends requests to actors, gives their episodes to the
-learner, and writes logs and checkpoints."""
+"""A training run: `train` starts it, and `resume` continues it. The loop sends requests to actors, passes their episodes to the learner,
+and writes logs and checkpoints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from trilith.utils.files import clear_leftovers, folder_lock, make_folder, write
 from trilith.utils.seeds import seed_folder
 
 RECENT = 200
-"""The reward in a log line is the mean over this many last episodes."""
+"""The reward in a line of the log is the mean over the last episodes, at most this many."""
 CORRECTIONS = 8
 """Number of episodes in one request for corrections."""
 
@@ -43,9 +43,9 @@ CORRECTIONS = 8
 def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
     """Trains an agent and returns the last evaluation. Raises ValueError or OSError if the run cannot start or resume.
 
-    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt. If the folder holds the same run, it is resumed. Its end and
-    its actors may then be changed. Several seeds are trained one after another, each in its own folder; the result is the evaluation
-    of the last seed.
+    Ctrl-C (or SIGTERM) saves the run and then raises KeyboardInterrupt. If the folder already holds this run, it is resumed; its limits and
+    the number of actors may then differ. Several seeds are trained one after another, each in its own folder, and the evaluation of the
+    last seed is returned.
     """
     several = [
         replace(config, seed=seed, seeds=1, out=seed_folder(config.out, seed)) for seed in range(config.seed, config.seed + config.seeds)
@@ -63,14 +63,15 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
 
 
 def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """Like `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
+    """The same as `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
     path = config.out / checkpoint.NAME
     require(path.exists(), f"there is no checkpoint {path}: nothing to resume")
     return train(config, screen)
 
 
 def _begin(run: Run) -> None:
-    """Resumes the run in the folder from its last checkpoint, if any. Raises ValueError if the folder holds another run."""
+    """Prepares a run in its folder. If the folder already holds this run, resumes from the last checkpoint. Raises ValueError if the folder
+    holds a different run."""
     config, path = run.config, run.config.out / CONFIG
     if path.exists():
         other = differences(run_config(config.out), config)
@@ -100,16 +101,17 @@ class Run:
         self.rng = np.random.default_rng([config.seed, 0x1EA27])
         self.facts = checkpoint.Facts(rng={**self.rng.bit_generator.state})
         self.corrections = 0
-        """Number of correction episodes requested so far."""
+        """Number of corrections requested so far."""
         self._validations: dict[int, tuple[int, Weights]] = {}
-        """Validations under way, by the learner step at which they were due: the learner step and the weights that are validated."""
+        """The validations that were requested but not answered, by the learner step at which they were due. Each has the learner step of
+        the validated weights, and these weights."""
         self._assessing = False
-        """Whether a request for the curriculum's evaluator is under way."""
+        """Whether a request for the curriculum's evaluator was sent and not yet answered."""
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
         """The weights that were last sent to actors, with their learner step."""
         self._mark = checkpoint.mark(config.out)
-        """Mark of the checkpoint that this run last read or wrote."""
+        """Identifies the checkpoint that this run last read or wrote, see `checkpoint.mark`."""
         self.stopped = False
         """Whether Ctrl-C or SIGTERM stopped the run."""
 
@@ -135,7 +137,7 @@ class Run:
         return self.facts.last_valid
 
     def _start_actors(self, opened: ExitStack) -> Actors:
-        """Starts the actors. `opened` closes them, and their cluster, at the end."""
+        """Starts the actors. They and their cluster are registered with the exit stack `opened`, which closes them at the end."""
         config = self.config
         spec = PolicySpec(config.algorithm, config.agent, config.task, config.zero_on_hit)
         if not config.actors:
@@ -212,8 +214,8 @@ class Run:
         return [(done, limit) for done, limit in limits if limit is not None]
 
     def _next_request(self, wanted: bool) -> Request | None:
-        """Returns the next request: a validation or an assessment if one is due, a correction if the learner wants one, or episodes if they
-        are `wanted`."""
+        """Returns the next request: for a validation or an assessment if one is due, else for corrections if the learner wants them, else
+        for episodes if these are `wanted`."""
         config, learner, facts = self.config, self.learner, self.facts
         due = learner.steps - learner.steps % config.evaluate_every
         if config.evaluate_scenes and due > facts.validated:
@@ -239,7 +241,7 @@ class Run:
         return ValidateRequest(due, self.config.evaluate_scenes, self.config.zero_on_hit)
 
     def _finish(self, actors: Actors, log: Log, stop: threading.Event) -> None:
-        """Validates the final weights, unless this was already done. Drops validations under way."""
+        """Validates the final weights, unless this was done already. Drops other validations that are not yet answered."""
         if not self.config.evaluate_scenes or (self.learner.steps == self.facts.validated and not self._validations):
             return
         self._validations.clear()
@@ -251,7 +253,7 @@ class Run:
             self._receive(actors, log, 0.2, ValidateRequest)
 
     def _receive(self, actors: Actors, log: Log, timeout: float, kind: type = object) -> None:
-        """Takes results of requests of type `kind`. Logs the notes of the actors, for instance that one of them died."""
+        """Receives results of requests of the type `kind`. Logs the notes of the pool of actors, for instance that an actor died."""
         for result in actors.receive(timeout):
             if isinstance(result.request, kind):
                 self._take(result, log)
@@ -260,7 +262,7 @@ class Run:
         actors.notes.clear()
 
     def _take(self, result: Result, log: Log) -> None:
-        """Handles a result: gives episodes to the learner, or records the rewards of a validation or an assessment."""
+        """Handles a result: passes episodes to the learner, or stores the rewards of a validation or an assessment."""
         facts, learner, request = self.facts, self.learner, result.request
         facts.core_seconds += result.cpu_seconds
         facts.simulated = facts.simulated.plus(result.simulated)
@@ -301,14 +303,14 @@ class Run:
                 facts.best = reward
 
     def _spent(self) -> dict[str, float]:
-        """Time and simulator steps so far."""
+        """The time and the number of steps that the run has taken so far, by name."""
         facts = self.facts
         simulated = {f"simulated_{name}": count for name, count in asdict(facts.simulated).items()}
         minutes = {"minutes": facts.seconds / 60, "core_minutes": facts.core_seconds / 60}
         return {**minutes, "actor_steps": facts.actor_steps, "simulator_steps": facts.simulated.total, **simulated}
 
     def _left(self) -> str:
-        """What happened to the checkpoint when the run failed, in words."""
+        """Text that says what became of the checkpoint when the run failed."""
         mark = checkpoint.mark(self.config.out)
         if mark is None:
             return "there is no checkpoint"
@@ -316,10 +318,11 @@ class Run:
 
     @contextmanager
     def _kept(self, log: Log) -> Iterator[None]:
-        """Logs errors of writing files in the block, and lets the run continue, because the old files are still there.
+        """Context manager: if writing a file in the `with` block fails, logs the error and lets the run continue, because the old file is
+        still there.
 
-        Raises FileNotFoundError if the folder of the run was deleted. Otherwise writing would make a new folder with only a part of
-        the run.
+        Raises FileNotFoundError if the folder of the run has been deleted. Without this check, a new folder with only a part of the run
+        would be made.
         """
         config = self.config.out / CONFIG
         config.stat()
@@ -342,7 +345,7 @@ class Run:
         save_weights(config.out / f"{name}.safetensors", config.algorithm, config.agent, config.task, weights, about)
 
     def _log(self, log: Log, learner_rate: float, actor_rate: float) -> None:
-        """Writes a line of the log. The rates are in steps per second."""
+        """Writes a line of the log. The two rates are in steps per second."""
         config, step, facts = self.config, self.learner.steps, self.facts
         top, assessed = self.curriculum.top(step), self.curriculum.figures()
         reward = float(np.mean(facts.recent)) if facts.recent else 0.0

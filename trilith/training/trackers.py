@@ -17,7 +17,7 @@ from trilith.utils.checks import require
 from trilith.utils.files import read_json, write_json
 
 WANDB = "wandb.json"
-"""File in a run's folder with the id of its wandb run."""
+"""Name of the file in a run's folder that holds the id of its wandb run."""
 
 
 class Tracker(Protocol):
@@ -31,8 +31,8 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Writes event files to `tensorboard/`, in the calling thread: errors in TensorBoard's own thread could only be printed, not
-    handled."""
+    """Writes event files to `tensorboard/`. It writes in the calling thread, because errors in TensorBoard's own thread could only be
+    printed, not handled."""
 
     def __init__(self, out: Path) -> None:
         folder = out / "tensorboard"
@@ -55,11 +55,11 @@ def check_wandb() -> None:
 
 
 class Wandb:
-    """A run of Weights & Biases, with its own files in `wandb/`. A resumed run continues it. The environment variables of wandb
-    (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError if wandb cannot start.
+    """Logs to a run of Weights & Biases, whose files are in `wandb/`. If a training run is resumed, it continues the same wandb run. The
+    environment variables of wandb (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError if wandb cannot start.
 
-    The learner step is logged as a separate metric and used as x axis. wandb's own step cannot decrease, but the learner step does if
-    a run is killed and resumed.
+    The learner step is logged as a metric of its own and used as the x axis. wandb's own step could not be used, because it cannot
+    decrease, while the learner step does if a run is killed and resumed.
     """
 
     def __init__(self, out: Path, config: dict[str, Any], screen: bool) -> None:

@@ -30,10 +30,9 @@ def compiled(function: None = None, *, reorder: bool = False) -> Callable[[F], F
 def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callable[[F], F]:
     """Returns `function` as machine code. The first call compiles it; later processes read the machine code from disk.
 
-    By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True`
-    allows the compiler to change the order, so that the processor computes several terms of a sum at a time. Networks use `reorder`,
-    the rules never do. Pass the arrays of a scene as they are: they are read-only, and numba compiles a second version for writable
-    arrays.
+    By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True` allows
+    the compiler to change the order, so that the processor computes several terms of a sum at a time. Networks use `reorder`; the rules of
+    the world never do. Pass the arrays of a scene as they are, read-only. For writable arrays numba would compile a second version.
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)
@@ -48,7 +47,7 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of machine code that becomes invalid when the text of any of its source files changes.
+    """A cache of machine code that becomes invalid when any source file that contributed to the machine code changes.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine
     code also contains functions and constants from other files.

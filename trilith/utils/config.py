@@ -1,4 +1,5 @@
-"""Configs: frozen dataclasses. Their fields are the options of the command line. They are checked on creation, and stored as JSON."""
+"""Functions for configs, which are frozen dataclasses. Their fields become options of the command line. Configs are validated on creation
+and stored as JSON."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def show(table: Table) -> None:
 
 
 def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]], without: str = "") -> None:
-    """Adds the rewards that `parts` yields to `rewards`, and shows progress: the number of episodes and their mean reward.
+    """Appends to `rewards` all rewards that `parts` yields. Meanwhile shows progress: the number of finished episodes and their mean
+    reward.
 
     Ctrl-C ends the program with a line that says how to resume: by the same command, without the option `without` if it is given. The
     caller must have saved the finished episodes.
@@ -51,7 +52,7 @@ def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[fl
 class Progress:
     """Shows progress on standard error: a moving bar in a terminal, otherwise a line every `pause` seconds.
 
-    By default `total` and `done` count things, such as episodes. With `share` the progress is shown as a percentage.
+    By default the work done is shown as a count, such as "3 of 10" episodes, and with `share` as a percentage.
     """
 
     pause = 10.0
@@ -76,7 +77,7 @@ class Progress:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the bar, so that others can write to the terminal."""
+        """Ends the bar, so that other output can be written to the terminal."""
         if not self._bar.disable:  # a disabled bar would print an empty line
             self._bar.stop()
 
@@ -90,7 +91,8 @@ class Progress:
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
     def _how_far(self, now: float) -> str:
-        """The work done and an estimate of the time left. The estimate uses the mean speed so far, so it changes smoothly."""
+        """Text that says how much work is done, with an estimate of the time left. The estimate uses the mean speed so far, so it changes
+        smoothly."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
         left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # rounding can bring `done` slightly above the total
         if self.share:

@@ -29,7 +29,7 @@ CHECKSUM = "sha256"
 
 @contextmanager
 def name_path_in_errors(path: str | Path) -> Iterator[None]:
-    """Replaces an OSError raised in the block by one whose message is one line that names `path`."""
+    """Context manager: replaces an OSError raised in the `with` block by one with a one-line message that names `path`."""
     try:
         yield
     except OSError as error:
@@ -41,8 +41,8 @@ def name_path_in_errors(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def prefix_errors(text: str) -> Iterator[None]:
-    """Puts `text` before the message of a ValueError raised in the block. The text names the file or the value; the message stays one
-    line."""
+    """Context manager: puts `text` before the message of a ValueError raised in the `with` block. `text` names the file or the value that
+    is wrong. The message stays one line."""
     try:
         yield
     except ValueError as error:
@@ -63,9 +63,9 @@ def check_png(path: str | Path) -> None:
 
 
 def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], instead: str = "remove it") -> None:
-    """Raises ValueError for the first field of `wanted` that differs in `found`, the contents of `path`.
+    """Raises ValueError for the first field whose values in `wanted` and `found` differ. `found` is the content of the file `path`.
 
-    In the message, `what` names the contents, such as "a result". `instead` is an alternative to choosing another --out.
+    In the error message, `what` names the content, such as "a result". `instead` suggests an alternative to choosing another --out.
     """
     for name, value in wanted.items():
         there = found.get(name)
@@ -78,7 +78,7 @@ def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[
 
 @contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
-    """Locks a folder while the block runs. Raises ValueError if another process holds the lock."""
+    """Context manager: locks a folder during the `with` block. Raises ValueError if another process holds the lock."""
     lock = FileLock(Path(folder) / ".lock")
     try:
         lock.acquire(blocking=False)
@@ -94,11 +94,12 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: str | Path, *, durable: bool = True, previous: Path | None = None) -> Iterator[Path]:
-    """Yields a temporary path beside `path`. It is renamed to `path` if the block succeeds, and removed if the block fails.
+    """Context manager: yields a temporary path beside `path`. The temporary file is renamed to `path` if the `with` block succeeds, and
+    removed if the block fails.
 
-    Missing folders are made. The temporary path keeps the suffix, because many writers choose their format by the suffix. With
-    `durable`, the file is synced to the disk, so that it survives a crash of the machine. If `previous` is given, the old file is
-    kept under that name. A reader always finds a whole file at `path`, the old one or the new one.
+    Missing folders are made. The temporary path has the same suffix, because many writers choose the file format by the suffix. With
+    `durable`, the file is synced to the disk, so that it survives a crash of the machine. If `previous` is given, the old file is kept at
+    that path. A reader always finds a complete file at `path`, the old one or the new one.
     """
     path = Path(path)
     aside = _aside(path)
@@ -145,7 +146,7 @@ def _lives(process: int) -> bool:
 
 
 def _keep(path: Path, previous: Path) -> None:
-    """Gives a file the second name `previous`. A file that had this name is replaced."""
+    """Makes the file also available at the path `previous`, by a hard link or a copy. Replaces a file that is already there."""
     aside = _aside(previous)
     try:
         aside.unlink(missing_ok=True)
@@ -219,7 +220,7 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 
 def read_json(path: str | Path, kind: Any = Any, most: int = MAX_JSON) -> Any:
-    """Reads a JSON file as a value of the type `kind`. Raises ValueError that names the file and the error."""
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError with a message that names the file and the error."""
     text = read_file(path, most)
     with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
@@ -238,7 +239,7 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Converts plain JSON values to a value of the type `kind`. Raises ValueError that names the wrong field."""
+    """Converts plain JSON values to a value of the type `kind`. Raises ValueError with a message that names the wrong field."""
     try:
         return msgspec.convert(data, kind, dec_hook=_path)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -23,7 +23,8 @@ def names_a_class(name: str) -> bool:
 
 
 def imported(name: str, what: str) -> Any:
-    """Imports my_module:MyClass. Raises ValueError if it does not exist; `what` says in the message what it should be.
+    """Imports the class `name`, written my_module:MyClass. Raises ValueError if it does not exist. In the message, `what` says what the
+    name should refer to, such as "task".
 
     Modules in the folder where the process was started are found like installed ones.
     """
@@ -37,10 +38,11 @@ def imported(name: str, what: str) -> Any:
 
 
 def own_code(data: Any) -> dict[str, str]:
-    """Fingerprint of the user's classes that `data` names: a digest of each source file, and versions of Python, numpy and trilith.
+    """Fingerprint of the user's own classes whose names occur in `data`: a digest of each source file, and the versions of Python, numpy
+    and trilith.
 
-    Source files are the modules of these classes. If a module lies in the working folder, the modules that it imports from there
-    count too, however deeply. Returns an empty dictionary if `data` names no class of the user.
+    The source files are the modules that define these classes. For a module in the working folder, they also include all modules in that
+    folder that it imports, directly or indirectly. Returns an empty dictionary if `data` names none of the user's classes.
     """
     files: dict[str, str] = {}
     for module in sorted({name.partition(":")[0] for name in _classes(data)}):
@@ -52,7 +54,7 @@ def own_code(data: Any) -> dict[str, str]:
 
 
 def _classes(data: Any) -> Iterator[str]:
-    """The names of classes in plain data."""
+    """Yields all texts in nested JSON data that have the form my_module:MyClass."""
     if isinstance(data, str) and names_a_class(data):
         yield data
     elif isinstance(data, Mapping | list | tuple):
@@ -61,7 +63,7 @@ def _classes(data: Any) -> Iterator[str]:
 
 
 def _sources(module: str, path: Path) -> dict[str, str]:
-    """Digests of the source files of a module, by path relative to the folder in which Python found the module."""
+    """Digests of the source files of a module. The keys are paths relative to the folder in which Python found the module."""
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     below = root.is_relative_to(Path.cwd()) and "site-packages" not in root.parts
     found: dict[Path, str] = {}
@@ -76,7 +78,7 @@ def _sources(module: str, path: Path) -> dict[str, str]:
 
 
 def _imports(root: Path, path: Path, text: bytes) -> Iterator[Path]:
-    """The files in `root` that a source imports."""
+    """Yields the files in `root` that are imported by the source file `path` with the content `text`."""
     package = path.relative_to(root).parent.parts
     with suppress(SyntaxError, ValueError):  # not Python, such as a compiled module
         for node in ast.walk(ast.parse(text)):
@@ -93,7 +95,7 @@ def _imports(root: Path, path: Path, text: bytes) -> Iterator[Path]:
 
 
 def _files(root: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """The files of a module and of the packages that it is in."""
+    """Yields the file of a module, and the `__init__.py` of each package that contains it."""
     for k in range(1, len(parts) + 1):
         place = root.joinpath(*parts[:k])
         yield from (each for each in (place / "__init__.py", place.with_name(f"{place.name}.py")) if each.is_file())

@@ -1,4 +1,5 @@
-"""Folders of runs that differ only in their seeds: `trilith train --seeds 2 --out runs/x` makes runs/x/seed0 and runs/x/seed1."""
+"""Folders of training runs that differ only in their seeds. For example, `trilith train --seeds 2 --out runs/x` makes runs/x/seed0 and
+runs/x/seed1."""
 
 from __future__ import annotations
 
@@ -7,18 +8,18 @@ from pathlib import Path
 
 
 def seed_folder(out: Path, seed: int) -> Path:
-    """The folder of one seed."""
+    """The folder of the run with one seed, inside `out`."""
     return out / f"seed{seed}"
 
 
 def run_and_seed(agent: str) -> tuple[Path, int]:
-    """The folder with all seeds of an agent, and its seed. An agent that is not one of several seeds is its own folder, with seed 0."""
+    """Splits the folder of an agent: runs/x/seed1 gives (runs/x, 1). Any other path is returned as it is, with seed 0."""
     path = Path(agent)
     of_seed = re.fullmatch(r"seed(\d+)", path.name)
     return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)
 
 
 def seed_runs(agent: str) -> list[str]:
-    """The folders of all seeds of an agent, in the order of seeds. An agent that is not a folder of several seeds is returned alone."""
+    """The folders seed0, seed1, … inside the folder `agent`, in order of their seeds. If there are none, the list contains only `agent`."""
     found = [(int(path.name[4:]), str(path)) for path in Path(agent).glob("seed*") if path.name[4:].isdecimal() and path.is_dir()]
     return [run for _, run in sorted(found)] or [agent]

@@ -1,4 +1,5 @@
-"""Safetensors files: arrays by name, texts, and a checksum of both. They can contain no executable code."""
+"""Reads and writes safetensors files, which hold named arrays, named texts, and a checksum of both. Such files cannot contain executable
+code."""
 
 from __future__ import annotations
 
@@ -34,8 +35,7 @@ class Header(NamedTuple):
 def save_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, previous: Path | None = None
 ) -> str:
-    """Writes arrays and texts by name. The file is written whole or not at all. If `previous` is given, the old file is kept under
-    that name.
+    """Writes arrays and texts by name. The file is written whole or not at all. If `previous` is given, the old file is kept at that path.
 
     Returns the checksum. Raises OSError if the file cannot be written.
     """
@@ -49,7 +49,8 @@ def save_tensors(
 
 
 def _in_order(file: bytes) -> bytes:
-    """Returns the same file with its texts sorted by name. The library's order varies, but equal content must give equal bytes."""
+    """Returns the bytes of the same file with its texts sorted by name. The library writes texts in varying order, but equal content must
+    give equal bytes."""
     length = int.from_bytes(file[:8], "little")
     header = json.loads(file[8 : 8 + length])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -59,14 +60,15 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_header(path: Path) -> Header:
-    """Reads the header of a file of `save_tensors`. Raises ValueError if the file is missing or cannot be read."""
+    """Reads the header of a file written by `save_tensors`. Raises ValueError if the file is missing or cannot be read."""
     with _opened(path, MAX_WEIGHTS) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
 
 
 def load_tensors(path: Path, most: int = MAX_WEIGHTS) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads a file of `save_tensors`. Raises ValueError if the file is missing or damaged, even in a single bit."""
+    """Reads a file written by `save_tensors`. Returns its arrays and its texts by name. Raises ValueError if the file is missing or
+    damaged, even in a single bit."""
     with _opened(path, most) as file:
         texts = dict(file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -92,7 +94,7 @@ def _stated(path: Path, texts: dict[str, str]) -> str:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) -> str:
-    """Checksum of names, types, shapes, bytes and texts, in a fixed order."""
+    """Checksum of the arrays (names, types, shapes and bytes) and of the texts. It does not depend on their order."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

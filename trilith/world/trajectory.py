@@ -1,7 +1,8 @@
-"""Episodes with all their states, as objects and as plain arrays in files. Learned models train on them; other libraries can read them.
+"""Episodes with all their states, as objects and as plain arrays in files. Learned models are trained on these files, and other libraries
+can read them.
 
-A folder of episodes has numbered safetensors files, each with some episodes, and a `dataset.json`. The latter describes the recording
-and holds the checksums of the files. In a file the states of all episodes are concatenated, including the last state of each episode.
+A folder of episodes contains numbered safetensors files, each with some episodes, and a file `dataset.json`, which describes the recording
+and holds the checksums of the other files. In a file the states of all episodes are concatenated, including the last state of each episode.
 The objects of all states are concatenated too. So nothing is padded, and every state is restored byte for byte.
 """
 
@@ -29,11 +30,12 @@ FORMAT = 1
 DATASET = "dataset.json"
 """Name of the file that describes a recording."""
 STOPPED = -2
-"""Slot that is stored if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
+"""Stored as the slot if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
 CODEC = DiscreteRelative()
-"""Placements are also stored as actions of this codec, which the paper's main agents use."""
+"""The action space, used by the paper's main agents, in which placements are also stored."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
-"""Action that is stored for an invalid edge, or if the agent stopped. Its edge starts at the floor, which no valid edge does."""
+"""The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because its edge starts at the
+floor."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ class Trajectory:
     """An episode of L placements."""
 
     states: tuple[State, ...]
-    """(L + 1): the states before each placement, and after the last."""
+    """L + 1 states: the state before each placement, and the final state."""
     placements: tuple[Placement | None, ...]
-    """(L): None means that the agent stopped; only the last entry can be None."""
+    """L placements. None means that the agent stopped; only the last entry can be None."""
     rewards: tuple[float, ...]
-    """(L): the reward of each placement."""
+    """L rewards, one for each placement."""
     explored: tuple[bool, ...]
-    """(L): whether the placement was chosen at random; empty if unknown."""
+    """For each placement, whether it was chosen at random. Empty if unknown."""
     agent: str = ""
     """The name of the agent."""
 
@@ -57,15 +59,15 @@ _PER_LINK: dict[str, Any] = {"contact": "i2", "glue": "i2", "glue_frame": "f8"}
 
 
 def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """E episodes as arrays and texts, S states and T placements in all.
+    """Converts E episodes, with S states and T placements in all, to arrays and texts by name.
 
     | array                               | shape              | what                                                              |
     |-------------------------------------|--------------------|-------------------------------------------------------------------|
-    | length, agent, level, reason        | (E,)               | placements of each episode; its builder, level and reason of the end, as indices into the texts `agents`, `levels` and `reasons` |
-    | objects, contacts, glues            | (S,)               | objects, contacts and bonds of each state; an episode has length + 1 states |
+    | length, agent, level, reason        | (E,)               | number of placements of each episode; its agent, its level and the reason why it ended, as indices into the texts `agents`, `levels` and `reasons` |
+    | objects, contacts, glues            | (S,)               | number of objects, contacts and bonds of each state; an episode has length + 1 states |
     | total                               | (S,)               | the sum of rewards so far                                         |
     | pose, size, velocity, role, sticky  | (Σ objects, …)     | as in a `Scene`, the objects of all states one after another      |
-    | contact, glue, glue_frame           | (Σ contacts, 2), … | likewise, pairs of rows of the state's own objects                |
+    | contact, glue, glue_frame           | (Σ contacts, 2), … | likewise; a pair is two indices of objects within their state     |
     | placement                           | (T, 4)             | slot (-1: an invalid edge, -2: stopped), x, y, sticky             |
     | action                              | (T, 4)             | the nearest discrete relative action: block, object, offset, sticky |
     | reward, explored, terminated        | (T,)               | terminated is true at the last placement of every episode         |
@@ -102,7 +104,7 @@ def to_arrays(episodes: Sequence[Trajectory]) -> tuple[dict[str, NDArray[Any]], 
 
 
 def from_arrays(arrays: dict[str, NDArray[Any]], texts: dict[str, str]) -> list[Trajectory]:
-    """The episodes that `to_arrays` was given."""
+    """Restores episodes from the result of `to_arrays`."""
     agents, levels, reasons = (json.loads(texts[name]) for name in ("agents", "levels", "reasons"))
     ends = {name: np.cumsum(arrays[name])[:-1] for name in ("objects", "contacts", "glues")}
     columns = {
@@ -134,7 +136,7 @@ def _placement(row: list[float]) -> Placement | None:
 
 
 def _action(state: State, placement: Placement | None) -> tuple[int, ...]:
-    """The nearest discrete relative action."""
+    """The discrete relative action nearest to a placement."""
     return NO_EDGE if placement is None or placement == INVALID_EDGE else CODEC.encode(state.scene, placement)
 
 
@@ -161,7 +163,7 @@ class Dataset(TypedDict):
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """The contents of `dataset.json`. Raises ValueError if the folder holds no recorded episodes or has another format."""
+    """Reads `dataset.json`. Raises ValueError if the folder holds no recorded episodes, or episodes in a different format."""
     path = folder / DATASET
     data = read_json(path, dict[str, Any])
     version = data.get("format")
@@ -174,7 +176,8 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Reads a file of episodes. Raises ValueError if it is missing or damaged, or if it has another `checksum`."""
+    """Reads one file of episodes, as arrays and texts by name. Raises ValueError if the file is missing or damaged, or if its checksum is
+    not `checksum`."""
     path = shard_path(folder, number)
     stated = read_header(path).checksum
     require(stated == checksum, f"{path} is damaged: its checksum is not the one in {DATASET}")
@@ -182,7 +185,7 @@ def read_shard(folder: Path, number: int, checksum: str | None) -> tuple[dict[st
 
 
 def read_episodes(folder: Path) -> Iterator[Trajectory]:
-    """Every episode of a folder, in order. Raises ValueError if a file is missing or damaged."""
+    """Yields all episodes of a folder, in order. Raises ValueError if a file is missing or damaged."""
     data = read_dataset(folder)
     for number in range(data["shards"]):
         path = shard_path(folder, number)

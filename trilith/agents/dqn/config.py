@@ -30,8 +30,8 @@ class DQNConfig:
     """Which actions are allowed, in acting, exploring and the bootstrap maximum. none: all (an invalid choice ends the episode).
     edges: edges from an available block to an object. legal: of these, only placements that overlap nothing."""
     stop: bool = True
-    """Whether to end an episode, by an invalid edge, if every action has a negative value. Then no state has a value below 0. With
-    the mask `none` an invalid edge is an ordinary action."""
+    """Whether to end the episode if every action has a negative value. State values are then at least 0. Not needed with the mask none,
+    where ending by an invalid edge is an ordinary action."""
     learning_rate: float = 5e-4
     """Learning rate of Adam."""
     warmup: int = 500
@@ -54,36 +54,36 @@ class DQNConfig:
     target_period: int = 1000
     """Learner steps between copies to the target network, if `tau` is 0."""
     act_with_target: bool = True
-    """Whether actors and saved weights use the target network, an average over the last learner steps, instead of the online network."""
+    """Whether actors and saved weights use the target network (an average over recent learner steps) instead of the online network."""
     huber_delta: float = 10.0
-    """Delta of the Huber loss: larger errors count linearly, not squared. Risks show only in rare large errors, so a small delta
-    makes values optimistic."""
+    """Delta of the Huber loss: larger errors count linearly. A small delta makes values optimistic, because risks show only in rare large
+    errors."""
     max_grad_norm: float = 10.0
     """Maximum norm of gradients, which are clipped to it; 0: no clipping."""
     mirror: bool = True
     """Whether half of the transitions are replayed with left and right swapped; the rules are symmetric."""
     epsilon: float = 0.3
-    """Exploration: at step n an action is random with probability ε / max(L - n, 1), where L is a running mean of the episode length
-    at that level. The paper prints min, but max is needed for less exploration early in an episode, which is its purpose."""
+    """Exploration: at step n an action is random with probability ε / max(L - n, 1), where L is a running mean of the episode length at
+    that level. The paper prints min, but its stated purpose, less exploration early in an episode, needs max."""
     replay_mb: float = 600.0
     """Size of the replay in megabytes."""
     counterfactual_actions: int = 8
-    """Number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16
-    highest values, the others from all actions that the mask allows. The learner uses them like the action made. A network without
-    state values uses only those that end the episode."""
+    """Number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16 actions
+    with the highest values, the others from all actions that the mask allows. The learner trains on them as on the chosen action; without
+    state values, only on those that end the episode."""
     counterfactual_targets: int = 3
-    """Network objects: number of counterfactual actions per state whose values get a target r + γ V(s'). They are drawn again at
-    every learner step. Actions that end the episode always have a target. Of all others only rewards and ends are learned."""
+    """Network objects: number of counterfactual actions per state whose values get a target r + γ V(s'), drawn anew at every learner step.
+    Actions that end the episode always get a target. For the rest, only rewards and ends are learned."""
     lookahead: float = 0.5
-    """Network objects: probability that an actor makes the action with the highest r + γ V(s') among the chosen and the
-    counterfactual actions, instead of the chosen one."""
+    """Network objects: probability that an actor replaces the chosen action by the one with the highest r + γ V(s') among the chosen and
+    the counterfactual actions."""
     lower_bounds: bool = True
-    """Whether the observed return is a lower bound of a target. The world is deterministic, so this return can be earned again."""
+    """Whether a target is at least the return that was observed. The world is deterministic, so this return can be earned again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends, relative to the errors of values."""
     corrections_per_update: float = 0.0
-    """Corrections per learner step. In a correction the agent plays an episode, then the planner plays from one of its states. If the
-    planner earns more, the agent learns its actions."""
+    """Corrections per learner step. In a correction the agent plays an episode, and the planner replays it from one of its states. If the
+    planner earns more, the agent learns from the planner's actions."""
     correction_share: float = 0.35
     """Fraction of a batch that comes from corrections."""
     margin: float = 0.3
@@ -91,16 +91,16 @@ class DQNConfig:
     margin_weight: float = 1.0
     """Weight of the margin loss, relative to the errors of values."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search by actors during training; budget 0: no search. The trained agent can search with other settings."""
+    """Search of the actors during training; budget 0: no search. The trained agent can search with other settings."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
-    """The model that is learned beside the agent, if actors search in the world `online`."""
+    """The transition model that is learned in the same run, if the world is online."""
     learning_starts: int = 6000
     """Steps in the replay before learning starts. Until then actors make random placements that overlap nothing and, about once per
-    episode, any action that the mask allows. A placement that would touch an obstacle is replaced by a counterfactual action. So
-    episodes are longer, and some random placements earn a reward."""
+    episode, any action that the mask allows. If a placement touches an obstacle, a counterfactual action replaces it, so that episodes get
+    longer and earn some reward."""
 
     def check(self) -> None:
-        """Raises ValueError that names options which contradict each other."""
+        """Raises ValueError if options contradict each other. The message names these options."""
         shown = self.actions != "absolute" or not self.corrections_per_update
         require(shown, "the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
         used = self.search.world != ONLINE or self.search.budget

@@ -1,4 +1,4 @@
-"""One step of deep Q-learning, with the loss terms of counterfactual actions and of corrections."""
+"""The learner of deep Q-learning, with additional loss terms for counterfactual actions and for corrections."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from trilith.world.tasks import get_task
 
 
 class Sample(NamedTuple):
-    """Transitions over up to n steps."""
+    """B transitions over up to n steps."""
 
     records: Records
-    """(B,): states."""
+    """(B,): the states."""
     actions: Ints
     """(B, 4): the actions made in these states."""
     rewards: Floats
-    """(B,): rewards of these actions alone."""
+    """(B,): the immediate rewards of these actions."""
     returns: Floats
-    """(B,): discounted sum of the next rewards, at most n."""
+    """(B,): the discounted sum of the next n rewards, or of fewer if the episode ends earlier."""
     following: Records
-    """(B,): states after these rewards. They are valid where `discounts` is not 0."""
+    """(B,): the states n steps later. They are valid where `discounts` is not 0."""
     discounts: Floats
-    """(B,): weight of the value of the following state; 0 if the episode ended before it."""
+    """(B,): the discount of the value of the state in `following`; 0 if the episode ended before it."""
     ended: Bools
-    """(B,): whether the episode ended with the action."""
+    """(B,): whether the action ended the episode."""
     earned: Floats
-    """(B,): discounted return of the rest of the episode."""
+    """(B,): the discounted return that was observed from the state to the end of the episode."""
     beside: Counterfactuals
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
-        """Makes a sample from windows (B, n + 1) of a replay, each with `count` (B,) real steps."""
+        """Makes a sample from windows (B, n + 1) of consecutive steps in a replay. Of each window, `count` (B,) steps are real."""
         n = steps.shape[1] - 1
         first = steps[:, 0]
         powers = discount ** np.arange(n)
@@ -70,24 +70,26 @@ class Sample(NamedTuple):
 
 
 class Counterfactuals(NamedTuple):
-    """Actions that were only simulated, in the states of a sample."""
+    """The counterfactual actions in the states of a sample: m actions that were simulated but not made."""
 
     scenes: Ints
-    """(m,): index of the state in which each action was simulated, ascending."""
+    """(m,): the index of the state in which each action was simulated, in ascending order."""
     actions: Ints
-    """(m, 4)"""
+    """(m, 4): the actions."""
     rewards: Floats
-    """(m,)"""
+    """(m,): their immediate rewards."""
     ended: Bools
-    """(m,): whether the episode would have ended."""
+    """(m,): whether each action would have ended the episode."""
     after: Records | None
-    """(f,): the states after actions that did not end the episode, without masks of legal actions. None if they were not kept."""
+    """(f,): the next states of actions that did not end the episode, without masks of legal actions. None if the replay does not store
+    them."""
     valued: Ints
-    """(t,): indices, ascending, of the actions whose values have targets. These actions ended the episode or have a state in `after`."""
+    """(t,): the indices, in ascending order, of the actions whose values get a target. They ended the episode or have their next state in
+    `after`."""
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
-        """Returns the counterfactual actions of steps (B,) of a replay; empty if the replay has none."""
+        """Collects the counterfactual actions of steps (B,) of a replay. The result is empty if the replay stores none."""
         if "beside" not in (steps.dtype.names or ()):
             none = np.zeros(0, np.int64)
             return Counterfactuals(none, none.reshape(0, 4), none.astype(np.float64), none.astype(bool), None, none)
@@ -104,7 +106,8 @@ class Counterfactuals(NamedTuple):
         )
 
     def with_targets(self, most: int, rng: np.random.Generator) -> Counterfactuals:
-        """Returns a copy that keeps the states after at most `most` actions per state of the sample. All actions are equally likely."""
+        """Returns a copy that keeps the next states of at most `most` actions per state of the sample, chosen uniformly at random. Only
+        these actions, and those that ended the episode, get a target."""
         if self.after is None:
             return self
         going = np.flatnonzero(~self.ended)
@@ -115,24 +118,26 @@ class Counterfactuals(NamedTuple):
 
 
 class DQNFacts(LearnerFacts):
-    """The part of a checkpoint that is not arrays."""
+    """The values of a checkpoint that are not arrays."""
 
     lengths: list[float]
     model: NotRequired[dict[str, Any]]
 
 
 RETURNS: list[tuple[str, str]] = [("earned", "f4"), ("ended", "?")]
-"""Columns of a step beside the policy's own: the discounted return from this step on, and whether the episode ended with this step."""
+"""Columns that the learner adds to the record of a step: the discounted return from this step on, and whether this step ended the
+episode."""
 FIRST_LENGTH = float(SLOTS)
 """Expected episode length before any episode was played: as many steps as there are blocks to choose from."""
 LENGTH_RATE = 0.02
-"""Share of a new episode in the running mean of episode lengths."""
+"""Weight of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
-"""Random actions per episode before learning starts. The other actions are placements that overlap nothing."""
+"""The value of ε before learning starts: about one action per episode is any action that the mask allows. The others are random placements
+that overlap nothing."""
 
 
 class DQNLearner(TargetLearner[QNet]):
-    """The learning network, its target and its optimiser, all on one device; the replay; and one step of learning."""
+    """The learner of Q-learning: online network, target network, optimiser and replay, and the losses of a learner step."""
 
     config: DQNConfig
 
@@ -143,7 +148,7 @@ class DQNLearner(TargetLearner[QNet]):
         self.schema = make_schema(config, task, beyond=False)
         super().__init__(config, partial(make_net, config, self.schema), seed, device)
         self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
-        """The world model in which actors search, if it is learned beside the agent."""
+        """The transition model in which actors search, if it is learned in this run."""
         acting = self.target if config.act_with_target and config.tau else self.net
         self.policy = DQNPolicy(config, task, net=acting, model=self.model.world if self.model else None)
         kept = np.dtype([*self.policy.dtype.descr, *RETURNS])
@@ -161,15 +166,15 @@ class DQNLearner(TargetLearner[QNet]):
         return self.replay.added < self.config.learning_starts
 
     def updates_due(self) -> float:
-        """Learner steps that the ratio allows now, minus those already made."""
+        """Number of learner steps that the ratio `updates_per_step` allows now, minus those already made."""
         return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
 
     def warmup_status(self) -> str:
-        """Progress of the random steps."""
+        """One line about the progress of the random steps; "" after the warm-up."""
         return f"warm-up: {self.replay.added} of {self.config.learning_starts} steps by chance" if self.warming_up else ""
 
     def exploration(self) -> Exploration:
-        """Random at first, then with the config's epsilon."""
+        """The exploration settings for actors: random actions during the warm-up, then the config's epsilon."""
         epsilon = WARM_UP_EPSILON if self.warming_up else self.config.epsilon
         return Exploration(epsilon, tuple(self.lengths), self.warming_up, self.model is None or self.model.ready)
 
@@ -178,7 +183,7 @@ class DQNLearner(TargetLearner[QNet]):
         return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
-        """Remembers an episode, and updates the mean length of episodes."""
+        """Adds an episode to the replay, and updates the mean length of episodes."""
         if self.model:
             self.model.add(episode)
         (self.corrected if episode.correction else self.replay).add(self._with_returns(episode))
@@ -186,7 +191,7 @@ class DQNLearner(TargetLearner[QNet]):
             self.lengths[episode.level] += LENGTH_RATE * (len(episode.steps) - self.lengths[episode.level])
 
     def _with_returns(self, episode: Episode) -> Episode:
-        """Returns the episode with the columns `RETURNS`: the return from each step on, and whether the episode ended with the step."""
+        """Returns a copy of the episode whose steps have the additional columns `RETURNS`."""
         steps, later = np.zeros(len(episode.steps), [*episode.steps.dtype.descr, *RETURNS]), 0.0
         steps["ended"][-1:] = episode.ended
         for name in episode.steps.dtype.names or ():
@@ -198,14 +203,15 @@ class DQNLearner(TargetLearner[QNet]):
     # ---- checkpoints and models
 
     def learned_model(self) -> LearnedModel | None:
-        """Returns the world model in which actors search. None if no model is learned, or if it is not ready yet."""
+        """Returns the transition model in which actors search. None if no model is learned, or if it is not ready yet."""
         if self.model is None or not self.model.ready:
             return None
         about = {"learning": to_json(self.config.model), "steps": self.model.learner.steps}
         return LearnedModel(self.config.model.net, self.model.world.weights(), about)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Weights of both networks, the state of the optimiser, both replays, the lengths, and the model, if there is one."""
+        """The content of a checkpoint: weights of both networks, the state of the optimiser, both replays, the mean episode lengths and, if
+        there is one, the transition model."""
         arrays, facts = super().state()
         groups = {"corrected.": self.corrected.state()}
         facts["lengths"] = self.lengths
@@ -227,7 +233,7 @@ class DQNLearner(TargetLearner[QNet]):
     # ---- learning
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
-        """One learner step on transitions from the replay and from corrections, if there are any."""
+        """Makes one learner step on transitions from the replay and, if there are any, from corrections."""
         config = self.config
         shown = round(config.correction_share * config.batch) if len(self.corrected) else 0
         parts = [(self.corrected, shown), (self.replay, config.batch - shown)]
@@ -237,13 +243,13 @@ class DQNLearner(TargetLearner[QNet]):
         return figures | self.model.step(rng) if self.model and self.model.due(self.steps) else figures
 
     def learn(self, sample: Sample, rng: np.random.Generator, shown: int = 0) -> dict[str, float]:
-        """One learner step on a sample whose first `shown` transitions come from corrections; returns figures for the log.
+        """Makes one learner step on a sample whose first `shown` transitions come from corrections. Returns metrics for the log.
 
-        G is the return that followed. V(s') is the value of the next state: the output of the target network's value head or, for a
-        network without such a head, max_a Q(s', a) by double Q-learning.
+        The loss is a sum of the terms below. G is the observed return; it is used if `lower_bounds`. V(s') is the value of the next state:
+        the output of the target network's value head or, for a network without such a head, max_a Q(s', a) by double Q-learning.
 
             made:            (Q(s, a) - y)²,  y = max(r + γ V(s'), G)
-            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for some, drawn anew each time, or y = r if a ends the episode
+            counterfactual:  (Q(s, a) - y)²,  y = r + γ V(s') for a random few, or y = r if a ends the episode
             state:           (V(s) - max_a y)²,  over the actions above and 0
             correction:      max(0, max_b≠a Q(s, b) + margin - Q(s, a))
             all:             errors of the predicted reward (squared) and end (cross-entropy), times `outcome_weight`
@@ -281,8 +287,9 @@ class DQNLearner(TargetLearner[QNet]):
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
-        """Two tensors (shown,), for the first states of a batch: the action with the highest value except the shown action, and whether
-        there is one. The margin loss depends only on the values of these two actions, so only these values need gradients."""
+        """For the first `shown` states of a batch, finds the action with the highest value apart from the corrected action. Returns the
+        indices (shown,) of these actions, and whether there is such an action (shown,). The margin loss depends only on the values of these
+        two actions, so only these values need gradients."""
         if not shown:
             return actions[:0], actions[:0]
         with torch.no_grad():
@@ -291,8 +298,8 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(there, best, actions[:shown]), there.float()
 
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """Returns targets (t,) and, for each target, the number of its action (t,). All actions made come first, then the counterfactual
-        actions that ended the episode or whose next state was kept."""
+        """Returns the targets (t,) of values, and the index (t,) of the action that each target is for. First come all actions that were
+        made, then the counterfactual actions in `valued`."""
         config, beside, size = self.config, sample.beside, len(sample.returns)
         known = beside.valued
         discounts = np.concatenate([sample.discounts, np.where(beside.ended[known], 0.0, config.discount)])
@@ -312,12 +319,12 @@ class DQNLearner(TargetLearner[QNet]):
         return wanted, torch.from_numpy(np.concatenate([np.arange(size), size + known])).to(self.device)
 
     def _sent(self, *numbers: Floats | Bools) -> Tensor:
-        """Arrays of numbers, one after another, as a tensor on the device."""
+        """Concatenates arrays to one float tensor on the device."""
         return torch.from_numpy(np.concatenate(numbers).astype(np.float32)).to(self.device)
 
     @torch.no_grad()
     def _state_values(self, records: Records) -> Tensor:
-        """(k,): the values of states."""
+        """The bootstrap values (k,) of states."""
         if self.net.values_states:
             return self.target.v(self.schema.scenes.unpack(records, device=self.device)).clamp(min=0)
         batch = self.schema.unpack(records, device=self.device)
@@ -330,7 +337,7 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(some, value, 0.0)
 
     def update_target(self) -> None:
-        """Moves the target towards the network or, without `tau`, copies the network every `target_period` steps."""
+        """Moves the target network towards the online network or, if `tau` is 0, copies the online network every `target_period` steps."""
         if self.config.tau:
             super().update_target()
         elif self.steps % self.config.target_period == 0:

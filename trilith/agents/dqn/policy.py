@@ -1,6 +1,6 @@
-"""Acting with Q-values on the edges of a scene (paper §4.4 and §D): greedily, with exploration, or by search.
+"""Acts by the Q-values of the edges of a scene graph (paper §4.4 and §D): greedily, with exploration, or by search.
 
-This module needs torch only for a network that has no compiled form (`networks.inference`), or that runs on a device other than the CPU.
+This module needs torch only if the network has no version without torch (in `networks.inference`), or does not run on the CPU.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
-    """Returns the storage format of a task's states under a config. With `beyond`, scenes of generalisation levels fit too; a replay
-    does without.
+    """Returns the format in which states of a task are stored. With `beyond`, it also fits the scenes of generalisation levels; a replay
+    does not need this.
 
-    Raises ValueError if the config names unknown actions, or if the mask does not fit the actions.
+    Raises ValueError if the action space of the config is unknown, or if the mask does not fit the action space.
     """
     rules = get_task(task)
     heights, widths = config.grid or rules.grid
@@ -46,7 +46,8 @@ def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySche
 
 
 def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
-    """Returns the network of a config as a torch module, for learning. Its initial weights come from torch's generator."""
+    """Returns the network that a config describes as a torch module, for learning. The initial weights are drawn from torch's global random
+    generator."""
     from trilith.networks.q.registry import make_qnet
 
     net = make_qnet(config.net, schema, config.mask)
@@ -55,8 +56,8 @@ def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
 
 
 def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
-    """Returns the network of a config for acting: compiled and without torch, if such a form exists and the device is the CPU. Its
-    weights are placeholders."""
+    """Returns the network that a config describes, for acting, with placeholder weights. It works without torch if there is such a version
+    and the device is the CPU."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
@@ -65,7 +66,7 @@ def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu"
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
-    """Returns the model in which actors search, if it is learned beside the agent; else None. Its weights are placeholders."""
+    """If actors search in a transition model that is learned in the same run, returns this model with placeholder weights; else None."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.world import ModelWorld
@@ -75,7 +76,7 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the parameters of a config's network, without allocating memory for them."""
+    """Returns the shapes, by name, of the parameters of the network that a config describes. Allocates no memory for them."""
     schema = make_schema(config, task, beyond)
     if config.net.network in ACTING:
         return ACTING[config.net.network].shapes(config.net, 2 * schema.offsets)
@@ -86,7 +87,7 @@ def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[
 
 
 def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
-    """(B,): records of states."""
+    """Packs states into records (B,)."""
     return schema.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if schema.clock else ())
 
 
@@ -94,19 +95,19 @@ class Exploration(NamedTuple):
     """The exploration settings of actors."""
 
     epsilon: float
-    """ε, approximately the number of random actions per episode: at step n an action is random with probability ε / max(L - n, 1)."""
+    """About the number of random actions per episode, ε: at step n an action is random with probability ε / max(L - n, 1)."""
     lengths: tuple[float, ...]
-    """L: typical number of steps of an episode, for each level."""
+    """The typical number of steps of an episode, L, for each level."""
     warm_up: bool = False
-    """Whether to play random placements that overlap nothing, instead of the network's actions. When the actor explores, it plays any
-    action that the mask allows."""
+    """Whether to make random placements that overlap nothing, instead of the network's actions. Where ε asks for a random action, any
+    action that the mask allows is made."""
     search: bool = True
-    """Whether to search, if the config has a budget. False as long as a learned model has not learned enough."""
+    """Whether to search, if the config has a search budget. False until the learned transition model is ready."""
 
 
 HIGHEST = 16
-"""Half of the counterfactual actions are drawn from this many actions with the highest values, because the agent may soon choose one
-of them."""
+"""Half of the counterfactual actions are drawn from this many actions with the highest values, because the agent is likely to choose one of
+them soon."""
 
 
 def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
@@ -121,8 +122,8 @@ def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool =
 
 
 class DQNPolicy:
-    """A network, and the rule by which actors use it: first they act at random, then mostly greedily, or by search if the config has
-    a budget."""
+    """A network, and the rule by which actors use it: first they act at random, later mostly greedily or, if the config has a search
+    budget, by search."""
 
     def __init__(
         self,
@@ -141,7 +142,8 @@ class DQNPolicy:
         self.zero_on_hit = zero_on_hit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, zero_on_hit) if model is None else model
-        """The model to search in, if it is learned beside the agent. Its weights are then sent together with the weights of the network."""
+        """The transition model in which actors search, if it is learned in the same run. Its weights are sent together with the weights of
+        the network."""
         world = self.model or make_world(config.search.world, zero_on_hit)
         self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, world)
 
@@ -149,8 +151,8 @@ class DQNPolicy:
     def dtype(self) -> np.dtype[Any]:
         """The dtype of a record: the state and the action (sender, receiver, offset, sticky).
 
-        With counterfactual actions, `beside` (K, 4) holds these actions; unused rows are -1. The record then also has their rewards,
-        whether they ended the episode and, for a network with state values, the state `after` each of them.
+        If there are counterfactual actions, the field `beside` (K, 4) holds them, with -1 in unused rows. Further fields hold their
+        rewards, whether they ended the episode and, for a network with state values, the next states (`after`).
         """
         columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
@@ -160,7 +162,7 @@ class DQNPolicy:
 
     @property
     def wants_states(self) -> bool:
-        """True if a model is learned beside the agent, because models learn from states."""
+        """Whether the learner needs all states. True if a transition model is learned in the same run."""
         return self.model is not None
 
     @property
@@ -170,24 +172,25 @@ class DQNPolicy:
 
     @property
     def searching_agent(self) -> Agent:
-        """Takes the best action of a search. Without a search, or if the model to search in is still learned, the same as `agent`."""
+        """The agent that takes the best action of a search. Without a search budget, or if actors search in a model that is learned in the
+        same run, this is `agent`."""
         searches = self.config.search.budget and self.model is None
         return SearchAgent(self.agent, self.config.search, self._searcher.world) if searches else self.agent
 
     def weights(self) -> Weights:
-        """A copy of the network's parameters and, if a model is learned too, of the model's parameters."""
+        """A copy of the parameters of the network and, if there is one, of the learned transition model."""
         model = {} if self.model is None else self.model.weights()
         return self.net.weights() | {WORLD + name: array for name, array in model.items()}
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the parameters of a network of the same shape, and of a model if there is one."""
+        """Loads the parameters of the network and, if there is one, of the learned transition model."""
         if self.model is not None:
             self.model.load({name.removeprefix(WORLD): array for name, array in weights.items() if name.startswith(WORLD)})
             weights = {name: array for name, array in weights.items() if not name.startswith(WORLD)}
         self.net.load(weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
-        """A decision in each state."""
+        """Returns a decision for each state."""
         records = observe(self.schema, states)
         left = [max(exploration.lengths[self._levels[state.level]] - state.steps, 1.0) for state in states]
         random = np.array([rng.random() < exploration.epsilon / each for rng, each in zip(rngs, left, strict=True)], dtype=bool)
@@ -206,7 +209,7 @@ class DQNPolicy:
         return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns the action of the schema that is nearest to a placement."""
+        """Returns the decision for a placement that another agent made, with the nearest action of the schema."""
         [record] = observe(self.schema, [state])
         return self._decision(state, record, int(self.schema.index(np.array(self.schema.encode(state.scene, placement)))))
 
@@ -220,7 +223,7 @@ class DQNPolicy:
         return Decision(self.schema.decode(state.scene, self.schema.parts(index)), kept)
 
     def _with_counterfactuals(self, decision: Decision, state: State, listed: Listed, rng: np.random.Generator) -> Decision:
-        """Returns the decision with counterfactual actions, highest values first."""
+        """Adds counterfactual actions to a decision, in order of their values, highest first."""
         if decision.step is None:
             return decision
         indices, values = listed
@@ -239,11 +242,13 @@ class DQNPolicy:
         rngs: Sequence[np.random.Generator],
         exploration: Exploration,
     ) -> list[int]:
-        """Chooses among the simulated actions of each decision. Returns the index of the action to make; 0 is the policy's own choice.
+        """Chooses among the simulated actions of each decision. Returns the number of the action to make: 0 is the chosen action, and 1, 2,
+        … are the counterfactual ones.
 
-        With probability `lookahead` this is the action with the highest r + γ V(s'). In the warm-up, an action that would touch an
-        obstacle is replaced, if possible, by an action that does not end the episode. The outcomes of the other actions are
-        stored."""
+        With probability `lookahead` this is the action with the highest r + γ V(s'). During the warm-up, a chosen action that would touch
+        an obstacle is replaced, if possible, by an action that does not end the episode. The outcomes of the actions that are not made are
+        stored in the record of the decision.
+        """
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
         after = [(i, k) for i, each in enumerate(outcomes) for k, step in enumerate(each) if not step.state.ended]
@@ -270,8 +275,8 @@ class DQNPolicy:
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Stores the action made, and the outcomes of the others. If a counterfactual action is made, it and the chosen action swap
-        places."""
+        """Stores in the record which action is made, and the outcomes of the others. If a counterfactual action is made, it swaps places
+        with the chosen action."""
         kept = decision.step
         assert kept is not None
         if made:
@@ -305,7 +310,7 @@ class DQNPolicy:
         return None
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses by tree search with the values of the network."""
+        """Chooses an action in each state by search with the values of the network or, where `random` is True, at random."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
@@ -315,7 +320,7 @@ class DQNPolicy:
 
 
 class DQNAgent:
-    """Takes the action with the highest value."""
+    """An agent that takes the action with the highest value."""
 
     def __init__(self, net: QFunction, discount: float = DQNConfig.discount, stops: bool | None = None) -> None:
         self.net, self.schema, self.discount = net, net.schema, discount
@@ -325,7 +330,7 @@ class DQNAgent:
         """The index of the stop action. It follows the indices of all other actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The placement with the highest value in each state. None (stop) if the mask allows no placement or, with `stops`, if all
+        """The placement with the highest value in each state. None, which means stop, if the mask allows no action or, with `stops`, if all
         values are negative."""
         if not states:
             return []
@@ -334,10 +339,10 @@ class DQNAgent:
         return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions that the mask allows. Of several blocks of equal width only the first is listed, with the highest
-        value among these blocks.
+        """The values of all actions that the mask allows. Several available blocks of equal width are listed as one, with the highest of
+        their values.
 
-        If the agent can stop, stopping is an action with the value 0 and its own edge.
+        If the agent can stop, there is an additional action for it, with the value 0 and an edge of its own.
         """
         found = []
         for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):
@@ -387,5 +392,5 @@ class DQNAgent:
 
 
 def _first_slots(scene: Scene) -> Ints:
-    """(7,): for each slot, the first available slot with a block of the same width. Blocks of equal width are interchangeable."""
+    """(7,): for each slot, the first available slot whose block has the same width. Such blocks are interchangeable."""
     return ((scene.role[:SLOTS] == Role.AVAILABLE) & SLOTS_OF_KIND).argmax(axis=1)[KIND_OF_SLOT]

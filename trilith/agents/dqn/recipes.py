@@ -1,6 +1,6 @@
 """Recipes of Q-learning: the agents of the paper, and ours. To add a recipe, add an entry to `ALGORITHM.recipes`.
 
-Recipes are released under versions: if any part of a recipe changes, increase its `version`. Imports no learning framework.
+Recipes have versions: if any part of a recipe changes, increase its `version`. Imports no learning framework.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trilith.networks.config import NetConfig
 from trilith.search.config import SearchConfig
 
 OBJECTS = DQNConfig(net=NetConfig(clock=True))
-"""Our agent `objects`. It sees objects. It learns from its own play and from counterfactual actions, without the planner; see
+"""Our agent `objects`, which sees objects. It learns from its own episodes and from counterfactual actions, without the planner; see
 docs/howto/train.md."""
 
 _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
@@ -58,21 +58,21 @@ GN_DQN = DQNConfig(
 """The paper's agent GN-DQN."""
 
 GN_DQN_MCTS = replace(GN_DQN, learning_rate=2e-4, search=SearchConfig(10, algorithm="mcts", c=2.0, stages=2))
-"""The paper's agent GN-DQN-MCTS: as `gn-dqn`, but its actors search by UCT as the paper describes. The agent does not learn from the
-results of the search."""
+"""The paper's agent GN-DQN-MCTS: the same as GN-DQN, but its actors search by UCT as the paper describes. The results of the search are not
+used as targets."""
 
 CNN_GN_DQN = replace(GN_DQN, net=replace(GN_DQN.net, network="pixels"))
-"""The paper's agent CNN-GN-DQN: as `gn-dqn`, but it sees only the segmented image of each object."""
+"""The paper's agent CNN-GN-DQN: the same as GN-DQN, but it sees only the segmented image of each object."""
 
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
 """The paper's agent CNN-GN-DQN-MCTS."""
 
 
 def _tuned(paper: DQNConfig) -> DQNConfig:
-    """The tuned sibling of an agent of the paper: with changes that make it learn in an hour of one core.
+    """A tuned version of an agent of the paper, with changes that let it learn within an hour on one core.
 
-    The changes also apply to absolute actions, so that agents differ only in their structure. So the mask excludes invalid choices,
-    but not placements that overlap something: absolute actions have no mask for such placements.
+    The changes are the same for relative and absolute actions, so that the agents differ only in their structure. So the mask excludes only
+    invalid choices, not placements that overlap something, because absolute actions have no mask for the latter.
     """
     return replace(
         paper,
@@ -102,7 +102,8 @@ FROM_PIXELS = replace(
 """Our agent `pixels`. It sees only the segmented image of each object, and the planner corrects it."""
 
 _PAPER_RUN: dict[str, Any] = {"zero_on_hit": True, "steps": 10_000_000, "curriculum": {"steps": 40_000, "hardest_share": 0.0}}
-"""Settings of a run as the paper prints them. That all reached levels are equally likely is our choice, because the paper does not say."""
+"""Options of a training run as in the paper. One is our choice, because the paper does not say it: that all levels reached so far are
+equally likely."""
 _PAPER_SEARCH_RUN = {**_PAPER_RUN, "steps": 4_000_000}
 _TUNED_RUN: dict[str, Any] = {"zero_on_hit": True, "curriculum": {"steps": 3_000, "hardest_share": 0.0}}
 

@@ -1,1 +1,1 @@
-"""A learned model of the world: a network predicts the result of a placement, and a search can use it in place of the simulator."""
+"""A learned transition model: a network predicts the result of a placement, so that a search can use it instead of the simulator."""

@@ -1,4 +1,4 @@
-"""Settings for learning a model: from recorded episodes, or beside an agent. Imports no learning framework."""
+"""Settings for learning a transition model, from recorded episodes or together with an agent. Imports no learning framework."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Settings for learning a model. The paper prints none of these, except that a model is unrolled for 1 to 4 steps."""
+    """Settings for learning a transition model. The paper gives none of these, except that a model is unrolled for 1 to 4 steps."""
 
     net: DynamicsConfig = field(default_factory=DynamicsConfig)
     unroll: int = 1
-    """Number of steps that are predicted one after another in training, each from the previous prediction. Their losses are added."""
+    """Number of steps that a model is unrolled in training, each from the previous prediction. The losses of all steps are added."""
     batch: int = 64
-    """Sequences of predictions in a learner step."""
+    """Batch size: unrolled sequences per learner step."""
     steps: int = 10_000
     """Learner steps."""
     learning_rate: float = 1e-3
     """Maximum learning rate of Adam. The rate rises over the first 200 steps, then falls along a cosine to a tenth at the last step."""
     noise: float = 0.0
-    """Metres by which blocks are moved at random before a prediction. This noise reduces drift."""
+    """Standard deviation in metres of the noise added to the positions of blocks before a prediction. It reduces drift."""
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, steps=1)
@@ -35,15 +35,15 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OnlineConfig(ModelConfig):
-    """Settings for learning a model beside an agent, whose actors search in this model. The paper prints none of these."""
+    """Settings for learning a transition model together with an agent whose actors search in it. The paper gives none of these."""
 
     steps: int = 10_000
     """Learner steps of the model over which its learning rate falls to a tenth. After that the rate is constant."""
     first_steps: int = 500
-    """Learner steps of the model before actors search in it. Until then actors act without search, and the model learns at every learner
-    step of the agent."""
+    """Learner steps of the model before actors search in it. Until then actors act without search, and the model makes a learner step at
+    each one of the agent."""
     every: int = 4
-    """Learner steps of the agent per learner step of the model, after actors have begun to search in it."""
+    """Learner steps of the agent for each learner step of the model, once actors search in the model."""
     replay_mb: float = 50.0
     """Size of the model's replay of placements in megabytes. The oldest placements are dropped first."""
 
@@ -55,7 +55,7 @@ class OnlineConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class ModelRunConfig:
-    """A training of a model from recorded episodes."""
+    """Options of a training run that learns a transition model from recorded episodes."""
 
     data: tuple[Path, ...]
     """Folders of `trilith record-episodes`."""
@@ -65,7 +65,7 @@ class ModelRunConfig:
     """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If there are none, a tenth of the training
     episodes is held out."""
     seed: int = 0
-    """Seed of the initial weights and of the draws of placements."""
+    """Seed of the initial weights and of the random order of training."""
     agent: str | None = None
     """An agent with action values. The model is also validated on this agent's best eight placements, because a search tries these
     first."""

@@ -53,7 +53,8 @@ def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Map
 
 
 def read_model(folder: Path) -> tuple[DynamicsConfig, dict[str, NDArray[Any]], ModelCard]:
-    """The network, weights and card of a model. Raises ValueError if they are damaged or do not belong together."""
+    """Reads a model from a folder: the config of its network, its weights and its card. Raises ValueError if these are damaged or do not
+    belong together."""
     where = folder / "model.json"
     data = read_json(where)
     for name, known in (("format", MODEL_FORMAT), ("predicts", PREDICTS), ("physics", PHYSICS)):

@@ -1,8 +1,9 @@
-"""Learns a model: it predicts up to 4 steps ahead from its own predictions, and the losses compare these with the simulator (paper §E.3).
+"""The learner of a transition model (paper §E.3). The model is unrolled for up to 4 steps, each from its own previous prediction, and the
+losses compare these predictions with the simulator.
 
-Two departures from the printed formula: there the divergence is infinite if the end is certain, and the first term of the sum
-compares the input with itself. Here the divergence is KL(truth ‖ prediction), and steps are counted from 1. Poses at the moment when
-an obstacle is touched are not learned, because the episode ends there.
+We depart from the formula in the paper in two ways. Its divergence is infinite if the end of an episode is certain; ours is KL(truth ‖
+prediction). The first term of its sum compares the input with itself; we count steps from 1. The poses after a block has touched an
+obstacle are not learned, because the episode ends there.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ MODEL_WARMUP_STEPS = 200
 MODEL_MAX_GRAD_NORM = 10.0
 """Maximum norm of gradients, which are clipped to it."""
 _TURN = 0.5
-"""Converts errors of angles to metres. An error of an angle is the distance between two unit vectors at twice the angle."""
+"""Factor that converts errors of angles to metres. The error of an angle is the distance between the unit vectors at twice the two
+angles."""
 
 
 def touchable(role: Ints, objects: Ints) -> Bools:
-    """(B, R, R): pairs of objects that can touch: two different solid objects, at least one of them a block."""
+    """Mask (B, R, R) of the pairs of objects that can touch: two different solid objects, at least one of which is a block."""
     there = (role != Role.TARGET) & (np.arange(role.shape[1]) < objects[:, None])
     block = role == Role.BLOCK
     return there[:, :, None] & there[:, None] & (block[:, :, None] | block[:, None]) & ~np.eye(role.shape[1], dtype=bool)
 
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
-    """(B, R, R) each: pairs that touch in the predicted scenes, and pairs that are glued: those already glued, and touching pairs
-    with a sticky block."""
+    """Two masks (B, R, R) of pairs of objects in the predicted scenes: those that touch, and those that are glued. A pair is glued if it
+    was glued before, or if it touches and one of the two is a sticky block."""
     touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
     bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
@@ -51,10 +53,11 @@ def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
 
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
-    """Adds the next block of each episode to its predicted scene. Returns which of `at` (B,) have a next placement, the scenes of
-    these, and their poses.
+    """Continues predicted scenes by one step: adds the next block of the same episode to each. Returns a mask (B,) of the placements `at`
+    (B,) that have a next placement, and for those the scenes with the new block and the poses of all objects.
 
-    Poses of the table are multiplied by `sign` (B, 3), which mirrors a scene. Gradients flow through the returned poses.
+    The new blocks have their poses from the table, multiplied by `sign` (B, 3), which mirrors a scene. Gradients flow through the returned
+    poses.
     """
     chosen = table.follows[at] >= 0
     touch, glue = contacts(predicted, placed)
@@ -74,8 +77,8 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
-    """Draws placements: (size,) indices and (size,) importance weights. Half of the draws are among the few placements that moved
-    something."""
+    """Draws placements to learn from. Returns their indices (size,) and importance weights (size,). Half of the draws are from the few
+    placements that moved something."""
     share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
     preferred = rng.random(size) < share
     eventful = table.eventful[rng.integers(count, size=size)] if share else 0
@@ -85,10 +88,10 @@ def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints,
 
 
 def losses(predicted: Predicted, placed: Placed, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> dict[str, Tensor]:
-    """Compares predictions with the results of the placements `at` (B,); `pose` (B, R, 3) are the true poses at rest. Each loss is a
-    sum over scenes.
+    """The losses by name, which compare predictions with the true results of the placements `at` (B,). `pose` (B, R, 3) has the true poses
+    at rest. Each loss is a sum over the scenes.
 
-    Placements are weighted by `weight` (B,), except in the loss of poses, which is computed only for blocks that move.
+    Placements are weighted by `weight` (B,), except in the loss of poses, which counts only blocks that moved.
     """
     cross_entropy = partial(F.binary_cross_entropy_with_logits, reduction="none")
     counts = torch.from_numpy(weight)
@@ -115,7 +118,7 @@ def losses(predicted: Predicted, placed: Placed, table: Transitions, at: Ints, p
 
 
 class ModelLearner:
-    """A network, its optimiser, and the number of its learner steps."""
+    """The learner of a transition model: its network, its optimiser, and the number of learner steps."""
 
     def __init__(self, config: ModelConfig, seed: int) -> None:
         torch.manual_seed(seed)
@@ -125,8 +128,8 @@ class ModelLearner:
         self.steps = 0
 
     def step(self, table: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """Makes one learner step. Returns mean losses per scene: each part at the first predicted step, and `loss`, the sum of all
-        parts over all steps."""
+        """Makes one learner step. Returns mean losses per scene: each loss of the first predicted step by name, and as `loss` the sum of
+        all losses over all predicted steps."""
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)
@@ -161,7 +164,7 @@ class ModelLearner:
         return prefixed({"net.": parameters_of(self.net), "optimiser.": moments_of(self.optimiser)}), {"steps": self.steps}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError if the result belongs to another network."""
+        """Restores the result of `state`. Raises ValueError if the checkpoint does not fit the network."""
         load_parameters(self.net, part(arrays, "net."))
         load_moments(self.optimiser, part(arrays, "optimiser."))
         self.steps = int(facts["steps"])

@@ -1,4 +1,5 @@
-"""A model that learns online, beside an agent. It learns from the episodes of the actors, which search in this model (paper §E.3)."""
+"""A transition model that is learned together with an agent (paper §E.3). It learns from the episodes of the actors, which search in this
+model."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from trilith.utils.files import typed
 from trilith.world.tasks import get_task
 
 MEASURED_EPISODES = 4
-"""One episode in this many is used to measure errors: it is predicted before the model learns from it."""
+"""One in this many episodes is used to measure the model's errors: the model predicts it before learning from it."""
 PREDICTED_PLACEMENTS = 200
-"""The logged errors are means over this many of the last predicted placements."""
+"""The logged errors are means over this many placements, the last ones that were predicted."""
 
 
 class OnlineFacts(TypedDict):
@@ -35,7 +36,7 @@ class OnlineFacts(TypedDict):
 
 
 class OnlineModel:
-    """A model, its replay of placements, and its errors on recent episodes, measured before it learned from them."""
+    """A transition model, its replay of placements, and its prediction errors on recent episodes, measured before it learned from them."""
 
     def __init__(self, config: OnlineConfig, task: str, seed: int) -> None:
         self.config = config
@@ -46,10 +47,10 @@ class OnlineModel:
         self.episodes = 0
         """Number of episodes added so far."""
         self.predicted: deque[tuple[float, float, float, float]] = deque(maxlen=PREDICTED_PLACEMENTS)
-        """The last placements that were predicted before learning: (predicted probability of the end, whether the episode ended,
-        predicted reward, reward). Left out are placements after which the rules alone end the episode."""
+        """The last placements that were predicted before the model learned from them, as (predicted probability that the episode ends,
+        whether it ended, predicted reward, reward). Placements that certainly end the episode by its rules are left out."""
         self._table: Transitions | None = None
-        """The replay as a table. None if episodes were added since it was made."""
+        """The replay as a table of transitions. None if episodes have been added since the table was made."""
 
     @property
     def ready(self) -> bool:
@@ -57,7 +58,7 @@ class OnlineModel:
         return self.learner.steps >= self.config.first_steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the replay. One episode in `MEASURED_EPISODES` is predicted first, to measure errors."""
+        """Adds an episode to the replay. One in `MEASURED_EPISODES` episodes is predicted first, to measure errors."""
         assert episode.trajectory is not None
         happened = simulated(episode.trajectory)
         if not happened:
@@ -77,8 +78,8 @@ class OnlineModel:
             self.predicted.append((ended, float(each.after.ended is not None), reward, earned))
 
     def due(self, steps: int) -> bool:
-        """Whether to learn after `steps` learner steps of the agent. Before actors search in the model, it learns at every step;
-        after that, at every `every`-th step."""
+        """Whether the model makes a learner step after `steps` learner steps of the agent. Until actors search in the model, it does so at
+        every step of the agent; later, at every `every`-th step."""
         return len(self.memory) >= self.config.batch and (not self.ready or steps % self.config.every == 0)
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
@@ -88,7 +89,8 @@ class OnlineModel:
         return {f"model_{name}": value for name, value in (self.learner.step(self._table, rng) | self._figures()).items()}
 
     def _figures(self) -> dict[str, float]:
-        """Mean squared errors of the predictions made before learning and, for comparison, of the best constant predictions."""
+        """Mean squared errors of the model on recent episodes that it had not yet learned from and, for comparison, of the best constant
+        predictions."""
         if not self.predicted:
             return {}
         said, ended, expected, earned = np.array(self.predicted).T
@@ -107,7 +109,7 @@ class OnlineModel:
         return arrays, {**facts, "episodes": self.episodes}
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Restores the result of `state`. Raises ValueError if the result belongs to another model."""
+        """Restores the result of `state`. Raises ValueError if the checkpoint does not fit this model."""
         checked: OnlineFacts = typed(facts, OnlineFacts)
         predicted = arrays["predicted"]
         if predicted.shape[1:] != (4,):

@@ -16,8 +16,8 @@ from trilith.world.scene import Placement
 
 
 def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement | None]:
-    """Returns the transition model that a name selects: "simulator", the path of a model's folder, or a class as my_module:MyWorld. The
-    class is called with the argument `zero_on_hit`.
+    """Returns the transition model that a name selects. The name is "simulator", the folder of a learned model, or a class of your own as
+    my_module:MyWorld, which is called with the argument `zero_on_hit`.
 
     Raises ValueError for any other name.
     """
@@ -40,5 +40,5 @@ def is_model(name: str) -> bool:
 
 
 def world_fingerprint(name: str) -> str | None:
-    """The beginning of the checksum of a learned model's weights; None for a world without weights."""
+    """The first characters of the checksum of a learned model's weights; None for a transition model without weights."""
     return read_header(Path(name) / MODEL).checksum[:16] if is_model(name) else None

@@ -1,4 +1,5 @@
-"""The table of recorded placements that a model learns from. A row has the scene with the new block, and the scene at rest."""
+"""The table of recorded placements from which a transition model learns. A row has the scene with the new block, and the scene after it has
+come to rest."""
 
 from __future__ import annotations
 
@@ -17,9 +18,11 @@ from trilith.world.scene import SLOTS, Bools, Ints, Placement, Role, Scene, plac
 from trilith.world.trajectory import Trajectory
 
 MOVED, TURNED = 0.02, 0.05
-"""Limits in metres, and in distance between unit vectors at twice the angle. An object below both limits counts as not moved."""
+"""An object has moved if its displacement exceeds the first limit, in metres, or its rotation the second. Rotation is measured as the
+distance between the unit vectors at twice the old and twice the new angle."""
 SIMULATED = (None, "obstacle_hit", "complete", "max_steps")
-"""How an episode can end after a simulated placement (None: it continues). All other ends follow from the rules, without physics."""
+"""The reasons for which a simulated placement can end the episode (None: it continues). All other reasons follow from the rules, without
+physics."""
 
 
 class Transition(NamedTuple):
@@ -32,7 +35,7 @@ class Transition(NamedTuple):
 
 
 def transition_dtype(objects: int) -> np.dtype[Any]:
-    """The dtype of a row for up to R objects, without the last two columns, `reward` and `left`.
+    """The dtype of a row of the table, for scenes of up to R objects. The table has two more columns, `reward` and `left`.
 
     placed    the scene before anything moves, see `Placed`
     pose      (R, 3): poses at rest
@@ -53,17 +56,17 @@ def transition_dtype(objects: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """T simulated placements: a ring buffer of whole episodes (see `Replay`)."""
+    """A table of T simulated placements, stored as a ring buffer of whole episodes (see `Replay`)."""
 
     rows: NDArray[Any]
-    """(T,): rows of `transition_dtype`, with `reward` (f4) and `left`, the number of steps to the end of the episode, including this
-    one."""
+    """(T,): rows with the columns of `transition_dtype` and two more: `reward` (f4), and `left`, the number of steps to the end of the
+    episode, including this one."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, column: str) -> NDArray[Any]:
-        """(T, ...): the column of this name."""
+        """The column (T, ...) with this name."""
         return self.rows[column]
 
     def placed(self, at: Ints) -> Placed:
@@ -72,17 +75,18 @@ class Transitions:
 
     @cached_property
     def follows(self) -> Ints:
-        """(T,): index of the next placement of the episode; -1 if there is none."""
+        """(T,): the index of the next placement of the same episode; -1 if there is none."""
         return np.where(self.rows["left"] > 1, (np.arange(len(self)) + 1) % len(self), -1)
 
     @cached_property
     def eventful(self) -> Ints:
-        """(E,): indices of the few placements that moved something."""
+        """(E,): the indices of the few placements after which some object had moved."""
         return np.flatnonzero(self.rows["moved"].any(axis=1))
 
 
 def simulated(episode: Trajectory) -> list[Transition]:
-    """The placements of an episode that were simulated: all, or all except the last."""
+    """The placements of an episode whose outcome was simulated. Only the last placement may be missing, if the rules ended the episode
+    without physics."""
     steps = zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True)
     return [Transition(s, placement, after, r) for s, placement, after, r in steps if placement is not None and after.ended in SIMULATED]
 
@@ -94,7 +98,7 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
 
 
 def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
-    """Makes the table of the simulated placements of episodes. Rows have room for at least `objects` objects.
+    """Makes the table of all simulated placements of some episodes. Its rows have room for at least `objects` objects.
 
     Raises ValueError if there are no simulated placements.
     """
@@ -122,7 +126,7 @@ def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Trans
 
 
 def base_pose(placed: Placed) -> Array:
-    """(B, R, 3): poses if the new block fell straight down and nothing else moved."""
+    """The poses (B, R, 3) of all objects if the new block falls straight down and nothing else moves."""
     base = placed.pose.copy()
     base[np.arange(len(base)), placed.new, 1] = falls(placed)[:, 0]
     return base
@@ -137,6 +141,6 @@ def _moved(placed: Placed, pose: Array) -> Bools:
 
 
 def is_last(state: State) -> bool:
-    """Whether the next placement is certainly the last: the step limit is reached, or no block is left after it."""
+    """Whether the next placement is certainly the last of the episode, because it reaches the step limit or uses the last block."""
     supply = 2 if state.rules.keeps_supply else int((state.scene.role[:SLOTS] == Role.AVAILABLE).sum())
     return state.steps + 1 >= state.max_steps or supply < 2

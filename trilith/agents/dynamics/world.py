@@ -1,4 +1,4 @@
-"""A learned model as a transition model for search. The network predicts only the physics; the rules of the task decide everything else."""
+"""The learned transition model as a search uses it. The network predicts only the physics; the rules of the task decide everything else."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ class Outcome(NamedTuple):
     """The predicted result of a placement."""
 
     scene: Scene
-    """The scene at rest, if no obstacle is touched."""
+    """The predicted scene at rest, given that no obstacle is touched."""
     hit: float
     """Probability that an obstacle is touched."""
     complete: float
-    """Probability that the task is complete, if no obstacle is touched."""
+    """Probability that the task is complete, given that no obstacle is touched."""
     reward: float
-    """Reward of the step, as the network predicts it."""
+    """The reward that the network predicts."""
 
 
 class ModelWorld:
-    """A world in which a network predicts the result of every placement.
+    """A transition model in which a network predicts the result of every placement.
 
-    The next state is the most likely one in which no obstacle is touched. The rules of the task compute the reward of this state. The
-    expected reward is this reward times the probability that no obstacle is touched.
+    The next state is the most likely one, given that no obstacle is touched. Its reward is computed by the rules of the task. The expected
+    reward is this reward times the probability that no obstacle is touched; with `zero_on_hit`, minus the rewards so far times the
+    probability that one is touched.
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -49,7 +50,7 @@ class ModelWorld:
 
     @staticmethod
     def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
-        """The model of a folder. Raises ValueError if it is damaged."""
+        """Reads a learned model from a folder. Raises ValueError if the model is damaged."""
         config, weights, _ = read_model(folder)
         world = ModelWorld(Dynamics(config), zero_on_hit)
         with prefix_errors(f"cannot use the model {folder}: "):
@@ -61,7 +62,7 @@ class ModelWorld:
         return parameters_of(self.net)
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the parameters of a network of the same shape."""
+        """Loads the parameters of the network."""
         load_parameters(self.net, weights)
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
@@ -75,7 +76,7 @@ class ModelWorld:
         ]
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> list[Outcome]:
-        """Predicts the results of placements. None of them may overlap anything."""
+        """Predicts the outcomes of placements. The placed blocks must not overlap anything."""
         if not asked:
             return []
         scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
@@ -93,7 +94,7 @@ class ModelWorld:
         ]
 
     def after(self, state: State, outcome: Outcome) -> tuple[State, float, float]:
-        """The state after an outcome, the expected reward, and the probability that the episode ends."""
+        """The next state, the expected reward, and the probability that the episode ends, from a predicted outcome."""
         rules, scene = state.rules, outcome.scene
         total = rules.score(scene) - rules.sticky_cost * int(scene.sticky.sum())
         lost = -state.total if self.zero_on_hit else 0.0
@@ -103,7 +104,7 @@ class ModelWorld:
         return after, reward, ended
 
     def _ended(self, state: State, placement: Placement | None) -> tuple[State, float, float]:
-        """The result of a placement that is not simulated. It follows from the rules alone."""
+        """The result of a placement that ends the episode by the rules alone, without physics."""
         after = step(state, placement, self.zero_on_hit)
         return after.state, after.reward, 1.0
 
@@ -116,7 +117,7 @@ def _simulated(state: State, placement: Placement | None) -> bool:
 
 
 def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
-    """The scene with its blocks at their predicted poses at rest. Objects that cannot move stay exactly where they were."""
+    """The scene with its blocks at their predicted poses. Objects that cannot move stay exactly where they were."""
     rows, n = reference_rows(scene), int(placed.objects[k])
     where = scene.pose.copy()
     where[rows[loose[:n]]] = pose[:n][loose[:n]]

@@ -14,7 +14,7 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class RS0Config:
-    """All settings of RS0. Defaults are the paper's if the paper prints them. The others are our choice, marked "Ours"."""
+    """All settings of RS0. The defaults are the paper's where it gives them. The others are our choice and marked "Ours"."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
     """The network: its input, and its size."""
@@ -53,32 +53,32 @@ class RS0Config:
     samples: int = 1
     """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy."""
     value_gradient: float = 1.0
-    """Ours: weight of the policy's loss through the critic (SVG(0))."""
+    """Ours: weight of the policy loss that uses the critic's gradient (SVG(0))."""
     entropy: float = 0.01
     """Ours: bonus for the entropy of the policy."""
     bound_penalty: float = 1.0
-    """Ours: weight of a penalty on means outside the range of actions, their squared distance from it. There actions are clipped, so
+    """Ours: weight of a penalty on means outside the range of actions: their squared distance from the range. Actions are clipped there, so
     no other loss moves the means back."""
     scale: float = 0.5
     """Ours: approximate standard deviation of actions with initial weights."""
     min_scale: float = 0.02
     """Ours: minimum standard deviation of actions."""
     components: int = 1
-    """Number of Gaussians in the policy's mixture; the paper has one. Not for the encoder attention, which has six per kind of block
-    and object."""
+    """Number of Gaussians in the policy's mixture; the paper has one. Without effect for the encoder attention, which has six for each kind
+    of block and object."""
     candidates: int = 0
-    """Ours: number of actions that an agent draws. Of these and the means of all components it takes the one with the highest value
-    of the critic. 0: it takes the mean of the most likely component."""
+    """Ours: number of actions that a trained agent draws from its policy. Of these and the means of all components it takes the one that
+    the critic values most. 0: it takes the mean of the most likely component."""
     act_with_target: bool = False
-    """Ours: whether actors and saved weights use the target network, an average over the last learner steps, instead of the online
+    """Ours: whether actors and saved weights use the target network (an average over recent learner steps) instead of the online
     network."""
     mirror: bool = False
     """Ours: whether half of the sequences are replayed with left and right swapped; the rules are symmetric."""
     legal: float = 0.0
-    """Ours: fraction of actions that are random placements which overlap nothing, each encoded as the nearest action."""
+    """Ours: fraction of actions that are random placements that overlap nothing, each encoded as the nearest action."""
     imitate: float = 0.0
-    """Ours: weight of an imitation loss, the log-likelihood of actions that earned more than expected. Each action is weighted by the
-    difference, at most 1."""
+    """Ours: weight of an imitation loss, the negative log-likelihood of actions that earned more than expected. Each action is weighted by
+    how much more, at most 1."""
 
     def __post_init__(self) -> None:
         check_least(

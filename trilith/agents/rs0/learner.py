@@ -1,4 +1,4 @@
-"""One step of RS0: the critic learns by Retrace, and the policy learns through the critic (SVG(0)) and by an imitation loss."""
+"""The learner of RS0. The critic learns by Retrace. The policy learns from the critic's gradient (SVG(0)) and by an imitation loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
 FREE = 1 / 8
-"""Maximum learner steps per actor step for a learner that runs freely. Without this limit it would overfit to a few episodes when
+"""Maximum number of learner steps per actor step if no ratio is set. Without this limit the learner would overfit to a few episodes when
 actors are slow."""
 SHORT = 8
 """A task has short episodes if none has more steps than this, as in Silhouette and Covering Hard. There actors explore more."""
@@ -33,25 +33,25 @@ CAPPED = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """B sequences of T steps, each with the state after the last step. Places after the end of an episode repeat the first step of
-    the sequence."""
+    """B sequences of T steps, each followed by the state after the last step. After the end of an episode, a sequence is padded with copies
+    of its first step."""
 
     steps: NDArray[Any]
     """(B, T + 1): records of a replay, see `RS0Policy.dtype`."""
     count: Ints
-    """(B,): how many of the T + 1 states are real. If fewer than T + 1, the episode ended with the last real state."""
+    """(B,): how many of the T + 1 states are real. If there are fewer, the episode ended with the action in the last real state."""
 
     @property
     def real(self) -> Bools:
-        """(B, T + 1): which states are real."""
+        """Mask (B, T + 1) of the states that are not padding."""
         return np.arange(self.steps.shape[1]) < self.count[:, None]
 
 
 class Targets(NamedTuple):
-    """Outputs of the target network for sequences."""
+    """Results of the target network for sequences."""
 
     worth: Tensor
-    """(B, T): targets for the values of the actions, by Retrace. Entries after the end of an episode are meaningless."""
+    """(B, T): the Retrace targets for the values of the actions. Entries after the end of an episode are meaningless."""
     values: Tensor
     """(B, T + 1): values of the states; 0 after the end of an episode."""
     trace: Tensor
@@ -73,14 +73,15 @@ class RS0Learner(TargetLearner[ActorCritic]):
     # ---- requests to actors
 
     def updates_due(self) -> float:
-        """Number of learner steps that the ratio allows now. Without a ratio it is at most 1, so that actors never wait for the learner."""
+        """Number of learner steps that the ratio `updates_per_step` allows now. Without a ratio it is at most 1, so that actors never wait
+        for the learner."""
         ready = self.replay.added - self.config.learning_starts
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
     def warmup_status(self) -> str:
-        """The number of steps in the replay, until there are enough to start learning."""
+        """One line with the number of steps in the replay; "" when there are enough to start learning."""
         least = self.config.learning_starts
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
@@ -130,8 +131,8 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
-        """Computes targets with the target network. `batch` and `taken` (n, A) hold the real steps only: their states, and the
-        actions taken."""
+        """Computes targets with the target network. `batch` has the states of the n real steps, and `taken` (n, A) has the actions taken in
+        them."""
         config, real = self.config, seqs.real
         with torch.no_grad():
             seen = self.target.encoder(batch)
@@ -146,7 +147,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
             return Targets(worth, values, trace[:, :-1])
 
     def policy_loss(self, seen: Any, policy: Mixture, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Returns the loss of the policy through the critic (SVG(0)), and the entropy of the policy.
+        """Returns the policy loss, which uses the critic's gradient (SVG(0)), and the entropy of the policy.
 
         The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
         features; otherwise they would learn to raise the predicted values. The choice of a component is not differentiable, so the
@@ -165,19 +166,19 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return -config.value_gradient * gain.mean() - config.entropy * entropy + config.bound_penalty * beyond, entropy
 
     def _chances(self, rng: np.random.Generator, states: int) -> tuple[Tensor, Tensor]:
-        """Random numbers for drawing actions: (states, samples) uniform and (states, samples, A) standard normal."""
+        """Random numbers with which `Mixture.draw` draws actions: uniform (states, samples) and standard normal (states, samples, A)."""
         shape = (states, self.config.samples)
         chance, noise = rng.random(shape, np.float32), rng.standard_normal((*shape, self.codec.length), np.float32)
         return torch.from_numpy(chance).to(self.device), torch.from_numpy(noise).to(self.device)
 
     def _dense(self, rows: Tensor, real: Bools) -> Tensor:
-        """(B, T + 1): puts the numbers `rows` (n,) of the real steps in their places; 0 elsewhere."""
+        """Scatters the numbers `rows` (n,) of the real steps into an array (B, T + 1), with 0 at padding."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
 
 
 def paper_epsilon(task: str) -> float:
-    """The paper's fraction of uniformly drawn actions in a task. It is higher if episodes are short."""
+    """The fraction of uniformly drawn actions that the paper uses for a task. It is higher if episodes are short."""
     rules, rng = get_task(task), np.random.default_rng(0)
     longest = max(rules.max_steps(rules.generate(rng, level), level) for level in rules.levels)
     return 0.08 if longest <= SHORT else 0.03

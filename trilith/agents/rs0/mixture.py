@@ -1,5 +1,5 @@
-"""The policy as a distribution: a mixture of Gaussians, made from the raw outputs of a network. The paper's single Gaussian has one
-component."""
+"""The policy as a distribution: a mixture of Gaussians, made from the raw outputs of a network. The paper's policy, a single Gaussian, is a
+mixture with one component."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MAX_SCALE = 1.0
-"""Maximum standard deviation: half of the range of actions. Draws outside the range are clipped, so the critic has no gradient there
-that would reduce a scale. Without a maximum, the entropy bonus would make scales grow without limit."""
+"""Maximum standard deviation: half of the range of actions. Without it, the entropy bonus would make standard deviations grow without
+limit, because actions outside the range are clipped and the critic has no gradient there that would counteract."""
 
 
 class Mixture(NamedTuple):
@@ -23,21 +23,21 @@ class Mixture(NamedTuple):
     log_weight: Tensor
     """(B, M): logarithm of the weight of each component."""
     mean: Tensor
-    """(B, M, A)"""
+    """(B, M, A): the means."""
     scale: Tensor
-    """(B, M, A): standard deviations."""
+    """(B, M, A): the standard deviations."""
 
     def log_density(self, actions: Tensor) -> Tensor:
-        """(B, K): logarithm of the density of actions (B, K, A)."""
+        """The logarithm (B, K) of the density of actions (B, K, A)."""
         off = (actions[:, :, None] - self.mean[:, None]) / self.scale[:, None]
         each = -0.5 * off.square().sum(-1) - self.scale.log().sum(-1)[:, None] - 0.5 * actions.shape[-1] * log(2 * pi)
         return each[..., 0] if each.shape[-1] == 1 else torch.logsumexp(each + self.log_weight[:, None], dim=-1)
 
     def draw(self, chance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Draws K actions per state. Returns their components (B, K), and the actions (B, K, A). `chance` (B, K) is uniform, `noise`
-        (B, K, A) standard normal.
+        """Draws K actions per state. Returns the index of the component of each action (B, K), and the actions (B, K, A). The caller
+        supplies the random numbers: `chance` (B, K) is uniform, and `noise` (B, K, A) is standard normal.
 
-        Actions are differentiable in means and scales. The choice of a component is not differentiable.
+        Actions are differentiable with respect to means and scales. The choice of a component is not differentiable.
         """
         steps = self.log_weight.detach().exp().cumsum(dim=1)
         chosen = (chance[:, :, None] * steps[:, None, -1:] >= steps[:, None]).sum(-1).clamp(max=steps.shape[1] - 1)
@@ -45,25 +45,26 @@ class Mixture(NamedTuple):
         return chosen, self.mean.gather(1, rows) + self.scale.gather(1, rows) * noise
 
     def likeliest(self) -> Tensor:
-        """(B, A): the mean of the component with the highest weight. For one Gaussian this is its mean."""
+        """The mean (B, A) of the component with the highest weight."""
         best = self.log_weight.argmax(dim=1)
         return self.mean[torch.arange(len(best)), best]
 
 
 @dataclass(frozen=True)
 class Head:
-    """Turns raw outputs into a mixture. Means are linear in the raw outputs. A sigmoid keeps scales within their limits."""
+    """Converts the raw outputs of a network to a mixture. Means are linear in the raw outputs. A sigmoid keeps standard deviations within
+    their limits."""
 
     actions: int
     """A, how many numbers an action has."""
     components: int
     """M, the number of Gaussians."""
     scale: float
-    """Standard deviation for the raw output 0."""
+    """The standard deviation that the raw output 0 gives."""
     min_scale: float
     pointing: bool = False
-    """Whether the network points at objects. It then outputs its own number of components, and means that already include the
-    objects' positions."""
+    """Whether the network points at objects. If so, its outputs determine the number of components, and its means already include the
+    positions of the objects."""
 
     @property
     def outputs(self) -> int:
@@ -83,15 +84,15 @@ class Head:
         return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)
 
     def _apart(self) -> NDArray[np.float32]:
-        """(M, A): the initial means. A single mean is in the middle of the range of actions; several means are spread over the range."""
+        """The initial means (M, A). A single mean is in the middle of the range of actions; several means are spread over the range."""
         if self.components == 1:
             return np.zeros((1, self.actions), np.float32)
         return np.random.default_rng(0).uniform(-0.7, 0.7, (self.components, self.actions)).astype(np.float32)
 
 
 def log_explored(log_density: Tensor, actions: Tensor, epsilon: float) -> Tensor:
-    """(B, K): logarithm of the density of actions (B, K, A) under exploration: uniform over [-1, 1]ᴬ with probability ε, otherwise
-    from a policy with `log_density` (B, K)."""
+    """The logarithm (B, K) of the density of actions (B, K, A) under exploration. With probability ε an action is uniform over [-1, 1]ᴬ,
+    otherwise it comes from the policy, under which it has `log_density` (B, K)."""
     if not epsilon:
         return log_density
     uniform = torch.where((actions.abs() <= 1).all(-1), log(epsilon) - actions.shape[-1] * log(2), -torch.inf)

@@ -1,4 +1,4 @@
-"""Acts with a distribution over continuous actions: the policy of an actor, and the trained agent."""
+"""The policy of RS0 as actors use it, and the trained agent. Both act by a distribution over continuous actions."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from trilith.world.scene import Placement
 from trilith.world.tasks import get_task
 
 Actions = NDArray[np.float32]
-"""(B, A): actions of A numbers."""
+"""An array (B, A) of actions, each of A numbers."""
 
 
 def make_net(config: RS0Config, task: str, beyond: bool = True) -> ActorCritic:
-    """Returns the network of a config. Its initial weights come from torch's generator."""
+    """Returns the network that a config describes. The initial weights are drawn from torch's global random generator."""
     head = make_head(config)
     return make_actor_critic(config.net, get_task(task), head.actions, head.outputs, beyond)
 
 
 def weight_shapes(config: RS0Config, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the parameters of a config's network, without allocating memory for them."""
+    """Returns the shapes, by name, of the parameters of the network that a config describes. Allocates no memory for them."""
     with torch.device("meta"):
         return shapes_of(make_net(config, task, beyond))
 
 
 def make_continuous(config: RS0Config) -> Continuous:
-    """Returns the codec of a config's actions."""
+    """Returns the codec of the action space that a config describes."""
     codec = make_codec(f"continuous_{config.actions}")
     assert isinstance(codec, Continuous)
     return codec
 
 
 def make_head(config: RS0Config) -> Head:
-    """Returns the head that turns network outputs into the policy of a config."""
+    """Returns the head that converts the network's outputs to the policy that a config describes."""
     return Head(make_continuous(config).length, config.components, config.scale, config.min_scale, config.net.encoder in POINTING)
 
 
 LIKELY = 0.01
 """`ideas` leaves out components with a lower weight."""
 ALIKE = 0.1
-"""Metres: two placements of the same block that are at most this far apart along both axes are shown as one."""
+"""Two placements of the same block are shown as one if they are at most this many metres apart along both axes."""
 
 
 class Exploration(NamedTuple):
@@ -67,7 +67,7 @@ class Exploration(NamedTuple):
 
 
 class RS0Policy:
-    """A network, and the rule by which actors use it: they sample from its policy, and sometimes uniformly from all actions."""
+    """A network, and the rule by which actors use it: they sample from the policy, and sometimes uniformly from all actions."""
 
     wants_states = False
 
@@ -91,13 +91,14 @@ class RS0Policy:
     def dtype(self) -> np.dtype[Any]:
         """The dtype of a record: the state, the action as it was drawn (not clipped), and the logarithm of its density.
 
-        For an action that was not drawn from the policy the density is infinite, so that its importance ratio is 0.
+        The density of an action that was not drawn from the policy is stored as infinite, so that its importance ratio is 0.
         """
         return np.dtype([("state", self.net.schema.dtype), ("action", "f4", (self.codec.length,)), ("log_density", "f4")])
 
     @property
     def agent(self) -> RS0Agent:
-        """The agent that takes the mean of the policy or, with candidates, the action with the highest value of the critic."""
+        """The agent that takes the mean of the most likely component or, if the config has `candidates`, the candidate that the critic
+        values most."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.config.candidates)
 
     def weights(self) -> Weights:
@@ -105,11 +106,11 @@ class RS0Policy:
         return parameters_of(self.net)
 
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads the parameters of a network of the same shape."""
+        """Loads the parameters of the network."""
         load_parameters(self.net, weights)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator], exploration: Exploration) -> list[Decision]:
-        """A decision in each state."""
+        """Returns a decision for each state."""
         records = self.net.schema.pack([state.scene for state in states])
         with torch.no_grad():
             mixture = self.agent.mixture(self.agent.see(records))
@@ -126,7 +127,7 @@ class RS0Policy:
         return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns the action nearest to a placement."""
+        """Returns the decision for a placement that another agent made, with the nearest action."""
         [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
@@ -138,7 +139,7 @@ class RS0Policy:
 
 
 class RS0Agent:
-    """Builds with a policy over continuous actions."""
+    """An agent with a policy over continuous actions."""
 
     def __init__(
         self, net: ActorCritic, codec: Continuous, head: Head, device: torch.device, candidates: int = 0, samples: bool = False
@@ -148,19 +149,19 @@ class RS0Agent:
         """Whether the agent samples from the policy, as actors do. Otherwise it takes the mean or the best candidate."""
 
     def sampling(self) -> RS0Agent:
-        """Returns the same agent, but one that samples from its policy."""
+        """Returns a copy of this agent that samples its actions from the policy."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.candidates, samples=True)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A placement in each state."""
+        """Returns a placement for each state."""
         if not states:
             return []
         actions = self._choose(states, rngs)
         return [self.codec.decode(state.scene, action) for state, action in zip(states, actions.tolist(), strict=True)]
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """Up to k placements, each with the critic's value. The first is the agent's choice. Then follow the means of likely
-        components or, for a single Gaussian, samples, sorted by value. Of nearly equal placements only the first is kept."""
+        """Up to k placements, each with the critic's value. The first is the agent's choice. The others, sorted by value, are the means of
+        likely components and, for a single Gaussian, samples. Of nearly equal placements only the first is kept."""
         with torch.no_grad():
             seen = self.see(self.net.schema.pack([state.scene]))
             mixture = self.mixture(seen)
@@ -177,7 +178,7 @@ class RS0Agent:
         return ideas[:k]
 
     def _choose(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> Actions:
-        """(B, A): an action in each state."""
+        """The chosen actions (B, A), one in each state."""
         with torch.no_grad():
             seen = self.see(self.net.schema.pack([state.scene for state in states]))
             mixture = self.mixture(seen)
@@ -191,15 +192,15 @@ class RS0Agent:
             return actions[torch.arange(len(best)), best].cpu().numpy()
 
     def see(self, records: NDArray[Any]) -> Any:
-        """The network's encoding of states."""
+        """Encodes the states of some records with the network's encoder."""
         return self.net.encoder(self.net.schema.unpack(records, None, self.device))
 
     def mixture(self, seen: Any) -> Mixture:
-        """The policy in encoded states."""
+        """The policy's mixture in encoded states."""
         return self.head.mixture(self.net.actor(seen))
 
     def draw(self, mixture: Mixture, rngs: Sequence[np.random.Generator], count: int) -> NDArray[np.float32]:
-        """(B, count, A): actions from the policy in each state, drawn with the generator of each episode."""
+        """Draws `count` actions (B, count, A) from the policy in each state, with the random generator of each episode."""
         chance = np.array([rng.random(count, np.float32) for rng in rngs])
         noise = np.array([rng.standard_normal((count, self.codec.length), np.float32) for rng in rngs])
         numbers: Tensor = mixture.draw(*(torch.from_numpy(each).to(self.device) for each in (chance, noise)))[1]

@@ -1,6 +1,6 @@
 """Recipes of RS0: the actor-critics of the paper. To add a recipe, add an entry to `ALGORITHM.recipes`.
 
-Recipes are released under versions: if any part of a recipe changes, increase its `version`. Imports no learning framework.
+Recipes have versions: if any part of a recipe changes, increase its `version`. Imports no learning framework.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ def _paper(encoder: Any) -> RS0Config:
 
 
 def _tuned(encoder: Any) -> RS0Config:
-    """The tuned sibling of `_paper`: with changes that make it learn in an hour of one core. Like the tuned DQN agents, it starts
-    from random legal placements."""
+    """The tuned version of `_paper`, with changes that let it learn within an hour on one core. Like the tuned DQN agents, it starts with
+    random legal placements."""
     return replace(_paper(encoder), updates_per_step=0.1, batch=32, act_with_target=True, legal=0.1)
 
 
 _TUNED_RUN: dict[str, Any] = {"zero_on_hit": True, "curriculum": {"kind": "performance", "hardest_share": 0.0}}
-"""The curriculum is by performance (§F). That all reached levels are equally likely is our choice, because the paper does not say."""
+"""Options of a training run. The curriculum depends on performance (§F). That all levels reached so far are equally likely is our choice,
+because the paper does not say."""
 _PAPER_RUN = {**_TUNED_RUN, "minutes": 7 * 24 * 60.0, "actors": 8}
 _PAPER = {
     "gn-rs0": ("gn", "GN-RS0 of the paper: a graph network, continuous actions through its globals"),

@@ -1,7 +1,7 @@
 """The paper's networks that read the image of a scene (§C.1).
 
-The CNN has four convolutions, each with a max pool. The CNN-RN has residual convolutions, then a relation network over all pairs of
-positions in a map of 8 × 8.
+The CNN has four convolutions, each followed by a max pool. The CNN-RN has residual convolutions, followed by a relation network over all
+pairs of positions in a feature map of 8 × 8.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PAIR_LAYERS = (64, 128)
 
 @once_per_batch
 def pixels(batch: SceneBatch) -> Tensor:
-    """(B, 5, 64, 64): the images of a batch, channels last in memory. They equal the images of the environment.
+    """The images (B, 5, 64, 64) of a batch, with the channels last in memory.
 
-    One exception: states are stored in single precision, so a pixel may differ if its centre lies within a micrometre of an object's
-    boundary.
+    They equal the images that the environment returns, except that a pixel may differ if its centre lies within a micrometre of an object's
+    boundary, because states are stored in single precision.
     """
     colours = images(*batch.drawing)
     seen = np.concatenate([colours, np.broadcast_to(COORDINATES, (len(colours), *COORDINATES.shape))], axis=-1)
@@ -39,17 +39,18 @@ def pixels(batch: SceneBatch) -> Tensor:
 
 
 def pool(x: Tensor) -> Tensor:
-    """Max pool, 3 × 3, stride 2, "same" padding: only at the end of an axis, and only if needed."""
+    """A 3 × 3 max pool with stride 2 and "same" padding, which pads only the end of an axis, and only if needed."""
     return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
 def convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """A 3 × 3 convolution, stride 1, "same" padding. Channels are last in memory, which is several times faster on a CPU."""
+    """Makes a 3 × 3 convolution with stride 1 and "same" padding. Its weights have the channels last in memory, which is several times
+    faster on a CPU."""
     return nn.Conv2d(inputs, outputs, 3, padding=1).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 class CNNEncoder(nn.Module):
-    """Encodes an image as a vector. As in the paper, a ReLU follows the four layers, and there is none between them."""
+    """Encodes an image as a vector. As in the paper, there is a ReLU after the last of the four convolutions, but none between them."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class CNNEncoder(nn.Module):
         self.linear = nn.Linear(side * side * LAYERS[-1], embedding)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(B, embedding)"""
+        """Returns the encoded images (B, embedding)."""
         x = pixels(batch)
         for layer in self.layers:
             x = pool(layer(x))
@@ -66,9 +67,10 @@ class CNNEncoder(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """A convolution and a max pool, which halves the picture, then two more convolutions on the residual branch.
+    """A convolution and a max pool, which halves height and width, followed by a residual branch of two more convolutions.
 
-    In the paper the last convolution has stride 2, so it could not be added to the pooled path. Here it has stride 1.
+    In the paper the last convolution has stride 2, but then its output would be too small to be added to the pooled path. Here it has
+    stride 1.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -76,13 +78,13 @@ class ResidualBlock(nn.Module):
         self.first, self.second, self.third = convolution(inputs, outputs), convolution(outputs, outputs), convolution(outputs, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, outputs, h / 2, w / 2) from (B, inputs, h, w)."""
+        """Maps a tensor (B, inputs, h, w) to (B, outputs, h / 2, w / 2)."""
         pooled = pool(self.first(x))
         return pooled + self.third(F.relu(self.second(pooled)))
 
 
 class RelationEncoder(nn.Module):
-    """Encodes an image as a vector: the mean of a function over all pairs of positions, then a linear layer."""
+    """Encodes an image as a vector: residual convolutions, then the mean of a function over all pairs of positions, then a linear layer."""
 
     def __init__(self, embedding: int = 256) -> None:
         super().__init__()
@@ -92,8 +94,8 @@ class RelationEncoder(nn.Module):
         self.linear = nn.Linear(PAIR_LAYERS[1], embedding)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(B, embedding). The first layer of a pair is a sum of two parts, one for each position. So it is computed once per
-        position, not once per pair."""
+        """Returns the encoded images (B, embedding). The first layer of the pair function is a sum of two parts, one for each position of
+        the pair. So each part is computed once per position, not once per pair."""
         x = pixels(batch)
         for block in self.blocks:
             x = block(x)
@@ -104,18 +106,20 @@ class RelationEncoder(nn.Module):
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """(positions², width) and (positions², units): the outputs of both pair layers for one image."""
+    """The outputs of both layers of the pair function for one image, with a row for each pair: (positions², width) and (positions²,
+    units)."""
     hidden = F.relu(one[:, None] + other).flatten(0, 1)
     return hidden, F.relu(torch.addmm(bias, hidden, weight.t()))
 
 
 class _MeanOfPairs(torch.autograd.Function):
-    """(B, units): the mean of relu(weight · relu(one[i] + other[j]) + bias) over all pairs (i, j) of positions.
+    """An autograd function. Its output (B, units) is the mean of relu(weight · relu(one[i] + other[j]) + bias) over all pairs (i, j) of
+    positions.
 
-    `one` and `other` are (B, positions, width): the parts of the first layer from either position of a pair.
+    `one` and `other` (B, positions, width) are the two parts of the first layer: from the first and from the second position of a pair.
 
-    The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are computed one at a time, and the
-    backward pass computes the pairs again instead of storing them. This is twice as fast and needs a hundredth of the memory.
+    The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are processed one at a time, and the
+    backward pass computes the pairs again, so that they need not be stored. This is twice as fast and needs a hundredth of the memory.
     """
 
     @staticmethod

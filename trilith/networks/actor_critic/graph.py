@@ -1,8 +1,8 @@
-"""The paper's graph network for actors and critics (§C.2). The graph is sparse. There is one step without a GRU, and the decoder is a
-full graph network.
+"""The paper's graph network for actors and critics (§C.2). Unlike the Q-network, it uses the sparse graph, has one processing step without
+a GRU, and its decoder is a full graph network.
 
-Actor and critic share the encoder; each has its own core and decoder. Actions enter and leave through the globals. As in
-`q/graph.py`, both layers of a function are rectified, edges are summed into nodes, and edges and nodes are averaged into globals.
+Actor and critic share the encoder; each has its own core and decoder. Actions enter and leave through the globals. As in `q/graph.py`,
+every MLP has two layers, both with a ReLU. Edges are summed into nodes, and edges and nodes are averaged into globals.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from trilith.world.observations.objects import FEATURES
 
 
 class Seen(NamedTuple):
-    """Encoded graphs. Each row is the input, followed by the encoder's output."""
+    """A batch of encoded graphs. Each row of edges, nodes and globals is the input, followed by the output of the encoder."""
 
     links: Links
     edges: Tensor
     """(4, 2 + width): a row for each of the four possible inputs of an edge."""
     nodes: Tensor
-    """(V, 15 + width)"""
+    """(V, 15 + width): a row for each node."""
     globals: Tensor
     """(1, 1 + width): one row, because the input is the same for all graphs."""
 
@@ -41,7 +41,7 @@ class GraphEncoder(nn.Module):
         self.edge, self.node, self.glob = (MLP(n, width) for n in (EDGE_FEATURES, FEATURES, GLOBAL_FEATURES))
 
     def forward(self, batch: SceneBatch) -> Seen:
-        """The encoded graphs of a batch."""
+        """Encodes the graphs of a batch."""
         packed = pack(batch, "sparse")
         zero = packed.nodes.new_zeros(1, GLOBAL_FEATURES)
         return Seen(
@@ -53,7 +53,8 @@ class GraphEncoder(nn.Module):
 
 
 class GraphBlock(nn.Module):
-    """A full graph network. It updates each edge from the edge itself, its two nodes and the globals; then the nodes; then the globals."""
+    """A full graph network block. It updates first the edges (each from the edge itself, its two nodes and the globals), then the nodes,
+    then the globals."""
 
     def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
         super().__init__()
@@ -63,10 +64,11 @@ class GraphBlock(nn.Module):
         self.glob = MLP(2 * width + glob, width)
 
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """(E, width), (V, width) and (G, width) from edges, nodes and globals. Edges are (E, e), or a `table` (4, e) of all possible edges.
+        """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). The input `edges` has one row per edge (E, e) or,
+        with `table`, one row (4, e) for each of the four possible edges.
 
-        The first layer of a function is a sum of parts. The nodes' part is computed once per node instead of once per edge, and the
-        globals' part once per graph. If each graph occurs several times, once per action, pass the nodes of one copy only.
+        The first layer of each MLP is a sum of parts. The part of the nodes is computed once per node, not once per edge, and the part of
+        the globals once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one copy only.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
         of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
@@ -87,7 +89,7 @@ class GraphBlock(nn.Module):
 
 
 class GraphCore(nn.Module):
-    """Core and decoder of an actor or, if it reads actions, of a critic. The output is linear in the globals."""
+    """Core and decoder of an actor, or of a critic, which also reads actions. The output is a linear function of the decoded globals."""
 
     def __init__(self, actions: int, width: int, outputs: int) -> None:
         super().__init__()
@@ -96,7 +98,7 @@ class GraphCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Seen, actions: Tensor | None = None) -> Tensor:
-        """(B, outputs), or (B, K, outputs) for K actions (B, K, A) in each state."""
+        """Returns the outputs (B, outputs) or, given K actions (B, K, A) in each state, the outputs (B, K, outputs)."""
         scenes, times = len(seen.links.per_graph), 1 if actions is None else actions.shape[1]
         links = seen.links.repeat(times)
         globs = seen.globals.expand(scenes * times, -1)

@@ -12,7 +12,7 @@ from trilith.world.scene import FLOOR, SLOTS, Ints
 from trilith.world.tasks import Task
 
 ROW_FEATURES = FEATURES + 1
-"""The columns of `observations.objects`, then 1 if the row is padding."""
+"""Number of features of a row: the 15 columns of `observations.objects`, and a column that is 1 if the row is padding."""
 
 
 def longest(task: Task) -> int:
@@ -34,12 +34,12 @@ class MLPEncoder(nn.Module):
         self.norm = nn.LayerNorm(features)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(B, features)"""
+        """Returns the encoded scenes (B, features)."""
         return self.norm(self.linear(rows(batch, self.length).flatten(1)))
 
 
 class RNNEncoder(nn.Module):
-    """A GRU that reads the list in order of appearance. The output is its hidden state after the last row."""
+    """A GRU that reads the padded list of objects in order of appearance. Its output is the hidden state after the last row."""
 
     def __init__(self, length: int, width: int = 256) -> None:
         super().__init__()
@@ -47,13 +47,14 @@ class RNNEncoder(nn.Module):
         self.gru = nn.GRU(ROW_FEATURES, width, batch_first=True)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(B, width)"""
+        """Returns the encoded scenes (B, width)."""
         return self.gru(rows(batch, self.length))[1][0]
 
 
 @once_per_batch
 def rows(batch: SceneBatch, length: int) -> Tensor:
-    """(B, length, 16): the rows of `observations.objects` in order of appearance, then padding: rows of 0 whose last column is 1.
+    """The padded lists of objects (B, length, 16). First come the rows of `observations.objects` in order of appearance, then padding: rows
+    of 0 whose last column is 1.
 
     If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the
     earliest obstacles, then the earliest blocks. Available blocks and the floor always stay.
@@ -67,8 +68,8 @@ def rows(batch: SceneBatch, length: int) -> Tensor:
 
 
 def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:
-    """For every entry of the lists: its scene, its node, and its row in the list. Nodes are the slots, then the objects of the scene
-    as stored."""
+    """Three index arrays for all objects that are listed: the scene, the node, and the row in the list. Nodes 0 to 6 are the slots; the
+    others are the objects of the scene in the order in which they are stored."""
     available, present = batch.available, batch.present
     used = SLOTS - available.sum(axis=1, keepdims=True)
     stored = np.arange(present.shape[1])[None]

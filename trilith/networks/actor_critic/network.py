@@ -1,4 +1,4 @@
-"""Actor and critic over one shared encoder (paper §C and §E): policies and values of continuous actions."""
+"""Actor-critic networks for continuous actions: an actor and a critic over one shared encoder (paper §C and §E)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from trilith.world.tasks import Task
 
 
 class ActorCritic(nn.Module):
-    """Actor and critic, each with its own core, over one encoder.
+    """An actor and a critic, each with its own core, over one shared encoder.
 
-    `encoder(batch)` returns features of B states for both. `actor(features)` is (B, outputs); its last layer is linear. The critic
-    also reads an action, concatenated to the features or, in the graph network, to the globals.
+    `encoder(batch)` returns the features of B states, which both read. `actor(features)` returns (B, outputs); its last layer is linear.
+    The critic also reads an action, concatenated to the features or, in the graph network, to the globals.
     """
 
     def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
@@ -33,11 +33,11 @@ class ActorCritic(nn.Module):
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
-        """(B, K): the critic's values of K actions (B, K, A) in each state."""
+        """The critic's values (B, K) of K actions (B, K, A) in each state."""
         return self.critic(seen, actions)[..., 0]
 
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, K) and (B, K, A): `value`, and its gradient with respect to the actions. Both are detached."""
+        """The critic's values (B, K), and their gradients with respect to the actions (B, K, A). Both are detached."""
         weights = list(self.critic.parameters())
         given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
         try:
@@ -53,8 +53,8 @@ class ActorCritic(nn.Module):
 
 
 class MLPCore(nn.Module):
-    """Rectified hidden layers and a linear output: the core of every actor and critic except in the graph network. Its input is the
-    features and, for a critic, an action."""
+    """The core of every actor and critic except in the graph network: hidden layers with ReLU, and a linear output. The input is the
+    features of a state and, for a critic, an action."""
 
     def __init__(self, features: int, actions: int, width: int, layers: int, outputs: int) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class MLPCore(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, seen: Tensor, actions: Tensor | None = None) -> Tensor:
-        """(B, outputs) from features (B, features), or (B, K, outputs) for K actions (B, K, A). The part of the first layer that
-        reads the features is computed once for all K actions."""
+        """Returns the outputs (B, outputs) for features (B, features) or, given K actions (B, K, A), the outputs (B, K, outputs). The part
+        of the first layer that reads the features is computed once for all K actions."""
         of_seen, of_action = self.first.weight.split([self.features, self.first.in_features - self.features], dim=1)
         x = F.linear(seen, of_seen, self.first.bias)
         if actions is not None:
@@ -77,11 +77,11 @@ class MLPCore(nn.Module):
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
-    """Makes the network of a config. An action has `actions` numbers, the policy has `outputs` outputs. Initial weights come from
-    torch's generator.
+    """Makes the network that a config describes. An action has `actions` numbers, and the policy has `outputs` outputs. The initial weights
+    are drawn from torch's global random generator.
 
-    With `beyond`, the network also takes the larger scenes of generalisation levels. Without it, a replay needs less memory. Raises
-    ValueError that names the known encoders.
+    With `beyond`, states are stored in a format that also fits the larger scenes of generalisation levels. Without it, a replay buffer
+    needs less memory. If the encoder is unknown, raises ValueError with the names of the known ones.
     """
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
@@ -94,7 +94,7 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
 
 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
-    """The core of an actor, or of a critic for actions of `actions` numbers."""
+    """Makes the core of an actor (`actions` is 0), or of a critic that reads actions of `actions` numbers."""
     if config.encoder == "gn":
         return GraphCore(actions, config.graph, outputs)
     layers = config.layers or (3 if config.encoder in IMAGES else 4)
@@ -111,6 +111,7 @@ ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
 }
 """Encoders by name. To add one, write a file in this package and a line here."""
 POINTING = ("attention",)
-"""Encoders whose policy points at objects: its mixture has components for every pair of a kind of block and an object."""
+"""Encoders with a policy that points at objects: the policy is a mixture with components for every pair of a kind of block and an
+object."""
 IMAGES = ("cnn", "cnn-rn")
 """Encoders that see an image."""

@@ -1,10 +1,10 @@
-"""An actor-critic that points at objects (ours). Each component of the policy belongs to a kind of block and an object; the critic
-attends to objects.
+"""An actor-critic that points at objects (ours). The policy is a mixture, and each of its components belongs to a kind of block and an
+object. The critic attends to objects.
 
 The paper's encoders end in one vector, from which the policy regresses the numbers of an action: which block, and where the reference
-object lies. Here every object is a token of an attention network, and each pair of a kind of block and an object has its own
-components. The means of a component already pick its block and its object. The network learns the probability of each component and
-the remaining numbers: Δx, or x and y of absolute actions.
+object lies. Here every object is a token of an attention network, and each pair of a kind of block and an object has its own components.
+The means of a component are preset to pick its block and its object. The network learns the probability of each component and the remaining
+numbers of the action: Δx, or x and y of absolute actions.
 """
 
 from __future__ import annotations
@@ -23,55 +23,56 @@ from trilith.world.actions import CLEARANCE, height_on
 from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 
 PLACES = (-0.7, 0.0, 0.7)
-"""Initial positions of the components along an object, as fractions of the greatest distance at which a block can be placed."""
+"""Initial horizontal positions of the three components of an object, as fractions of the maximum offset of a block from the object."""
 GLUE = (-1.0, 1.0)
-"""The last number of an action without glue, and with glue."""
+"""The value of an action's last number: without glue, and with glue."""
 COMPONENTS = len(PLACES) * len(GLUE)
-"""Number of components of each pair of a kind of block and an object."""
+"""Number of components for each pair of a kind of block and an object."""
 NARROW = -20.0
-"""Raw scale of the numbers that pick a block or an object. It stands for the smallest scale."""
+"""Raw network output for the scale of the numbers that pick a block or an object. It is so low that it gives the smallest allowed scale."""
 NEVER = -1e4
-"""Raw weight of a component that cannot be chosen: no block of its kind is left, or its object does not exist."""
+"""Logit of a component that must not be chosen, because no block of its kind is left or its object does not exist."""
 NEAR = 0.3
-"""Metres: distance at which a point counts as near an object's centre."""
+"""Length scale in metres at which a point counts as near the centre of an object."""
 PICKED = 0.07
-"""Distance at which a number counts as picking a slot. The numbers of two slots are at least 0.15 apart."""
+"""Length scale at which the first number of an action counts as picking a slot. The numbers of two slots are at least 0.15 apart."""
 ATTENTIVE = 5.0
-"""Initial log ratio of two attention weights: the weight of the object that an action points at, and the weight of a distant object."""
+"""Initial logarithm of the ratio between two attention weights: that of the object that an action points at, and that of a distant
+object."""
 RELATIVE = 5
 """How many numbers a relative action has."""
 
 
 class Tokens(NamedTuple):
-    """The n objects of B scenes of up to R objects, one scene after another."""
+    """The encoded objects of B scenes, packed: n rows, one scene after another. R is the largest number of objects in a scene."""
 
     tokens: Tensor
-    """(n, width)"""
+    """(n, width): the token of each object."""
     pooled: Tensor
-    """(B, width): the mean of the objects in each scene."""
+    """(B, width): the mean token of each scene."""
     boxes: Tensor
-    """(n, 4): x, y of the centre, width, height."""
+    """(n, 4): x and y of the centre, width and height of each object."""
     is_target: Tensor
-    """(n,): 0 or 1."""
+    """(n,): 1 if the object is a target, else 0."""
     scene: Tensor
-    """(n,): the scene of each object."""
+    """(n,): the index of each object's scene."""
     place: Tensor
     """(n,): the index of each object in the padded rows (B · R)."""
     present: Tensor
-    """(B, R): where there is an object."""
+    """(B, R): mask of the rows that are not padding."""
     available: Tensor
-    """(B, 7): which slots can be picked."""
+    """(B, 7): mask of the slots whose block is still available."""
 
 
 class TokenEncoder(ObjectTrunk):
-    """Encodes objects as tokens with the trunk of the network `objects`."""
+    """Encodes objects as tokens, by the same kind of attention trunk as in the Q-network `objects`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.add_trunk(NODE_FEATURES, PAIR_FEATURES, width=64, layers=3, heads=4, pair=32)
 
     def forward(self, batch: SceneBatch) -> Tokens:
-        """The tokens of a batch."""
+        """Encodes the objects of a batch."""
         tokens, seen = self.object_tokens(batch), batch.tensors
         pooled = scene_mean(tokens, batch)
         boxes = np.concatenate([batch.pose[..., :2], batch.size], axis=-1)[batch.present]
@@ -80,15 +81,16 @@ class TokenEncoder(ObjectTrunk):
 
 
 class PointingActor(nn.Module):
-    """The raw outputs of a mixture policy. Each object and kind of block has six components: three positions, each without and with
-    glue."""
+    """Computes the raw parameters of a mixture policy. Each pair of an object and a kind of block has six components: three positions, each
+    without and with glue."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 128) -> None:
-        """Actions have 5 numbers (relative) or 4 (absolute)."""
+        """`actions` is how many numbers an action has: 5 (relative) or 4 (absolute)."""
         super().__init__()
         self.relative = actions == RELATIVE
         self.free = slice(3, 4) if self.relative else slice(1, 3)
-        """The numbers of an action that pick neither block nor object. Their means and scales are learned."""
+        """The positions, within an action, of the numbers that pick neither the block nor the object. Their means and scales are
+        learned."""
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -100,8 +102,8 @@ class PointingActor(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
-        """(B, M (2 A + 1)): raw means, scales and weights, in this order, of M components over A numbers. They are not yet limited to
-        their ranges."""
+        """Returns the raw parameters (B, M (2 A + 1)) of a mixture with M components over actions of A numbers: first all means, then all
+        scales, then the logits of the components. Means and scales are not yet limited to their ranges."""
         (b, r), n = seen.present.shape, len(seen.tokens)
         kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
         left = kinds.sum(dim=-1)
@@ -127,8 +129,8 @@ class PointingActor(nn.Module):
         return torch.cat([padded(mean.flatten(1), 0.0), padded(scale.flatten(1), 0.0), weight], dim=1)
 
     def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
-        """(n, 3, 6, A): initial means of the components, for each object, kind of block, and position with or without glue. `picks`
-        (B, 3) are the numbers that pick the blocks."""
+        """The initial means (n, 3, 6, A) of the six components of each object and kind of block. `picks` (B, 3) is the first number of an
+        action that picks a block of each kind."""
         x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
         places = torch.tensor(PLACES, device=x.device)[:, None]
         glue = torch.tensor(GLUE, device=x.device)
@@ -143,9 +145,9 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """Values of actions. For each object, features are computed from its token, the action, and its distance to the point of the
-    action. The value is computed from the weighted mean of these features. The weights are learned; initially the nearest object has
-    the highest weight."""
+    """A critic that attends to objects. For each object it computes features from the object's token, the action, and the vector from the
+    object to the point given by the action. The value of the action is computed from a weighted mean of these features. The weights are
+    learned; initially the nearest object has the highest weight."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()
@@ -160,7 +162,7 @@ class PointedCritic(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens, actions: Tensor) -> Tensor:
-        """(B, K, 1): the values of K actions (B, K, A) in each scene."""
+        """Returns the values (B, K, 1) of K actions (B, K, A) in each scene."""
         picked = torch.exp(-((actions[..., :1] - self.picks) / PICKED).square())
         of_action = self.action(torch.cat([actions, picked, picked * seen.available[:, None]], dim=-1)) + self.pooled(seen.pooled)[:, None]
         point = torch.stack([PLACE_X[1] * actions[..., 1], PLACE_Y[1] / 2 * (actions[..., 2] + 1)], dim=-1)
@@ -174,7 +176,7 @@ class PointedCritic(nn.Module):
 
 
 def _picks() -> nn.Buffer:
-    """(7,): for each slot, the first number of an action that picks it."""
+    """A buffer (7,): for each slot, the value of an action's first number that picks this slot."""
     return nn.Buffer(torch.from_numpy((SLOT_X / 7).astype(np.float32)), persistent=False)
 
 

@@ -1,7 +1,8 @@
-"""Shared by the networks that act without torch. They compute values of placing a kind of block by an object, from attention over objects.
+"""The code that the networks which act without torch share. By attention over objects they compute the values of placing a kind of block at
+an object.
 
-They consist of arrays and compiled loops, so they need no more packages than the tasks do. `layers.attention` and
-`q.base.BlockTypeQNetwork` are the same functions as torch modules, for learning.
+These networks consist of arrays and compiled loops, so they need no more packages than the tasks do. The torch modules `layers.attention`
+and `q.base.BlockTypeQNetwork` compute the same functions, for learning.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class ActingBlockTypes(QFunction):
-    """A network whose actions place a kind of block by an object. Its parameters are 0 until `load` is called."""
+    """Base class of a network whose actions place a kind of block at an object. All parameters are 0 until `load` is called."""
 
     by_kind = True
 
@@ -44,11 +45,11 @@ class ActingBlockTypes(QFunction):
 
     @abstractmethod
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Encodes scenes, before any action is considered. Returns at least one row per object; scenes are concatenated."""
+        """Encodes scenes, before any action is considered. Returns at least one row per object, one scene after another."""
 
     @abstractmethod
     def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
-        """Fills `values` (B, 3, R, outputs) where the mask allows an action. `references` is the result of `_encode`."""
+        """Fills `values` (B, 3, R, outputs) with the values of all actions that `mask` allows. `references` is the result of `_encode`."""
 
     def weights(self) -> dict[str, Floats32]:
         return {name: value.copy() for name, value in self._weights.items()}
@@ -57,7 +58,8 @@ class ActingBlockTypes(QFunction):
         check_weights(self._shapes, weights)
         self._weights = {name: np.array(value) for name, value in weights.items()}
         self._linears: dict[str, tuple[Floats32, Floats32]] = {}
-        """Linear layers by name: the matrix (inputs, outputs) and the bias, as `linear` reads them."""
+        """The linear layers by name, each as a matrix (inputs, outputs) and a bias (outputs,), the format that the function `linear`
+        takes."""
         for name in (each.removesuffix(".weight") for each, shape in self._shapes.items() if len(shape) == 2):
             matrix = self._weights[f"{name}.weight"]
             self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
@@ -76,8 +78,8 @@ class ActingBlockTypes(QFunction):
         return layer_norm(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
     def _attention(self, tokens: Floats32, pairs: Floats32, scenes: SceneBatch) -> tuple[Floats32, Floats32]:
-        """(n, decoder) and (B, decoder): objects and scenes after the attention layers. `tokens` is (n, width). `pairs` (p, pair) has
-        the features of every pair of objects in a scene; see `layers.attention`."""
+        """Applies the attention layers to `tokens` (n, width). Returns the encoded objects (n, decoder) and the encoded scenes (B,
+        decoder). `pairs` (p, pair) has the features of every pair of objects in a scene, see `layers.attention`."""
         for i, weight in enumerate(np.split(self._weights["bias.weight"], self._layers)):
             qkv = self._linear(f"layers.{i}.qkv", self._norm(f"layers.{i}.norm", tokens))
             seen = np.zeros((len(tokens), tokens.shape[1] + self._heads * pairs.shape[1]), np.float32)
@@ -92,7 +94,8 @@ class ActingBlockTypes(QFunction):
 
 
 def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
-    """The shapes of the parameters of attention, and of a network's `own` matrices (outputs, inputs)."""
+    """The shapes of all parameters of a network: those of the attention layers, and those of the layers `own`, given by the shapes
+    (outputs, inputs) of their matrices. Layers in `without_bias` have no bias."""
     width = net.width
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
@@ -111,14 +114,14 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
 
 
 def check_attention(schema: ReplaySchema, mask: Mask) -> None:
-    """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The message says what to choose
+    """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The error message says what to choose
     instead."""
     require(mask != "none", "this network values only edges from available blocks: choose mask edges or legal, or network graph")
     require(schema.codec.relative, "this network values edges, which absolute actions have none of: choose network graph")
 
 
 def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:
-    """(B, 3, R, outputs): which placements of each kind of block by each object may be chosen."""
+    """Boolean mask (B, 3, R, outputs) of the actions that may be chosen, for each kind of block and each object of a scene."""
     edges = (batch.left > 0)[:, :, None, None] & batch.present[:, None, :, None]
     if rule == "legal":
         assert batch.legal is not None

@@ -1,7 +1,7 @@
 """The network `objects` for acting without torch: arrays and compiled loops. It needs no more packages than the tasks do.
 
-`ActingObjects` computes the same function as `q.objects.ObjectsNet` and loads its weights; a test compares the two. `pixels.py` does
-the same for `pixel_attention.PixelAttentionNet`. `attention.py` holds the parts that both share.
+`ActingObjects` computes the same function as `q.objects.ObjectsNet` and loads its weights; a test compares the two. `pixels.py` has the
+counterpart of `q.pixel_attention.PixelAttentionNet`. `attention.py` has the code that both share.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class ActingObjects(ActingBlockTypes):
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n, decoder): each object after the transformer, combined with its whole scene. Scenes are concatenated."""
+        """The encoded objects (n, decoder), one scene after another: each object after the transformer, combined with an encoding of its
+        whole scene."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
@@ -67,7 +68,7 @@ class ActingObjects(ActingBlockTypes):
         return self._linear("state_out", hidden)[:, 0]
 
     def _edges(self, scenes: SceneBatch, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
-        """(m, decoder): edges from a kind of block `kind` (m,) to an object `ref` (m,) of a scene (m,)."""
+        """The encoded edges (m, decoder): each from a kind of block, `kind` (m,), to an object `ref` (m,) of the scene `scene` (m,)."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
         of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))

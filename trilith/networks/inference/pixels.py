@@ -1,9 +1,9 @@
 """The network `pixel-attention` for acting without torch: arrays and compiled loops.
 
 `ActingPixels` computes the same function as `pixel_attention.PixelAttentionNet` and loads its weights; a test compares the two. The
-features of an object depend only on the weights and on its window. Most windows do not change from one state to the next, so features
-are cached by window. For a new window, each layer is computed only where its receptive field meets the window. Elsewhere the layer
-equals that of an empty picture.
+features of an object depend only on the weights and on the object's window of pixels. Most windows do not change from one state to the
+next, so features are cached by window. For a new window, each layer is computed only at positions whose receptive field overlaps the
+window. At all other positions its output equals that of an empty picture.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LAYERS = (8, 16, 8)
 HIDDEN = 64
 """Units of the layer after the convolutions."""
 PIXEL_FEATURES = 32
-"""Features of an object from the CNN."""
+"""Number of features of an object that the CNN computes."""
 SEEN = PIXEL_FEATURES + MOMENTS
-"""All features of an object."""
+"""Number of all features of an object: those of the CNN, and the moments."""
 MOST = 20_000
 """Maximum number of cached windows, about 15 MB. A search for one placement sees far fewer."""
 _SIDE = PIXELS >> len(LAYERS)
-"""Side of the map after the last convolution."""
+"""Height and width of the feature map after the last max pool."""
 
 
 class ActingPixels(ActingBlockTypes):
@@ -72,11 +72,11 @@ class ActingPixels(ActingBlockTypes):
         self._biases = tuple(self._weights[f"cnn.layers.{i}.bias"] for i in range(len(LAYERS)))
         self._maps = self._empty_maps()
         self._known: dict[bytes, bytes] = {}
-        """Features of each cached window."""
+        """The features of each cached window, as bytes."""
 
     def _empty_maps(self) -> tuple[tuple[Floats32, ...], tuple[Floats32, ...], Floats32]:
-        """The maps of an empty picture, as `convolve_windows` takes them: the input of each layer, the output of each convolution,
-        and the last pool."""
+        """The feature maps of an empty picture, in the format that `convolve_windows` takes: the input of each layer, the output of each
+        convolution, and the output of the last pool."""
         x = np.concatenate([np.zeros((CHANNELS - 2, PIXELS, PIXELS), np.float32), COORDINATES.transpose(2, 0, 1)])
         inputs, convolved = [], []
         for kernel, bias in zip(self._kernels, self._biases, strict=True):
@@ -87,7 +87,7 @@ class ActingPixels(ActingBlockTypes):
         return tuple(inputs), tuple(convolved), x
 
     def _features(self, scenes: SceneBatch) -> Floats32:
-        """(V, 45): features of objects. In each scene the available blocks come first, then the other objects."""
+        """The features (V, 45) of all objects. In each scene the available blocks come first, then the other objects."""
         if self._blank:
             empty = self._seen(self._maps[2][None], np.zeros((1, MOMENTS), np.float32))
             return empty.repeat(int(scenes.available.sum() + scenes.present.sum()), axis=0)
@@ -105,12 +105,13 @@ class ActingPixels(ActingBlockTypes):
         return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, SEEN)
 
     def _seen(self, last: Floats32, where: Floats32) -> Floats32:
-        """(n, 45): features from the last maps (n, 8, 8, 8) and the moments (n, 13)."""
+        """The features (n, 45) of n objects: 32 computed from the last feature maps (n, 8, 8, 8), then the moments `where` (n, 13)."""
         hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """(n + 3 · B, decoder): a row for each object, combined with its whole scene, then a row for each kind of block in each scene."""
+        """Encoded rows (n + 3 · B, decoder): first one for each object, combined with an encoding of its whole scene, then one for each
+        kind of block in each scene."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]

@@ -1,1 +1,1 @@
-"""The inputs of networks: the columns that they see of objects, pairs, placements and images."""
+"""The inputs of networks: feature columns of objects, pairs of objects, placements and images."""

@@ -1,8 +1,8 @@
-"""Position, spread and colour of the pixels of a segmented image: fixed functions of the pictures alone.
+"""Moments of a segmented image: position, spread and colour of its pixels. They are fixed functions of the picture alone.
 
-Our addition for the agent `pixels`. Building depends on where exactly an object ends, and a CNN with max pools is slow to learn this.
-The first moments are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; second moments are added. Distances between two
-pictures come in the same two forms as distances between objects in the network `objects`.
+They are our addition, for the network `pixel-attention`. Building depends on the exact boundaries of objects, and a CNN with max pools is
+slow to learn them. The first moments are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; we add second moments. The
+distances between two objects are inputs in the same two forms as in the network `objects`.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ MOMENT_COLUMNS = (
     *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
     *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
 )
-"""Columns of an object and their units: area in 4 m²; centre and the four sides in 2 m; half width and half height in metres;
-covariance of x and y in 1/4 m²; mean colour. Values are about 1. They are 0 for an object outside the picture."""
+"""The feature columns of an object. Units are chosen so that values are about 1: 4 m² for the area, 2 m for the centre and the four sides,
+1 m for half width and half height, 1/4 m² for the covariance of x and y. All columns are 0 for an object outside the picture."""
 MOMENTS = len(MOMENT_COLUMNS)
 RELATIONS = 16
-"""Number of columns of a pair: distances in metres between the centres, between equal sides and between opposite sides, in two forms."""
+"""Number of feature columns of a pair of objects: eight distances between the centres, between equal sides and between opposite sides, each
+in two forms."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
-"""Columns of the moments between which distances are taken."""
+"""The columns of `MOMENT_COLUMNS` between which the eight distances are computed: of the first object, and of the second."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 """Side of a pixel, in metres."""
 
 
 def moments(boxes: Ints, first: Ints, pixels: Array) -> Array:
-    """(V, 13): moments of the windows of V objects, in the format of `batch_images.windows`."""
+    """The moments (V, 13) of V objects. The arguments are the windows of the objects, as returned by `batch_images.windows`."""
     found = np.zeros((len(boxes), MOMENTS), np.float32)
     _moments(boxes, first, pixels, found)
     return found
 
 
 def relations(seen: Array, one: Ints, other: Ints) -> Array:
-    """(p, 16): relations of pairs of objects, from the moments (n, 13) of all objects. Pair k is row `one[k]`, which looks at row
-    `other[k]`."""
+    """The features (p, 16) of p pairs of objects, computed from the moments `seen` (n, 13) of all objects. The first object of pair k is
+    row `one[k]`, the second is row `other[k]`."""
     lengths = 2 * (seen[:, _MINE][one] - seen[:, _OTHERS][other])
     near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
     return np.concatenate([near, np.tanh(lengths * np.float32(SHARP))], axis=1)

@@ -1,6 +1,6 @@
-"""What the network `objects` sees: the input columns of an object, of a pair of objects, and of the steps left.
+"""The inputs of the network `objects`: feature columns of an object, of a pair of objects, and of the number of steps left.
 
-If a column changes, loading refuses older weights: `agents/schema.py` compares the lists of columns.
+If a column changes, older weights can no longer be loaded, because `agents/schema.py` compares the lists of columns.
 
 Typical values of a column are about 1. Lengths are in metres; x and y are the coordinates of the centre.
 
@@ -52,7 +52,7 @@ PAIR_LENGTHS = (
     "bottom less top",
     "top less bottom",
 )
-"""Differences of the boxes around two objects: the first minus the second."""
+"""The eight lengths of a pair: differences between coordinates of the bounding boxes of the first and of the second object."""
 OBJECT_COLUMNS = (
     *("x", "y", "cos - 1", "sin", "width", "height", "left", "right", "sticky", "speed squared", "spin"),
     *(role.name.lower() for role in Role),
@@ -68,11 +68,11 @@ MOST_STEPS = 21
 
 
 def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
-    """Returns three arrays: (n, 19), the columns of all objects, scenes one after another; (p, 8), the lengths between the two
-    objects of every pair in a scene; (p, 2), whether the two touch, and whether they are glued.
+    """Returns three arrays. The first (n, 19) has the columns of all objects, one scene after another. The second (p, 8) has the lengths of
+    every pair of objects of the same scene. The third (p, 2) says whether the two objects touch, and whether they are glued.
 
-    Pairs include both orders, and each object with itself. A network sees each length in two forms: clipped to ±2 · MAX_WIDTH and
-    divided by SCALE, and tanh(SHARP · length). So a pair has 18 features.
+    Each pair occurs in both orders, and each object is also paired with itself. The network reads each length in two forms: clipped to ±2 ·
+    MAX_WIDTH and divided by SCALE, and as tanh(SHARP · length). So a pair has 18 features.
     """
     nodes, p = np.zeros((scenes.first[-1], NODE_FEATURES), np.float32), scenes.first_pair[-1]
     lengths, links = np.empty((p, _LENGTHS), np.float32), np.empty((p, PAIR_FEATURES - 2 * _LENGTHS), np.float32)
@@ -82,7 +82,7 @@ def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
 
 
 def clock(steps_left: Ints) -> Array:
-    """(B, 3): three features, each about 1, of the number of steps left (B,). The last two resolve small numbers."""
+    """Features (B, 3) of the number of steps left (B,), each about 1. The last two resolve small numbers."""
     left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
     return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 
@@ -103,7 +103,7 @@ def _describe(
     first: Ints,
     first_pair: Ints,
 ) -> None:
-    """Fills the three results of `describe`: `nodes` (n, 19), `lengths` (p, 8) and `links` (p, 2)."""
+    """Fills the three arrays that `describe` returns: `nodes` (n, 19), `lengths` (p, 8) and `links` (p, 2)."""
     sides = np.empty((pose.shape[1], 6), np.float32)  # centre x and y, then left, right, bottom and top of the box around an object
     for b in range(len(pose)):
         start, count = first[b], first[b + 1] - first[b]

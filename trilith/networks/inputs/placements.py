@@ -1,8 +1,8 @@
 """Input columns of a placement, and the first layer over all pairs of a placement and an object.
 
-This layer is the most expensive part of the network `objects`. `world.actions` decides which placements are legal.
+This layer is the most expensive part of the network `objects`. Which placements are legal is decided in `world.actions`.
 
-A placement is a block before it falls. It sees each object only through differences of coordinates, clipped one by one:
+A placement is a block before it falls. The inputs of a placement and an object are differences of their coordinates, each clipped:
 
 | columns | what | unit | clipped to |
 |---|---|---|---|
@@ -11,7 +11,7 @@ A placement is a block before it falls. It sees each object only through differe
 | 20 to 29 | the same | 1/15 m | ±1 |
 | 30 to 39 | the same | 1/75 m | ±1 |
 
-No input combines several objects: the network learns how to combine them.
+Each input depends on one object only. How to combine objects is learned by the network.
 
 On the CPU, compiled loops process sixteen placements at a time, which uses SIMD. On other devices
 `look_plain` computes the same function.
@@ -44,17 +44,18 @@ LENGTHS = (
     "bottom less top",
     "top less bottom",
 )
-"""Coordinate of the placement minus coordinate of the object's bounding box, in metres."""
+"""The ten lengths: a coordinate of the placement minus a coordinate of the object's bounding box, in metres."""
 SCALES = (0.25, 3.0, 15.0, 75.0)
-"""Lengths are multiplied by these before clipping. The small factor shows far objects; the large ones resolve contact."""
+"""Factors by which lengths are multiplied before clipping. The small factor keeps far objects apart; the large ones resolve contact."""
 CLIPS = (3.5, 1.0, 1.0, 1.0)
 """Limit of the clipping for each scale."""
 COLUMNS = len(LENGTHS) * len(SCALES)
-"""Columns that a placement sees of an object."""
+"""Number of input columns of a pair of a placement and an object."""
 FIGURES = 3
-"""Outputs of a placement, without and with glue each: the later return, its reward, and whether the episode ends with it."""
+"""Number of outputs for a placement, once without and once with glue: the later return, the reward of the placement, and whether the
+placement ends the episode."""
 SUM_SCALE = 1 / 8
-"""Factor of sums over objects, so that they are about 1."""
+"""Factor by which sums over objects are multiplied, so that they are about 1."""
 _LANES = 16
 _LENGTHS = len(LENGTHS)
 _SCALES: tuple[Any, ...] = tuple(np.float32(scale) for scale in SCALES)
@@ -64,24 +65,26 @@ _SUM = np.float32(SUM_SCALE)
 
 
 class Placements(NamedTuple):
-    """Blocks before they fall: their centres in metres, as arrays (m,) or tensors."""
+    """The positions of m blocks before they fall: x and y of their centres in metres, as arrays or tensors (m,)."""
 
     x: Any
     y: Any
     half: Any
-    """Half widths of the blocks."""
+    """Half the width of each block, in metres."""
 
 
 def check_offsets(schema: ReplaySchema) -> None:
-    """Raises ValueError that says what to choose, if the offsets of actions are not along x alone."""
+    """Raises ValueError if actions have offsets along y too. The error message says what to choose instead."""
     if len(schema.codec.tail) > 1:
         raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
 
 
 def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, reference: Any, which: Any) -> Placements:
-    """Where actions place blocks of a `kind` (m,), with `widths` (3,): at offset `which` (m,) of a `reference` object (m,) of a scene (m,).
+    """The placements of m actions. Action i places a block of the kind `kind[i]` at the offset `which[i]` from the object `reference[i]` of
+    the scene `scene[i]`. `widths` (3,) has the width of each kind, and `offsets` is the number of offsets.
 
-    Arguments are arrays, with `scenes` a `SceneBatch`, or tensors, with `scenes` its `tensors`. Offsets and results are float32.
+    The arguments are either arrays, with a `SceneBatch` as `scenes`, or tensors, with the `tensors` of a `SceneBatch` as `scenes`. `which`
+    and the results are float32.
     """
     width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
     target = (scenes.role[scene, reference] == int(Role.TARGET)) * 1
@@ -90,7 +93,8 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
 
 
 def boxes(scenes: SceneBatch) -> Array:
-    """(n, 6): for all objects, scenes one after another: centre x and y, then left, right, bottom and top of the box around each."""
+    """Coordinates (n, 6) of all objects, one scene after another: x and y of the centre, then left, right, bottom and top of the bounding
+    box."""
     (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
     cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
     across, up = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
@@ -98,8 +102,8 @@ def boxes(scenes: SceneBatch) -> Array:
 
 
 def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): `look_forward` in tensor operations, for any device. `rows` (m, R) are the rows of `box` and `objects` that belong to
-    each placement's scene, -1 for padding."""
+    """Returns the result (m, 2P) of `look_forward`, computed by tensor operations on any device. `rows` (m, R) has the rows of `box` and
+    `objects` that belong to the scene of each placement, padded with -1."""
     import torch
     from torch.nn import functional as F
 
@@ -115,7 +119,7 @@ def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, w
 
 @compiled(reorder=True)
 def _see(placed: Array, box: Array, lengths: Array, seen: Array) -> None:
-    """Fills `seen` (40 · 16): the 40 columns that sixteen placements (3, 16) see of an object, column by column."""
+    """Fills `seen` (40 · 16) with the 40 input columns of one object and each of sixteen placements, `placed` (3, 16), column by column."""
     x, y, half = placed[0], placed[1], placed[2]
     ox, oy, left, right, bottom, top = box[0], box[1], box[2], box[3], box[4] - _HALF, box[5] + _HALF
     for i in range(_LANES):
@@ -139,7 +143,8 @@ def _clip(lengths: Array, scale: float, clip: float, seen: Array, first: int) ->
 
 @compiled(reorder=True)
 def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Array) -> None:
-    """Copies placements `first` to `end`, at most sixteen, to `placed` (3, 16). Pads with copies of the last one, which are not used."""
+    """Copies the placements from `first` up to but not including `end`, at most sixteen, to `placed` (3, 16). Fills the rest with copies of
+    the last placement, whose results are not used."""
     for i in range(_LANES):
         k = min(first + i, end - 1)
         placed[0, i], placed[1, i], placed[2, i] = x[k], y[k], half[k]
@@ -149,11 +154,12 @@ def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Arra
 def look_forward(
     first: Ints, x: Array, y: Array, half: Array, first_object: Ints, box: Array, objects: Array, weight: Array, out: Array
 ) -> None:
-    """Fills `out` (m, 2P): the pooled messages from the objects of a scene to its placements (m,).
+    """Fills `out` (m, 2P) with the pooled messages that each of m placements gets from the objects of its scene.
 
-    A message is the rectified sum of two parts: `weight` (P, 40) times the 40 columns that a placement sees of an object, and the object's
-    own part, `objects` (n, P). The first half of a row of `out` is the scaled sum of the messages over all objects, the second half their
-    maximum. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to `first_object[b + 1]`.
+    A message is the ReLU of a sum of two parts: `weight` (P, 40) times the 40 input columns of the placement and the object, and the
+    object's own part, a row of `objects` (n, P). The first half of a row of `out` is the sum of the messages over all objects, times
+    SUM_SCALE; the second half is their maximum. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to
+    `first_object[b + 1]`.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
@@ -195,12 +201,14 @@ def look_backward(
     message_grad: Array,
     columns: Array,
 ) -> None:
-    """Backward pass of `look_forward`. `grad` (m, 2P) is the gradient with respect to `out`. Messages are computed again, not stored.
+    """Backward pass of `look_forward`. `grad` (m, 2P) is the gradient with respect to `out`. Messages are computed again here, because the
+    forward pass does not store them.
 
-    Adds the gradient with respect to `objects` to `objects_grad`. Fills `message_grad` (P, w) with the gradient of each message before
-    rectification, and `columns` (40, w) with the input columns of each pair of a placement and an object. `backward_width` gives w. The
-    gradient with respect to `weight` is then `message_grad` · `columns`ᵀ: one product of large matrices is several times as fast as a sum
-    in these loops. The gradient of a maximum goes to the first object that attains it.
+    Adds the gradient with respect to `objects` to `objects_grad`. Fills `message_grad` (P, w) with the gradient with respect to each
+    message before its ReLU, and `columns` (40, w) with the input columns of each pair of a placement and an object. The function
+    `backward_width` returns w. From these the caller computes the gradient with respect to `weight`, which is `message_grad` · `columns`ᵀ.
+    One product of large matrices is several times as fast as a sum in these loops. The gradient of a maximum goes to the first object that
+    attains it.
     """
     units, largest = len(weight), 0
     for b in range(len(first) - 1):
@@ -248,5 +256,6 @@ def look_backward(
 
 
 def backward_width(first: Ints, first_object: Ints) -> int:
-    """Number of pairs of a placement and an object for which `look_backward` needs room: placements of a scene in full sixteens."""
+    """The width w of the arrays that `look_backward` fills: the number of pairs of a placement and an object, where the placements of each
+    scene are padded to a multiple of sixteen."""
     return int((-(-np.diff(first) // _LANES) * np.diff(first_object)).sum()) * _LANES

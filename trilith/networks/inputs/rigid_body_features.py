@@ -1,8 +1,8 @@
-"""Input features of the learned model that are computed, not learned: rigid bodies, objects that cannot move, and the straight fall
-of the new block.
+"""Hand-made input features of the learned transition model: which objects form a rigid body, which objects cannot move, and the straight
+fall of the new block.
 
-All functions take B scenes of up to R objects as padded arrays. Objects are all rows except the available blocks, in the order of
-their rows.
+All functions take B scenes of up to R objects as padded arrays. Here the objects of a scene are all its rows except the available blocks,
+in the same order.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ FALL_COLUMNS = (
     *("height at rest", "drop", "middle inside the supports, left", "middle inside the supports, right"),
     *("carried by a sticky object", "carried by an obstacle", "distance from obstacles"),
 )
-"""Hand-made features of a straight fall. The card of a model lists them."""
+"""The hand-made features of a straight fall. They are listed in the card of each learned model."""
 FALL = len(FALL_COLUMNS)
 _FEATURE_REACH = 1.0
-"""Metres: distances to supports and obstacles are clipped to this."""
+"""Distances to the ends of supports and to obstacles are clipped to this many metres."""
 _TARGET, _OBSTACLE = int(Role.TARGET), int(Role.OBSTACLE)
 
 
 class Placed(NamedTuple):
-    """Scenes with a new block at its spawn pose, before anything moves."""
+    """B scenes, each with a new block at the pose where it was placed, before anything moves."""
 
     objects: Ints
-    """(B,): number of objects."""
+    """(B,): the number of objects in each scene."""
     new: Ints
-    """(B,): index of the new block."""
+    """(B,): the index of the new block among the objects of its scene."""
     pose: Array
     """(B, R, 3): x, y in metres and angle in radians."""
     size: Array
@@ -46,15 +46,16 @@ class Placed(NamedTuple):
     role: Ints
     """(B, R): the `Role` of each object."""
     sticky: Bools
-    """(B, R): which blocks are sticky."""
+    """(B, R): mask of the sticky blocks."""
     touch: Bools
-    """(B, R, R): which pairs touch."""
+    """(B, R, R): whether two objects touch."""
     glue: Bools
-    """(B, R, R): which pairs are bonded."""
+    """(B, R, R): whether two objects are glued."""
 
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
-    """Scenes with a new block as arrays. `rows` (B,) has the row of each new block. The arrays have room for at least `objects` objects."""
+    """Converts scenes that contain a new block to padded arrays. `rows` (B,) has the row of the new block in each scene. The arrays have
+    room for at least `objects` objects per scene."""
     refs = [reference_rows(scene) for scene in scenes]
     b, r = len(scenes), max(objects, *(len(each) for each in refs))
     placed = Placed(
@@ -80,8 +81,8 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
 
 
 def bodies(placed: Placed) -> tuple[Bools, Bools]:
-    """Returns (B, R, R), which pairs belong to the same rigid body, and (B, R), which objects cannot move: they are fixed, or bonded
-    to the floor."""
+    """Returns two masks: (B, R, R) of the pairs of objects that belong to the same rigid body, and (B, R) of the objects that cannot move,
+    because they are fixed or glued to the floor."""
     group = np.stack([rigid_groups(glue) for glue in placed.glue])
     there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
     same = (group[:, :, None] == group[:, None]) & there[:, :, None] & there[:, None]
@@ -89,7 +90,7 @@ def bodies(placed: Placed) -> tuple[Bools, Bools]:
 
 
 def falls(placed: Placed) -> Array:
-    """(B, 7): the features `FALL_COLUMNS` of the new block of each scene, if it falls straight down and nothing else moves."""
+    """The features `FALL_COLUMNS` (B, 7) of the new block in each scene, computed as if it fell straight down and nothing else moved."""
     return _falls(placed.pose, placed.size, placed.role, placed.sticky, placed.new)
 
 

@@ -1,13 +1,13 @@
-"""States as compact records, and the padded batch that every network reads, as arrays or as tensors, mirrored if wanted.
+"""States as compact records, and the padded batches that networks read. A batch has arrays or tensors, and its scenes can be mirrored.
 
-Imports torch only when tensors are requested, because agents act without torch.
+Imports torch only when tensors are requested, because agents can act without torch.
 
 A record keeps only the data that differs between states: the objects of the scene, and which of the seven slots are still available.
 The available blocks themselves are not stored, because their positions never change.
 
 An action has three forms, and `ReplaySchema` converts between them:
-- the codec's action, which names rows of the scene. Environments and users see this form;
-- the edge action, four integers (slot, object, offset, sticky). A replay stores this form. Slot and object are nodes: 0 to 6 are the
+- the codec's action, which contains rows of the scene. Environments and users see this form;
+- the edge action, four integers (slot, object, offset, sticky). A replay stores this form. Slot and object are node numbers: 0 to 6 are the
   slots, 7 + r is the r-th object of the scene in row order. `offset` is the flat index of the parts of a codec's action after the edge.
   Absolute actions have object 0, and the cell of the grid as offset;
 - the index, one integer. Networks and search trees use this form.
@@ -40,24 +40,25 @@ KIND_WIDTHS = tuple(sorted(set(SLOT_WIDTHS)))
 KINDS = len(KIND_WIDTHS)
 """Number of kinds of blocks. Available blocks of one width are interchangeable, so they are one kind."""
 KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
-"""(7,): the kind of each slot."""
+"""(7,): the kind of the block in each slot."""
 SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
-"""(3, 7): which slots hold blocks of each kind."""
+"""(3, 7): mask of the slots that hold blocks of each kind."""
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
-"""Glue points stored per possible object of a scene. They are needed for pictures. Random agents make less than half as many."""
+"""A record has room for this many glue points per possible object of a scene. Glue points are needed for pictures. Random agents make less
+than half as many."""
 
 Records = NDArray[Any]
-"""(B,): a structured array with one record for each state, see `SceneSchema.dtype`."""
+"""A structured array (B,) with one record for each state, see `SceneSchema.dtype`."""
 
 
 @dataclass(frozen=True)
 class SceneSchema:
-    """The format in which the states of one task are stored, for any action space."""
+    """The format in which states of one task are stored as records. It does not depend on the action space."""
 
     rows: int
-    """Maximum number of objects in a scene, available blocks not counted."""
+    """Maximum number of objects in a scene, without the available blocks."""
     points: int = field(default=0, kw_only=True)
     """Number of glue points stored per scene, for pictures. If a scene has more, the last ones are left out."""
     clock: bool = field(default=False, kw_only=True)
@@ -76,7 +77,8 @@ class SceneSchema:
         return np.dtype(self._columns())
 
     def _columns(self) -> list[tuple[Any, ...]]:
-        """Columns of a record. Boolean matrices are packed into bits. Velocities are almost zero, so half precision is enough."""
+        """The fields of a record, as numpy's `dtype` takes them. Boolean matrices are packed into bits. Velocities are almost zero, so half
+        precision is enough."""
         n = self.rows
         square = (n * n + 7) // 8
         return [
@@ -94,7 +96,7 @@ class SceneSchema:
         ]
 
     def pack(self, scenes: Sequence[Scene], steps_left: Sequence[int] = ()) -> Records:
-        """(B,): records of scenes. `steps_left` (B,) is required if the schema has `clock`."""
+        """Packs scenes into records (B,). `steps_left` (B,) is required if the schema has `clock`."""
         b, n = len(scenes), self.rows
         records = np.zeros(b, self.dtype)
         links = np.zeros((2, b, n, n), dtype=bool)
@@ -119,7 +121,7 @@ class SceneSchema:
         return records
 
     def unpack(self, records: Records, mirror: Bools | None = None, device: str | torch.device | None = None) -> SceneBatch:
-        """Makes the batch of some records, padded to the largest scene. Scenes are mirrored (left and right swapped) where `mirror`
+        """Unpacks records into a batch, padded to the largest scene among them. Scenes are mirrored (left and right swapped) where `mirror`
         (B,) is True."""
         count = records["count"].astype(np.int64)
         r = int(count.max())
@@ -149,19 +151,19 @@ class SceneSchema:
 
 
 def _bits(packed: NDArray[np.uint8], *shape: int) -> NDArray[np.uint8]:
-    """(B, *shape): 0 or 1, from rows (B, bytes) of packed bits."""
+    """Unpacks rows (B, bytes) of packed bits into an array (B, *shape) of 0 and 1."""
     return np.unpackbits(packed, axis=1, count=prod(shape)).reshape(-1, *shape)
 
 
 def slots_of(records: Records) -> Bools:
-    """(B, 7): which slots are available in the state of each record."""
+    """Mask (B, 7) of the slots whose block is available, for each record."""
     return _bits(records["available"][:, None], SLOTS).astype(bool)
 
 
 @dataclass(frozen=True)
 class ReplaySchema(SceneSchema):
-    """The format in which the states of one task are stored for one discrete action space. It also converts between the three forms
-    of an action."""
+    """The format in which states of one task are stored for one discrete action space. The schema also converts between the three forms of
+    an action, see the module."""
 
     codec: Discrete
     stores_legal: bool
@@ -171,16 +173,17 @@ class ReplaySchema(SceneSchema):
     def of(
         task: Task, codec: Discrete, stores_legal: bool, beyond: bool = True, pictures: bool = False, clock: bool = False
     ) -> ReplaySchema:
-        """The schema that fits every scene of a task's curriculum. With `beyond`, scenes of generalisation levels fit too.
+        """Makes the schema that fits every scene of a task's curriculum. With `beyond`, it also fits the scenes of generalisation levels.
 
-        `pictures` stores glue points, which are needed to draw a scene. `clock` stores the number of steps left.
+        With `pictures`, records include the glue points, which are needed to draw a scene. With `clock`, they include the number of steps
+        left.
         """
         rows = SceneSchema.rows_of(task, beyond)
         return ReplaySchema(rows, codec, stores_legal, points=POINTS * rows if pictures else 0, clock=clock)
 
     @cached_property
     def offsets(self) -> int:
-        """Number of placements per edge, not counting sticky. For absolute actions, the number of cells of the grid."""
+        """Number of offsets per edge. For absolute actions, the number of cells of the grid."""
         return prod(self.codec.tail)
 
     @cached_property
@@ -189,8 +192,8 @@ class ReplaySchema(SceneSchema):
         return replace(self, stores_legal=False)
 
     def edge(self, sender: Any, receiver: Any) -> Any:
-        """The number of the edge from `sender` to `receiver`; both may be arrays or tensors. The edge's first action has the index 2
-        · `offsets` · number."""
+        """The number of the edge from node `sender` to node `receiver`, which may be arrays or tensors. The first action of an edge has the
+        index 2 · `offsets` · number."""
         return sender * (self.rows + SLOTS) + receiver
 
     @cached_property
@@ -199,17 +202,17 @@ class ReplaySchema(SceneSchema):
         return (self.rows + SLOTS) ** 2
 
     def index(self, actions: Any) -> Any:
-        """(...,): the index of edge actions (..., 4), an array or a tensor."""
+        """Converts edge actions (..., 4), an array or a tensor, to their indices (...,)."""
         sender, receiver, offset, sticky = (actions[..., part] for part in range(4))
         return (self.edge(sender, receiver) * self.offsets + offset) * 2 + sticky
 
     def parts(self, index: Any) -> tuple[Any, Any, Any, Any]:
-        """Slot, object, offset and sticky of an index. `index` is an integer, an array or a tensor."""
+        """Splits the index of an action into slot, object, offset and sticky. `index` is an integer, an array or a tensor."""
         edge, output = index // (2 * self.offsets), index % (2 * self.offsets)
         return edge // (self.rows + SLOTS), edge % (self.rows + SLOTS), output // 2, output % 2
 
     def actions(self, index: Any) -> Ints:
-        """(..., 4): the edge actions of an index or of an array of indices."""
+        """Converts an index, or an array of indices (...,), to edge actions (..., 4)."""
         return np.stack(self.parts(index), axis=-1)
 
     def _columns(self) -> list[tuple[Any, ...]]:
@@ -223,7 +226,8 @@ class ReplaySchema(SceneSchema):
         return records
 
     def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
-        """Packs a codec's mask for a record. The packed mask is indexed by kind of block instead of slot, and by object instead of row."""
+        """Packs a codec's mask of legal actions into bits. The packed mask is indexed by kind of block instead of slot, and by object
+        instead of row of the scene."""
         assert mask is not None, "these actions have no mask of legal ones"
         refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
         for slot, kind in enumerate(KIND_OF_SLOT):
@@ -241,20 +245,20 @@ class ReplaySchema(SceneSchema):
 
     @cached_property
     def _mirrored_offsets(self) -> Ints:
-        """(offsets,): the index that each offset has in the mirrored scene."""
+        """(offsets,): for each offset, the index of the same offset in the mirrored scene."""
         tail = self.codec.tail
         actions = np.zeros((self.offsets, self.codec.length), dtype=np.int64)
         actions[:, -1 - len(tail) : -1] = np.indices(tail).reshape(len(tail), -1).T
         return np.ravel_multi_index(tuple(self.codec.mirror(actions)[:, -1 - len(tail) : -1].T), tail)
 
     def mirror_actions(self, actions: Ints, mirror: Bools) -> Ints:
-        """Actions (B, 4), mirrored where `mirror` (B,) is True."""
+        """A copy of edge actions (B, 4), mirrored where `mirror` (B,) is True."""
         swapped = actions.copy()
         swapped[:, 2] = np.where(mirror, self._mirrored_offsets[actions[:, 2]], actions[:, 2])
         return swapped
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
-        """The placement of an edge action."""
+        """Converts an edge action to a placement."""
         sender, receiver, offset, sticky = (int(part) for part in action)
         if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
             return INVALID_EDGE
@@ -262,7 +266,7 @@ class ReplaySchema(SceneSchema):
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
-        """The inverse of `decode`: the edge action with the same block whose placement is nearest to the given one."""
+        """Converts a placement to an edge action: of all edge actions that use the same block, the one with the nearest placement."""
         tail = self.codec.tail
         action = self.codec.encode(scene, placement)
         receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0
@@ -271,15 +275,15 @@ class ReplaySchema(SceneSchema):
 
 @dataclass(frozen=True, eq=False)
 class SceneBatch:
-    """B scenes of up to R objects, not counting available blocks. Padding is 0; `present` is False there.
+    """B scenes of up to R objects, without the available blocks. Padded rows are 0, and `present` is False there.
 
     The fields are arrays in main memory. `tensors` has the same fields as tensors on the batch's device.
     """
 
     present: Bools
-    """(B, R): True where there is an object."""
+    """(B, R): mask of the rows that are not padding."""
     available: Bools
-    """(B, 7): slots whose block can still be used."""
+    """(B, 7): mask of the slots whose block is still available."""
     pose: Floats32
     """(B, R, 3): x, y in metres and angle in radians."""
     size: Floats32
@@ -295,7 +299,7 @@ class SceneBatch:
     glue: Floats32
     """(B, R, R), 0 or 1: whether two objects are glued."""
     legal: Bools | None = None
-    """(B, 3, R, offsets): placements of each kind of block that overlap nothing, if the schema stores them."""
+    """(B, 3, R, offsets): mask of the legal placements of each kind of block at each object, if the schema stores it."""
     points: Floats32 | None = None
     """(B, P, 2): positions of the glue points, if the schema stores them."""
     glued: Ints | None = None
@@ -303,7 +307,7 @@ class SceneBatch:
     steps_left: Ints | None = None
     """(B,): the number of steps left, if the schema stores it."""
     device: str | torch.device | None = None
-    """The device of the tensors. None: main memory, shared with the arrays."""
+    """The device of the tensors. None: main memory, which they share with the arrays."""
     memo: dict[Any, Any] = field(default_factory=dict)
     """Cache of results that depend on the batch alone, see `once_per_batch`."""
 
@@ -311,13 +315,13 @@ class SceneBatch:
         return len(self.present)
 
     def __getitem__(self, which: slice) -> SceneBatch:
-        """A slice of the scenes, with the same padding."""
+        """The batch of a slice of the scenes, with the same padding."""
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
         arrays: dict[str, Any] = {name: value[which] for name, value in columns.items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays, memo={})
 
     def send(self, array: NDArray[Any]) -> Tensor:
-        """An array as a tensor on the device.
+        """Converts an array to a tensor on the batch's device.
 
         Arrays whose size depends on the data, such as lists of rows or edges, are computed in main memory and then sent. Computing
         them on the device would force a synchronisation.
@@ -329,22 +333,23 @@ class SceneBatch:
 
     @cached_property
     def tensors(self) -> TensorView:
-        """The arrays as tensors."""
+        """The arrays of this batch as tensors on its device."""
         return TensorView(self)
 
     @property
     def nodes(self) -> Bools:
-        """(B, 7 + R): whether each slot is available, then whether each object is present."""
+        """Mask (B, 7 + R) of the nodes that exist: the slots whose block is available, then the objects."""
         return np.concatenate([self.available, self.present], axis=1)
 
     @cached_property
     def first(self) -> Ints:
-        """(B + 1,): the first row of each scene if the objects of all scenes are concatenated. The last entry is the number of rows."""
+        """(B + 1,): the first packed row of each scene, followed by the number of packed rows. Packed rows are the objects of all scenes,
+        concatenated without padding."""
         return np.concatenate([[0], np.cumsum(self.present.sum(axis=1))])
 
     @cached_property
     def first_pair(self) -> Ints:
-        """(B + 1,): like `first`, for the concatenated pairs of objects of all scenes."""
+        """(B + 1,): the same as `first` for pairs: the first packed pair of each scene, followed by the number of pairs."""
         return np.concatenate([[0], np.cumsum(self.count**2)])
 
     @property
@@ -359,17 +364,17 @@ class SceneBatch:
 
     @cached_property
     def scene(self) -> Ints:
-        """(n,): the scene of each object, if the objects of all scenes are concatenated."""
+        """(n,): the index of the scene of each packed row."""
         return np.repeat(np.arange(len(self)), self.count)
 
     @property
     def place(self) -> Ints:
-        """(n,): the index of each object in the padded rows (B · R)."""
+        """(n,): the index of each packed row among the padded rows (B · R)."""
         return np.flatnonzero(self.present)
 
     @property
     def pair_place(self) -> Ints:
-        """(p,): the index of each pair of objects in the padded pairs (B · R · R)."""
+        """(p,): the index of each packed pair among the padded pairs (B · R · R)."""
         return np.flatnonzero(self.present[:, :, None] & self.present[:, None])
 
     @cached_property
@@ -385,19 +390,19 @@ class SceneBatch:
 
     @property
     def drawing(self) -> tuple[Bools, Ints, Floats32, Floats32, Ints, Floats32, Floats32, Ints]:
-        """The arguments of the functions of `batch_images`, which draw pictures."""
+        """The arguments that `batch_images.images` and `batch_images.windows` need to draw this batch."""
         assert self.points is not None, "the schema stores no glue points"
         assert self.glued is not None
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
 
     def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
-        """`batch_images.windows` of all objects: in each scene first the available blocks, then the other objects."""
+        """The result of `batch_images.windows` for all objects. In each scene the available blocks come first, then the other objects."""
         return windows(*self.drawing, tight=tight)
 
 
 def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable[Concatenate[SceneBatch, P], T]:
-    """Decorator: caches the result of a function of a batch in the batch, because the online network and the target network both need
-    it."""
+    """Decorator: caches the result of a function of a batch inside the batch. Such results are needed twice, by the online network and by
+    the target network."""
 
     @wraps(compute)
     def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,7 +1,8 @@
-"""The compiled loops of the networks: attention forward and backward, and the other operations for acting without torch.
+"""The compiled loops of the networks: the forward and backward pass of attention, and forward passes of the other layers for acting without
+torch.
 
-Rows and windows are computed one by one, in a fixed order. So each result is the same to the last bit: it does not depend on the
-other rows of the batch or on the number of threads.
+Rows and windows are computed one by one, in a fixed order. So the result of a row is the same to the last bit, whatever other rows are in
+the batch and however many threads there are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from trilith.world.scene import Ints
 
 @compiled(reorder=True)
 def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
-    """(n, outputs): x (n, inputs) · weight (inputs, outputs) + bias (outputs,); `rectify` clips the result at 0."""
+    """A linear layer: returns x (n, inputs) · weight (inputs, outputs) + bias (outputs,), which is (n, outputs). With `rectify`, applies a
+    ReLU."""
     inputs, outputs = weight.shape
     y = np.empty((len(x), outputs), np.float32)
     for i in range(len(x)):
@@ -41,7 +43,7 @@ def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
 
 @compiled(reorder=True)
 def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
-    """(n, width): rows of x (n, width) normalised to mean 0 and variance 1, then times weight (width,) plus bias (width,)."""
+    """A layer norm: normalises each row of x (n, width) to mean 0 and variance 1, multiplies by weight (width,) and adds bias (width,)."""
     y, width = np.empty_like(x), np.float32(x.shape[1])
     for i in range(len(x)):
         row, mean, spread = x[i], np.float32(0), np.float32(0)
@@ -58,7 +60,7 @@ def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
 
 @compiled(reorder=True)
 def mean_rows(x: Array, first: Ints) -> Array:
-    """(B, width): the mean of rows `first[b]` to `first[b + 1]` of x (n, width); 0 where there are no rows."""
+    """Means (B, width): entry b is the mean of the rows `first[b]` to `first[b + 1]` of x (n, width), or 0 if there are no such rows."""
     y = np.zeros((len(first) - 1, x.shape[1]), np.float32)
     for b in range(len(y)):
         mean = y[b]
@@ -71,7 +73,8 @@ def mean_rows(x: Array, first: Ints) -> Array:
 
 @compiled(reorder=True)
 def attention_forward(qkv: Array, pairs: Array, weight: Array, first: Ints, first_pair: Ints, out: Array, shares: Array) -> None:
-    """Fills `out` (n, heads · (d + P)), which must be 0, and `shares` (p, heads), the attention weight of each pair."""
+    """Forward pass of `layers.attention.relational_attention`. Fills `out` (n, heads · (d + P)), which must be 0 at the start, with the
+    result, and `shares` (p, heads) with the attention weights of the pairs."""
     heads, d = qkv.shape[2:]
     wide = pairs.shape[1]
     scale = np.float32(d**-0.5)
@@ -162,9 +165,9 @@ def attention_backward(
 
 @compiled(reorder=True)
 def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
-    """Adds to `y` (p, P) in place, then clips it at 0. A pair of objects gets `looks` (n, P) of its first object and `looked_at`
-    (n, P) of its second. It gets the first row of `link` (2, P) if the two touch, and the second row if they are glued. `touch` and
-    `glue` are (B, R, R), 0 or 1."""
+    """Adds terms to the features `y` (p, P) of pairs of objects, in place, and applies a ReLU. Each pair gets the row of `looks` (n, P)
+    that belongs to its first object and the row of `looked_at` (n, P) that belongs to its second. If the two objects touch, it also gets
+    the first row of `link` (2, P), and if they are glued, the second row. `touch` and `glue` (B, R, R) are 0 or 1."""
     for b in range(len(first) - 1):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
@@ -178,7 +181,8 @@ def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Arr
 
 @compiled
 def _paste(whole: Array, part: Array, top: int, left: int) -> None:
-    """Copies `part` (C, h, w) into the map `whole` at row `top` and column `left`. Loops compile seconds faster than a slice."""
+    """Copies `part` (C, h, w) into the feature map `whole` at row `top` and column `left`. It uses loops, because they compile seconds
+    faster than the assignment of a slice."""
     channels, tall, wide = part.shape
     for c in range(channels):
         for i in range(tall):
@@ -188,10 +192,11 @@ def _paste(whole: Array, part: Array, top: int, left: int) -> None:
 
 @compiled(reorder=True)
 def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
-    """Convolves (3 × 3, "same") the map `whole` after `part` (C, h, w) is pasted into it at row `top` and column `left`.
+    """A 3 × 3 "same" convolution of the feature map `whole`, in which a region is replaced by `part` (C, h, w), at row `top` and column
+    `left`. `whole` itself is not changed.
 
-    Returns only the outputs that depend on the part, and the row and the column where they begin. `whole` (C, s + 2, s + 2) has a
-    border of zeros; `weight` is (O, C, 9), `bias` (O,).
+    Returns only the outputs that depend on `part`, and the row and the column where they begin. `whole` (C, s + 2, s + 2) has a border of
+    zeros. `weight` is (O, C, 9), and `bias` is (O,).
     """
     side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
     first, last = max(top - 1, 0), min(top + tall + 1, side)
@@ -219,10 +224,11 @@ def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias
 
 @compiled(reorder=True)
 def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
-    """Max pool (3 × 3, stride 2) of the map `whole` after `part` (C, h, w) is pasted into it at row `top` and column `left`.
+    """A 3 × 3 max pool with stride 2 of the feature map `whole`, in which a region is replaced by `part` (C, h, w), at row `top` and column
+    `left`. `whole` itself is not changed.
 
-    Returns only the outputs that depend on the part, and the row and the column where they begin. `whole` (C, s + 1, s + 1) has -inf
-    after its last row and column.
+    Returns only the outputs that depend on `part`, and the row and the column where they begin. The last row and the last column of `whole`
+    (C, s + 1, s + 1) are padding of -inf.
     """
     channels, tall, wide = part.shape
     first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
@@ -248,10 +254,11 @@ Maps = tuple[Array, ...]
 def convolve_windows(
     boxes: Ints, first: Ints, pixels: Array, which: Ints, weights: Maps, biases: Maps, inputs: Maps, convolved: Maps, last: Array
 ) -> Array:
-    """(n, C, s, s): the output of all convolutions and pools for n pictures, each empty except for one window.
+    """The feature maps (n, C, s, s) of n pictures after all convolutions and max pools. Each picture is empty except for one window.
 
-    `which` (n,) selects windows of `boxes`, `first` and `pixels`, see `batch_images.windows`. `inputs`, `convolved` and `last` (C, s, s)
-    are the maps of an empty picture.
+    `which` (n,) selects windows among those given by `boxes`, `first` and `pixels`, which `batch_images.windows` returns. `inputs`,
+    `convolved` and `last` (C, s, s) are the feature maps of an empty picture: the inputs of all layers, the outputs of all convolutions,
+    and the output of the last pool.
     """
     y = np.empty((len(which), *last.shape), np.float32)
     for n in range(len(which)):

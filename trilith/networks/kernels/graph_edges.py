@@ -1,4 +1,4 @@
-"""The edge function of a graph network, and the sums of edges into nodes. The CPU processes a few thousand edges at a time; other
+"""The edge function of a graph network, followed by the sum of edges into nodes. The CPU processes a few thousand edges at a time; other
 devices use tensor operations.
 
 A batch has tens of thousands of edges, and their rows do not fit into a processor's caches. So edges are processed in chunks that
@@ -27,32 +27,33 @@ CHUNK = 2048
 class EdgeInputs(NamedTuple):
     """The inputs of `edge_function` for E edges between V nodes.
 
-    The first of the two rectified layers is a sum of three parts: from the edge, from its sender and from its receiver. One of the
-    parts includes the bias.
+    The edge function has two layers, each with a ReLU. The first layer is a sum of three parts: from the edge, from its sender and from its
+    receiver. One of the parts includes the bias.
     """
 
     given: Tensor
-    """(E, e): features of the edges. If `of_edge` is None: a table (4, width), the edge's part for each of the four possible edges."""
+    """(E, e): the features of the edges. If `of_edge` is None, a table (4, width) instead: the edge's part of the first layer for each of
+    the four possible inputs."""
     of_edge: Tensor | None
-    """(width, e): the weights of the edge's part, or None."""
+    """(width, e): the weights of the edge's part of the first layer, or None."""
     send: Tensor
-    """(V, width): the part of each node as a sender."""
+    """(V, width): the part of the first layer from each node as a sender."""
     receive: Tensor
-    """(V, width): the part of each node as a receiver."""
+    """(V, width): the part of the first layer from each node as a receiver."""
     weight: Tensor
-    """(width, width): weights of the second layer."""
+    """(width, width): the weights of the second layer."""
     bias: Tensor
-    """(width,)"""
+    """(width,): the bias of the second layer."""
     code: Tensor
-    """(E,): the row of the table for each edge."""
+    """(E,): the row of each edge in the table."""
     sender: Tensor
-    """(E,): the row of each edge's sender."""
+    """(E,): the row of the sender of each edge."""
     receiver: Tensor
-    """(E,): the row of each edge's receiver."""
+    """(E,): the row of the receiver of each edge."""
 
 
 def edge_function(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
-    """(E, width) and (V, width): edges after two rectified layers, and for each node the sum of the edges that end there."""
+    """Returns the edges (E, width) after the two layers, and for each node the sum (V, width) of the edges that end there."""
     return _Edges.apply(torch.is_grad_enabled(), *inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
 
 
@@ -129,7 +130,7 @@ class _Edges(torch.autograd.Function):
 
 @compiled
 def _gather(hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
-    """Adds the parts of sender and receiver to `hidden` (E, width), and rectifies it."""
+    """Adds the parts of sender and receiver to `hidden` (E, width), and applies a ReLU, in place."""
     for e in range(len(sender)):
         row, one, other = hidden[e], send[sender[e]], receive[receiver[e]]
         for k in range(hidden.shape[1]):
@@ -138,7 +139,7 @@ def _gather(hidden: Array, send: Array, receive: Array, sender: Ints, receiver: 
 
 @compiled
 def _collect(edges: Array, arrived: Array, receiver: Ints) -> None:
-    """Rectifies `edges` (E, width), and adds them to the rows of their receivers in `arrived` (V, width)."""
+    """Applies a ReLU to `edges` (E, width) in place, and adds each edge to the row of its receiver in `arrived` (V, width)."""
     for e in range(len(receiver)):
         row, at = edges[e], arrived[receiver[e]]
         for k in range(edges.shape[1]):
@@ -148,7 +149,8 @@ def _collect(edges: Array, arrived: Array, receiver: Ints) -> None:
 
 @compiled
 def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> None:
-    """Turns `grad` (E, width), the gradient of the rectified `edges`, into the gradient before rectification."""
+    """Backward pass of `_collect`. `grad` (E, width) and `arrived` (V, width) are the gradients with respect to the two outputs. Replaces
+    `grad` by the gradient with respect to the edges before the ReLU."""
     for e in range(len(receiver)):
         row, value, at = grad[e], edges[e], arrived[receiver[e]]
         for k in range(grad.shape[1]):
@@ -157,8 +159,8 @@ def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> 
 
 @compiled
 def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
-    """Like `_collect_back`, for the first layer, whose gradient goes to sender and receiver. One joint loop would compile to slower
-    code."""
+    """Backward pass of `_gather`. Replaces `grad` (E, width) by the gradient before the ReLU, and adds it to the rows of sender and
+    receiver in `send` and `receive`. The three loops are separate because one joint loop would compile to slower code."""
     for e in range(len(sender)):
         row, value, one, other = grad[e], hidden[e], send[sender[e]], receive[receiver[e]]
         for k in range(grad.shape[1]):
@@ -171,7 +173,7 @@ def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender
 
 @compiled
 def _sum_rows(table: Array, rows: Array, code: Ints) -> None:
-    """Adds each row of `rows` (E, width) to the row of `table` (4, width) that it was copied from."""
+    """Backward pass of a table lookup: adds each row of `rows` (E, width) to row `code` of `table` (4, width)."""
     for e in range(len(code)):
         at, row = table[code[e]], rows[e]
         for k in range(rows.shape[1]):

@@ -1,7 +1,7 @@
-"""Max pools of windows that are added to fixed maps: compiled loops on the CPU, tensor operations on other devices.
+"""Max pools of small windows that are added to a fixed feature map: compiled loops on the CPU, tensor operations on other devices.
 
-Four operations are needed: cut a part out of a map, add the window, pool, subtract the fixed pool. As tensor operations each would
-copy all windows; here one loop does all four.
+Four operations are needed: crop a region of the map, add the window, pool, and subtract the pool of the map alone. As tensor operations,
+each would copy all windows; here one loop does all four.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Reach = tuple[int, int]
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:
-    """The change that windows make to the max pool (3, stride 2) of a fixed map.
+    """Computes how a 3 × 3 max pool with stride 2 of a fixed feature map changes if a window is added to the map, for each of n windows.
 
-    `grown` (n, C, h, w) is added to the map `convolved` (1, C, s, s), starting at the map's rows `top` (n,) and columns `left` (n,).
-    Parts of `grown` may lie beyond the border. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of
-    `pooled`, 0 beyond the border, and the row and the column where the change begins.
+    The windows `grown` (n, C, h, w) are added to the map `convolved` (1, C, s, s) at its rows `top` (n,) and columns `left` (n,). They may
+    extend beyond the border of the map. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of `pooled` for each
+    window, which is 0 beyond the border, and the row and the column where the change begins.
     """
     pad, after = reach
     first, along = top - pad, left - pad  # both are even
@@ -52,7 +52,8 @@ def pool_added_plain(
 
 
 def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside: float) -> Tensor:
-    """(n, C, tall, wide): parts of a map (1, C, s, s) that begin at `top` and `left` (n,). Beyond the map, values are `outside`."""
+    """Crops n regions (n, C, tall, wide) of a map (1, C, s, s), starting at the rows `top` (n,) and columns `left` (n,). Values beyond the
+    map are `outside`."""
     frame = max(tall, wide)
     framed = F.pad(fixed[0], (frame,) * 4, value=outside).permute(1, 2, 0)
     rows = top[:, None] + frame + torch.arange(tall, device=top.device)
@@ -62,7 +63,8 @@ def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside
 
 
 def add_to_map(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """(n, C, s, s): the map `pooled` (1, C, s, s) plus the windows (n, C, h, w) at `top` and `left` (n,). Parts beyond the border are 0."""
+    """Returns n maps (n, C, s, s): the map `pooled` (1, C, s, s) plus one of the windows `added` (n, C, h, w), at the rows `top` (n,) and
+    columns `left` (n,). Where a window extends beyond the border, it must be 0."""
     if added.device.type == "cpu":
         whole: Tensor = _AddToMap.apply(added, pooled, top, left)
         return whole
@@ -144,8 +146,8 @@ class _AddToMap(torch.autograd.Function):
 def pool_forward(
     grown: Array, convolved: Array, pooled: Array, top: Ints, left: Ints, first: Ints, along: Ints, added: Array, choice: Choices
 ) -> None:
-    """Fills `added` (n, tall, wide, C). Fills `choice` with the index of the maximum among the 3 × 3 inputs of each pool. Channels
-    are the last axis of all arrays."""
+    """Forward pass of `pool_added`. Fills `added` (n, tall, wide, C) with the change of the pool, and `choice` with the index of the
+    maximum among the 3 × 3 inputs of each output. Channels are the last axis of all arrays."""
     n, tall, wide, channels = added.shape
     side, half = len(convolved), len(pooled)
     for w in range(n):
@@ -194,7 +196,8 @@ def pool_backward(
     of_convolved: Array,
     of_pooled: Array,
 ) -> None:
-    """Backward pass of `pool_forward`. Given `grad`, the gradient with respect to `added`, adds the gradients of the inputs."""
+    """Backward pass of `pool_forward`. Given `grad`, the gradient with respect to `added`, adds the gradients with respect to the inputs to
+    `of_grown`, `of_convolved` and `of_pooled`."""
     n, tall, wide, channels = grad.shape
     half = len(of_pooled)
     for w in range(n):
@@ -216,8 +219,8 @@ def pool_backward(
 
 @compiled
 def add_parts(whole: Array, parts: Array, top: Ints, left: Ints, there: bool) -> None:
-    """If `there`, adds `parts` (n, h, w, C) into `whole` (n, s, s, C) at `top` and `left`. Otherwise adds those windows of `whole` to
-    `parts`."""
+    """If `there` is True, adds `parts` (n, h, w, C) to the regions of `whole` (n, s, s, C) at `top` and `left`. Otherwise adds these
+    regions of `whole` to `parts`, which is the backward pass."""
     n, tall, wide, channels = parts.shape
     side = whole.shape[1]
     for w in range(n):

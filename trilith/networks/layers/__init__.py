@@ -1,1 +1,1 @@
-"""Layers that several networks share: relational attention, and the CNN of one object."""
+"""Layers that several networks share: relational attention over objects, and a CNN that encodes the image of one object."""

@@ -1,11 +1,11 @@
-"""The trunk of all our learning networks: relational attention over the objects of a scene.
+"""Relational attention over the objects of a scene, the trunk of all our own networks, as torch modules.
 
-Objects are tokens. The relative position of two objects biases the attention between them and is also part of the attended values.
-Scenes are packed one after another. With a dozen objects per scene the matrices are so small that the overhead of a library call
-exceeds the arithmetic, so the CPU runs compiled loops (`kernels.forward`). They also store no score bias per pair of objects, and pad
-nothing. On other devices `relational_attention_plain` computes the same function.
+Objects are tokens. Features of the relative position of two objects bias the attention between them, and are also part of the attended
+values. Scenes are packed one after another. With a dozen objects per scene the matrices are so small that the overhead of a library call
+exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`), which also need no padding and store no score bias for each
+pair. On other devices `relational_attention_plain` computes the same function.
 
-This form learns. `inference.attention` is the same function for agents that only act, without torch. Change both together.
+This module is for learning. `inference.attention` computes the same function without torch, for agents that only act. Change both together.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from trilith.world.scene import Ints
 
 
 class Rows(NamedTuple):
-    """Where the objects and the pairs of each scene begin, and where the last scene's end. On the CPU no more of a batch is needed."""
+    """The row boundaries of packed scenes. On the CPU, attention needs nothing else of a batch."""
 
     first: Ints
-    """(B + 1,)"""
+    """(B + 1,): the first row of each scene, followed by the number of rows."""
     first_pair: Ints
-    """(B + 1,)"""
+    """(B + 1,): the first pair of each scene, followed by the number of pairs."""
 
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """(n, heads · (d + P)): for each object, the attention-weighted values of the objects in its scene, then of the pair features.
+    """Returns (n, heads · (d + P)): for each object, the attention-weighted mean of the values of all objects in its scene, followed by the
+    attention-weighted mean of the pair features.
 
-    `qkv` (n, 3, heads, d) are queries, keys and values of all objects. `pairs` (p, P) are features of the relative position of each pair
-    in a scene, ordered by the object that attends. A score is the scaled product of query and key plus `weight` (heads, P) · pair.
-    The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`; `batch.first_pair` gives its pairs in the same way.
+    `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all pairs of objects in the
+    same scene, ordered by the object that attends. An attention score is the scaled dot product of query and key plus `weight` (heads, P) ·
+    pair features. The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, and its pairs are rows `batch.first_pair[b]` to
+    `batch.first_pair[b + 1]`.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
         return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
@@ -45,7 +47,7 @@ def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Scen
 
 
 def relational_attention_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) -> Tensor:
-    """`relational_attention` in tensor operations, padded, for any device."""
+    """The same function as `relational_attention` by tensor operations on padded scenes, for any device."""
     heads, d, wide = *qkv.shape[2:], pairs.shape[1]
     b, r = batch.present.shape
     rows, places = batch.tensors.place, batch.tensors.pair_place
@@ -95,29 +97,33 @@ class AttentionLayer(nn.Module):
         self.down = nn.Linear(2 * width, width)
 
     def forward(self, tokens: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """(n, width) from `tokens` (n, width) and `pairs` (p, pair). `weight` (heads, pair) turns a pair into a score bias."""
+        """Returns the new tokens (n, width), from `tokens` (n, width) and the pair features `pairs` (p, pair). `weight` (heads, pair) maps
+        the features of a pair to a bias of its attention score."""
         qkv = self.qkv(self.norm(tokens)).view(len(tokens), 3, self.heads, -1)
         tokens = tokens + self.gather(relational_attention(qkv, pairs, weight, batch))
         return tokens + self.down(F.relu(self.up(self.norm2(tokens))))
 
 
 class AttentionTrunk(nn.Module):
-    """A network with attention layers. A base class instead of a submodule, because shipped weights use these parameter names."""
+    """Base class of networks with attention layers. It is not a submodule, because the parameter names of shipped weights have no prefix
+    for it."""
 
     def add_layers(self, width: int, layers: int, heads: int, pair: int) -> None:
-        """Adds the attention layers, for tokens of `width` units and pairs of `pair` units."""
+        """Adds the attention layers, for tokens of `width` units and pair features of `pair` units."""
         self.bias = nn.Linear(pair, layers * heads, bias=False)
         self.layers = nn.ModuleList(AttentionLayer(width, heads, pair) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
 
     def add_trunk(self, nodes: int, relations: int, width: int, layers: int, heads: int, pair: int) -> None:
-        """Adds the attention layers, and a linear layer before them for objects of `nodes` columns and pairs of `relations` columns."""
+        """Adds the attention layers, and before them two linear layers: one for objects of `nodes` columns, one for pairs of `relations`
+        columns."""
         self.node = nn.Linear(nodes, width)
         self.pair = nn.Linear(relations, pair)
         self.add_layers(width, layers, heads, pair)
 
     def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """(n, width): objects after all layers, from `tokens` (n, width) and from `pairs` (p, pair) before rectification."""
+        """The tokens (n, width) after all attention layers. The inputs are `tokens` (n, width) and the pair features `pairs` (p, pair), to
+        which a ReLU is applied here."""
         pairs = F.relu(pairs)
         for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
@@ -125,10 +131,11 @@ class AttentionTrunk(nn.Module):
 
 
 class ObjectTrunk(AttentionTrunk):
-    """The trunk over the columns of `inputs.objects` for each object and each pair."""
+    """An attention trunk that reads the columns of `inputs.objects` for each object and each pair of objects."""
 
     def object_tokens(self, batch: SceneBatch, scenes: Tensor | None = None) -> Tensor:
-        """(n, width): the objects of a batch, scenes one after another. `scenes` (B, width) is added to all objects of a scene."""
+        """The tokens (n, width) of the objects of a batch after all attention layers, one scene after another. If `scenes` (B, width) is
+        given, the row of a scene is added to the input tokens of all its objects."""
         objects, relations = _described(batch)
         tokens = self.node(objects)
         if scenes is not None:
@@ -137,18 +144,19 @@ class ObjectTrunk(AttentionTrunk):
 
 
 def scene_mean(tokens: Tensor, batch: SceneBatch) -> Tensor:
-    """(B, width): the mean of the objects (n, width) of each scene."""
+    """The mean (B, width) of the tokens (n, width) in each scene."""
     return tokens.new_zeros(len(batch), tokens.shape[1]).index_add(0, batch.tensors.scene, tokens) / batch.tensors.count[:, None]
 
 
 def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
-    """An array as a tensor on the batch's device, in torch's own memory, because memory alignment changes the last bits of dot products."""
+    """Copies an array to a tensor on the batch's device. It is copied because torch's own memory is always aligned alike, and the alignment
+    changes the last bits of dot products."""
     return batch.send(array).clone()
 
 
 @once_per_batch
 def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
-    """(n, 19) and (p, 18): the columns of `inputs.objects` for the objects and pairs of a batch."""
+    """The input columns of `inputs.objects` for a batch: those of the objects (n, 19) and those of the pairs (p, 18)."""
     nodes, lengths, links = (send_copy(batch, each) for each in describe(batch))
     near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
     return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)

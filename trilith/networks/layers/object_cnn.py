@@ -1,12 +1,13 @@
-"""The paper's CNN for one object (§C.2). It maps a segmented image to 32 features by three convolutions with max pools, then two layers.
+"""The paper's CNN for one object (§C.2). It maps a segmented image to 32 features by three convolutions with max pools, followed by two
+linear layers.
 
-An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. Outside
-a window around the object, every layer's output therefore equals that of an empty picture: one fixed map for all objects. This module
-computes only the difference to the fixed maps, in a window that grows with each layer's receptive field. Up to rounding the result
-equals the plain form in `tests/networks/plain_cnn.py`.
+An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. Outside a window
+around the object, the output of every layer therefore equals the output for an empty picture, which is one fixed map for all objects. This
+module computes only the difference from the fixed map, in a window that grows from layer to layer with the receptive field. Up to rounding,
+the result equals that of the plain CNN in `tests/networks/plain_cnn.py`.
 
-Windows begin and end at multiples of 8 pixels, so that each can be halved three times. There are few sizes, because extra arithmetic
-is cheaper than one call per size. Identical windows, such as those of the available blocks, are computed once.
+Windows begin and end at multiples of 8 pixels, so that each can be halved three times. Only a few window sizes are used, because computing
+a larger window is cheaper than one more call for its size. Identical windows, such as those of the available blocks, are computed once.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS
 
 _FEW = 4.0
-"""Square root of 64 / 4: the last map has 64 positions, and an object affects about four of them."""
+"""Factor of the initial weights of the first linear layer: the square root of 64 / 4, because the last feature map has 64 positions and an
+object affects about four of them."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
 _REACH = ((1, 2), (2, 1), (1, 1))
-"""For each layer: number of extra rows (and columns) before and after the convolution's output, so that every pool that overlaps it
-is computed."""
+"""For each layer: the number of extra rows and columns before and after the convolved window that are needed to compute every pool that
+overlaps the window."""
 
 
 class Maps(NamedTuple):
-    """The output of a layer for an empty picture."""
+    """The outputs of one layer for an empty picture."""
 
     convolved: Tensor
     """(1, C, s, s): after the convolution."""
@@ -50,7 +52,7 @@ class Windows(NamedTuple):
     """All n windows of one size, without duplicates."""
 
     colours: Tensor
-    """(n, 4, h, w): red, green, blue and alpha, channels last in memory."""
+    """(n, 4, h, w): red, green, blue and alpha. The channels are last in memory."""
     top: Tensor
     """(n,): the first row of each window in the picture."""
     left: Tensor
@@ -63,16 +65,16 @@ class Segments(NamedTuple):
     sizes: list[Windows]
     """The windows by size."""
     which: Tensor
-    """(V,): the index of each object's window, if the windows of all sizes are concatenated."""
+    """(V,): the index of each object's window in the concatenated windows of all sizes."""
     moments: Tensor
     """(V, 13): the moments of each object."""
     relations: Tensor
-    """(p, 16): the relations of each pair of objects of a scene, without available blocks."""
+    """(p, 16): the features of each pair of objects in a scene, see `image_moments.relations`. Available blocks are left out."""
 
 
 @once_per_batch
 def segments_of(batch: SceneBatch) -> Segments:
-    """The windows of a batch: in each scene first the available blocks, then the other objects."""
+    """The visual inputs of all objects of a batch. In each scene the available blocks come first, then the other objects."""
     boxes, first, pixels = batch.windows()
     by_size: dict[tuple[int, int], dict[bytes, tuple[int, int, int]]] = {}
     names: list[tuple[tuple[int, int], bytes]] = []
@@ -95,7 +97,7 @@ def segments_of(batch: SceneBatch) -> Segments:
 
 
 def no_segments(batch: SceneBatch) -> Segments:
-    """Like `segments_of`, with an empty picture for every object."""
+    """The same as `segments_of`, but with an empty picture for every object."""
     count = int(batch.nodes.sum())
     shapes = ((1, _COLOURS, LEAST, LEAST), (count, MOMENTS), (int(batch.first_pair[-1]), RELATIONS))
     colours, where, between = (batch.send(np.zeros(shape, np.float32)) for shape in shapes)
@@ -120,8 +122,8 @@ class ObjectCNN(nn.Module):
 
     @torch.no_grad()
     def _start(self) -> None:
-        """Sets initial weights with which the features of objects differ. With the usual initial weights, features depend mostly on
-        the coordinates, which are the same for all objects, and many features are 0 for all objects."""
+        """Sets initial weights that make the features of different objects differ. With torch's default weights, features would depend
+        mostly on the coordinate channels, which are the same for all objects, and many features would always be 0."""
         for part in (*self.layers, self.hidden, self.out):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
             nn.init.zeros_(part.bias)
@@ -129,18 +131,19 @@ class ObjectCNN(nn.Module):
         self.hidden.bias.sub_(self.hidden(F.relu(self.fixed_maps()[-1].pooled).flatten()))  # so that an empty picture gives 0
 
     def segments(self, batch: SceneBatch) -> Segments:
-        """The visual inputs of a batch: in each scene first the available blocks, then the other objects."""
+        """The visual inputs of all objects of a batch, with empty pictures if `blank`. In each scene the available blocks come first, then
+        the other objects."""
         return no_segments(batch) if self.blank else segments_of(batch)
 
     def forward(self, batch: SceneBatch) -> Tensor:
-        """(V, 32): features of objects. In each scene the available blocks come first, then the other objects."""
+        """Returns the features (V, 32) of all objects. In each scene the available blocks come first, then the other objects."""
         segments, maps = self.segments(batch), self._maps()
         last = torch.cat([self.window(each, maps) for each in segments.sizes])
         features = F.relu(self.out(F.relu(self.hidden(F.relu(last).flatten(1)))))
         return features.index_select(0, segments.which)
 
     def _maps(self) -> list[Maps]:
-        """`fixed_maps`, computed once per set of weights if no gradient is needed."""
+        """Returns the result of `fixed_maps`. If no gradient is needed, the result is cached until the weights change."""
         if torch.is_grad_enabled():
             return self.fixed_maps()
         weights = [(each.data_ptr(), each._version) for each in self.layers.parameters()]
@@ -149,7 +152,7 @@ class ObjectCNN(nn.Module):
         return self._known[1]
 
     def fixed_maps(self) -> list[Maps]:
-        """Each layer's output for a picture with coordinates only."""
+        """The outputs of each layer for an empty picture, whose channels are 0 except for the coordinates."""
         maps, x = list[Maps](), torch.as_tensor(self.empty)
         for layer in self.layers:
             convolved = layer(x)
@@ -158,10 +161,10 @@ class ObjectCNN(nn.Module):
         return maps
 
     def window(self, given: Windows, maps: list[Maps]) -> Tensor:
-        """(n, 8, 8, 8): the output of the last pool for windows of one size.
+        """Returns the output (n, 8, 8, 8) of the last pool for n windows of the same size.
 
-        A window holds the difference to an empty picture. Convolutions are linear, so its convolution is added to the fixed map. The
-        pool of this sum, minus the fixed pool, is the difference in the next layer's input.
+        A window holds the difference from an empty picture. Convolutions are linear, so the convolution of the window is added to the fixed
+        map. The max pool of this sum minus the max pool of the fixed map is the difference that enters the next layer.
         """
         added, top, left = given.colours, given.top, given.left
         for layer, (convolved, pooled), reach in zip(self.layers, maps, _REACH, strict=True):

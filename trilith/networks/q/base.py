@@ -1,4 +1,5 @@
-"""Q-networks as torch modules, for learning: values of all actions, values of given actions, and the mask of actions that may be chosen."""
+"""Base classes of Q-networks as torch modules, for learning. They compute the values of all actions or of given actions, and the mask of
+the actions that may be chosen."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Outcomes(NamedTuple):
 
 
 class QNet(nn.Module, QFunction):
-    """A Q-function that learns. The values of a batch of scenes are one dense tensor (B, S, M, outputs); see `QFunction`."""
+    """A Q-function that can be trained. The values of all actions in a batch of B scenes are one tensor (B, S, M, outputs), see
+    `QFunction`."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask) -> None:
         super().__init__()
@@ -64,36 +66,38 @@ class QNet(nn.Module, QFunction):
 
     @abstractmethod
     def q(self, batch: SceneBatch) -> Tensor:
-        """(B, S, M, outputs): the value of every action. Values where `mask` is False are meaningless."""
+        """The values (B, S, M, outputs) of all actions. Values where `mask` is False are meaningless."""
 
     @abstractmethod
     def q_at(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Tensor:
-        """(m,): the values of the actions `index` (m,) in `scenes` (m,) of the batch. Other actions are not computed. If `scenes` is
-        None, there is one action per scene."""
+        """The values (m,) of given actions: action `index[i]` in scene `scenes[i]` of the batch. Values of other actions are not computed.
+        If `scenes` is None, there is one action per scene, in order."""
 
     def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
-        """`q_at`, and the network's other predictions for these actions."""
+        """The values of given actions, as in `q_at`, and the network's other predictions for them."""
         return Outcomes(self.q_at(batch, index, scenes))
 
     def v(self, batch: SceneBatch) -> Tensor:
-        """(B,): the values of the scenes. Only for networks with `values_states`. Needs no mask of legal actions."""
+        """The state values (B,) of the scenes. Only networks with `values_states` have them. The batch needs no mask of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
     def mask(self, batch: SceneBatch) -> Tensor:
-        """(B, S, M, outputs) bool: which actions may be chosen."""
+        """Boolean mask (B, S, M, outputs) of the actions that may be chosen."""
 
     def place(self, index: Tensor, receivers: int) -> Tensor:
-        """(B,): the position of each action `index` (B,) in the flattened values of its scene, which has `receivers` receivers."""
+        """The positions (B,) of the actions `index` (B,) in the flattened values of their scenes. `receivers` is the length M of the axis
+        of receivers."""
         sender, node, _, _ = self.schema.parts(index)
         if self.by_kind:
             sender = self.kind_of_slot[sender]
         return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
 
     def best(self, batch: SceneBatch, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The action with the highest value in each scene: its index (B,) and its value (B,). The value is -inf if no action may be chosen.
+        """Finds the action with the highest value in each scene. Returns the indices (B,) and the values (B,) of these actions. A value is
+        -inf if no action may be chosen.
 
-        If `without` (B,) is given, the action with this index is excluded in each scene.
+        `without` (B,), if given, excludes one action in each scene, given by its index.
         """
         values = self.q(batch).masked_fill(~self.mask(batch), -torch.inf)
         receivers, values = values.shape[2], values.flatten(1)
@@ -108,9 +112,11 @@ class QNet(nn.Module, QFunction):
 
 
 class BlockTypeQNetwork(QNet):
-    """Base of `objects` and `pixel-attention`. The values (B, 3, R, outputs) are of placing a kind of block by an object.
+    """Base class of the networks `objects` and `pixel-attention`. The values (B, 3, R, outputs) are those of placing each of three kinds of
+    block at each of R objects.
 
-    Available blocks of equal width are one kind. There are no edges between other objects, so the mask `none` is not supported.
+    Available blocks of equal width are one kind. The mask `none` is not supported, because no values are computed for edges that do not
+    start at an available block.
     """
 
     by_kind = True

@@ -1,4 +1,4 @@
-"""The interface between agents and Q-networks, for torch modules that learn and for compiled networks that only act.
+"""The interface between agents and Q-networks. Both the torch modules for learning and the compiled networks for acting implement it.
 
 Imports no learning framework.
 """
@@ -17,7 +17,7 @@ from trilith.world.scene import SLOTS, Bools, Ints
 
 
 class Listed(NamedTuple):
-    """The actions of a state that may be chosen."""
+    """The actions of a state that may be chosen, with their values."""
 
     indices: Ints
     """(A,): indices of the actions, ascending."""
@@ -26,31 +26,33 @@ class Listed(NamedTuple):
 
 
 class QFunction(ABC):
-    """Q-values of every action of a state: an array (S, M, outputs) of senders, receivers, and offset with sticky.
+    """A Q-function. The values of all actions of a state are an array (S, M, outputs). Its axes are the S senders and the M receivers of
+    edges, and the actions of an edge, which combine offset and sticky.
 
-    With the mask `none`, senders and receivers are all nodes. Otherwise senders are kinds of blocks if `by_kind`, else slots, and
-    receivers are the objects of the scene. Absolute actions have one receiver.
+    With the mask `none`, all nodes are senders and receivers. Otherwise the senders are the kinds of blocks if `by_kind`, else the slots,
+    and the receivers are the objects of the scene. With absolute actions there is one receiver.
     """
 
     values_states = False
     """Whether the network has a head for state values."""
     by_kind = False
-    """Whether blocks of equal width have the same value. The first available block then represents them."""
+    """Whether available blocks of equal width share one value. If so, the first of them represents all."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
         self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
-        """`schema`: the format of stored states. `outputs`: number of actions per edge. `stops`: whether the agent ends the episode
-        when all values are below 0."""
+        """`schema` is the format of stored states, `outputs` is the number of actions per edge, and `stops` says whether the agent ends the
+        episode when all values are below 0."""
         self.mask_rule: Mask = mask
         self.first_receiver = SLOTS if schema.codec.relative and mask != "none" else 0
-        """The node of the first receiver."""
+        """The node number of the first receiver."""
 
     @abstractmethod
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """(B, S, M, outputs) each: the values of all actions, and the mask of actions that may be chosen."""
+        """Two arrays (B, S, M, outputs): the values of all actions, and the mask of the actions that may be chosen."""
 
     def state_values(self, records: Records) -> Floats32:
-        """(B,): the values of states. Only for networks with `values_states`. `records` have the format `schema.scenes`, without masks."""
+        """The values (B,) of states. Only networks with `values_states` have them. `records` have the format `schema.scenes`, without masks
+        of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -59,7 +61,7 @@ class QFunction(ABC):
 
     @abstractmethod
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads parameters by name. If names or shapes differ, raises ValueError in one line and changes nothing."""
+        """Loads parameters by name. If names or shapes do not match, raises ValueError with a one-line message and changes nothing."""
 
     def listed(self, records: Records) -> list[Listed]:
         """The actions of each state that may be chosen, and their values."""

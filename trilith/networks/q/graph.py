@@ -1,17 +1,17 @@
-"""Q-values by the paper's graph network (§C.2), over objects or segmented images. It encodes the graph, processes it n_rec times with
-GRUs, and decodes values from the edges.
+"""Q-values by the paper's graph network (§C.2), for nodes that are objects or segmented images. The network encodes the graph, processes it
+n_rec times with GRUs, and decodes values from the edges.
 
-Up to rounding, the function equals the plain form in `tests/networks/plain_graph.py`. It is made fast as follows:
+Up to rounding, the result equals that of the plain network in `tests/networks/plain_graph.py`. It is made fast as follows:
 - graphs of different sizes are packed, with one row per node or edge, so that nothing is computed for padding;
 - the first layer of the edge function is a sum of four parts: from the edge, its sender, its receiver and the globals. The last
   three are computed once per node instead of once per edge;
-- an edge's input is two bits. So everything that depends on this input alone (the encoded edge, and its part of the first step)
+- the input of an edge is two bits. So everything that depends on these bits alone (the encoded edge, and its part of the first step)
   is computed for four rows and looked up. The global input is a constant, so its encoding is one row;
 - in the last step the GRU processes only edges whose value is needed, and no nodes;
 - values are decoded only where an action can exist.
 
-Choices that the paper leaves open: both hidden layers are rectified, edges are summed into nodes, and edges and nodes are averaged
-into globals, because sums over all edges would saturate the GRU.
+Our choices where the paper is not specific: both layers of every MLP have a ReLU, edges are summed into nodes, and edges and nodes are
+averaged into globals, because sums over all edges would saturate the GRU.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from trilith.world.observations.objects import FEATURES
 from trilith.world.scene import BLOCK_HEIGHT, SLOT_WIDTHS, SLOT_X, SLOT_Y, SLOTS, Bools, Ints, Role
 
 GLOBAL_FEATURES = 1
-"""The paper's global input is one zero."""
+"""Number of global input features. As in the paper, the only one is always 0."""
 
 
 def edge_codes() -> nn.Buffer:
-    """(4, 2): all possible inputs of an edge, (touching, glued). The row is touching + 2 · glued."""
+    """A buffer (4, 2) with the four possible inputs (touching, glued) of an edge. The index of a row is touching + 2 · glued."""
     return nn.Buffer(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
 
 
 class MLP(nn.Module):
-    """Two layers, both rectified."""
+    """Two linear layers, each followed by a ReLU."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class MLP(nn.Module):
         self.second = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., width) from (..., inputs)."""
+        """Maps (..., inputs) to (..., width)."""
         return self.after(self.first(x))
 
     def after(self, first: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class MLP(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Computes values from [edge, globals], or from globals alone: two hidden layers and a linear output."""
+    """Computes values from the features of an edge and the globals, or from the globals alone: two hidden layers and a linear output."""
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Decoder(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., outputs) from (..., inputs)."""
+        """Maps (..., inputs) to (..., outputs)."""
         return self.out(self.hidden(x))
 
 
@@ -82,7 +82,7 @@ class Links(NamedTuple):
     receiver: Tensor
     """(E,): row of the node where each edge ends."""
     code: Tensor
-    """(E,): which of the four possible inputs each edge has: touching + 2 · glued."""
+    """(E,): the input of each edge as a number from 0 to 3: touching + 2 · glued."""
     per_graph: Tensor
     """(G, 2): how many edges and nodes each graph has."""
 
@@ -106,15 +106,17 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A batch of graphs with one row per node and one row per edge. V nodes and E edges in all."""
+    """A batch of graphs without padding: one row for each of V nodes and for each of E edges."""
 
     nodes: Tensor
     """(V, 15): the rows of `observations.objects`."""
     links: Links
     where: Ints
-    """(E,): index of each edge in a padded (B, 7 + R, 7 + R). It is in main memory, because the edges to decode are selected there."""
+    """(E,): the index of each edge in a flattened adjacency matrix (B, 7 + R, 7 + R). This array is in main memory, because the edges to
+    decode are selected there."""
     place: Tensor
-    """(B · (7 + R) · (7 + R),): row of the edge at each index. Meaningless where there is no edge."""
+    """(B · (7 + R) · (7 + R),): the inverse of `where`: the row of the edge at each index of the flattened adjacency matrix. Meaningless
+    where there is no edge."""
 
 
 class GraphNet(QNet):
@@ -142,7 +144,8 @@ class GraphNet(QNet):
     # ---- the network
 
     def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Computes the decoder's inputs: (C, width) for the `chosen` edges (C,), if any, and (B, width) for the globals."""
+        """Computes the inputs of the decoder: the features (C, width) of the edges `chosen` (C,), if any are chosen, and the globals (B,
+        width)."""
         width, links = self.width, packed.links
         split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
@@ -188,7 +191,8 @@ class GraphNet(QNet):
         return edge_hidden, glob_hidden
 
     def _decode(self, edges: Tensor, globals_: Tensor, graph: Tensor) -> Tensor:
-        """(C, outputs): values on edges (C, width) of the scenes `graph` (C,), with the globals (B, width)."""
+        """The values (C, outputs) of the actions of C edges, from their features (C, width) and the globals (B, width). `graph` (C,) is the
+        scene of each edge."""
         layer = self.value.hidden.first
         of_edge, of_global = layer.weight.chunk(2, dim=1)
         whole = F.linear(self.decode_global(globals_), of_global, layer.bias).index_select(0, graph)
@@ -239,8 +243,9 @@ class PixelGraphNet(GraphNet):
     """The network of CNN-GN-DQN. It sees only the pixels of an object: a small CNN computes the 32 features of a node from the
     object's segmented image.
 
-    Other inputs are the number of objects (as nodes), and which objects touch or are glued (as edge features). The mask `edges` also
-    reveals which nodes are available blocks. The mask `legal` reveals where blocks fit, and so where solid objects are.
+    The network also learns the number of objects (from the number of nodes), and which objects touch or are glued (from the edge features).
+    The mask `edges` reveals which nodes are available blocks. The mask `legal` reveals where blocks fit, and thereby where solid objects
+    are.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
@@ -260,7 +265,7 @@ class PixelGraphNet(GraphNet):
 
 @once_per_batch
 def pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
-    """The graphs of a batch, packed. Nodes are the available blocks, then the objects of the scene."""
+    """The graphs of a batch without padding. The nodes of a graph are the available blocks, followed by the objects of the scene."""
     linked, send = linked_nodes(batch, connectivity), batch.send
     present = batch.nodes
     b, n = present.shape
@@ -284,19 +289,20 @@ def pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
 
 
 def node_features(batch: SceneBatch) -> Floats32:
-    """(B, 7 + R, 15): the rows of `observations.objects`. The seven slots come first, including those whose block is used."""
+    """The features (B, 7 + R, 15) of all nodes, as in `observations.objects`. The seven slots come first, including those whose block has
+    been used."""
     position, angle, role = batch.pose[..., :2], batch.pose[..., 2:], np.eye(len(Role), dtype=np.float32)[batch.role]
     columns = [position, np.cos(angle), np.sin(angle), batch.size, batch.velocity, batch.sticky[..., None], role]
     return np.concatenate([np.broadcast_to(_SLOT_ROWS, (len(batch), *_SLOT_ROWS.shape)), np.concatenate(columns, axis=-1)], axis=1)
 
 
 def _between_nodes(pairs: Floats32) -> Floats32:
-    """(B, 7 + R, 7 + R): a feature of pairs of objects (B, R, R) as a feature of pairs of nodes. Pairs with a slot are 0."""
+    """Extends a feature of pairs of objects (B, R, R) to pairs of nodes (B, 7 + R, 7 + R). It is 0 for pairs that contain a slot."""
     return np.pad(pairs, ((0, 0), (SLOTS, 0), (SLOTS, 0)))
 
 
 def linked_nodes(batch: SceneBatch, connectivity: Connectivity) -> Bools:
-    """(B, 7 + R, 7 + R): where there is an edge, as in `observations.graph`."""
+    """The adjacency matrices (B, 7 + R, 7 + R) of the graphs, with the same edges as in `observations.graph`."""
     present = batch.nodes
     both = present[:, :, None] & present[:, None]
     if connectivity == "full":
@@ -311,7 +317,8 @@ def linked_nodes(batch: SceneBatch, connectivity: Connectivity) -> Bools:
 
 
 def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
-    """(E, width): the new hidden state for inputs x (E, width). `hidden` is (E, width), or a table that `code` (E,) indexes."""
+    """The new hidden states (E, width) of a GRU cell for the inputs x (E, width). `hidden` has the old hidden states, one row per input or,
+    if `code` (E,) is given, a table whose row `code[i]` belongs to input i."""
     given = F.linear(hidden, cell.weight_hh, cell.bias_hh)
     if code is not None:
         given, hidden = given.index_select(0, code), hidden.index_select(0, code)

@@ -1,14 +1,14 @@
-"""Q-values of placements from objects alone: our network `objects`.
+"""Our network `objects`, which computes the Q-values of placements from the objects of a scene.
 
-Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen is a token as well. Its inputs
-are the objects after the transformer, and the differences of coordinates between the placement and each object
-(`inputs/placements.py`). The network predicts three numbers for a placement:
+Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen becomes a token as well. Its inputs
+are the encoded objects, and the differences between the coordinates of the placement and those of each object (`inputs/placements.py`). The
+network predicts three numbers for a placement:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
-`reward` is the immediate reward of the placement, and p_end the probability that it ends the episode. Both are also learned from
-placements that were only simulated. `later` is the return of the rest of the episode. A fourth number belongs to the whole scene:
-V(s), the value of the state. V(s) is cheap, because no placement is evaluated. The targets of Q-values are computed from V(s).
+`reward` is the immediate reward of the placement, `later` is the return of the rest of the episode, and p_end is the probability that the
+placement ends the episode. `reward` and p_end are also learned from placements that were only simulated. The network also predicts V(s),
+the value of the state. V(s) is cheap, because it needs no placements, and it is the bootstrap value in the targets of Q-values.
 
 This torch module is for learning. `inference.objects.ActingObjects` computes the same function without torch, for acting. Change both
 together.
@@ -47,7 +47,7 @@ from trilith.world.scene import SLOTS
 
 
 class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
-    """The network `objects`, as the module describes."""
+    """The network `objects`, see the module."""
 
     values_states = True
 
@@ -76,7 +76,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n, decoder): each object after the transformer, combined with its whole scene. Scenes are concatenated."""
+        """The encoded objects (n, decoder), one scene after another: each object after the transformer, combined with an encoding of its
+        whole scene."""
         steps_left = None
         if self.clock is not None:
             assert batch.steps_left is not None, "the schema does not store how many steps are left"
@@ -85,7 +86,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self.reference(tokens) + self.pooled(scene_mean(tokens, batch)).index_select(0, batch.tensors.scene)
 
     def _states(self, batch: SceneBatch, references: Tensor) -> Tensor:
-        """(B,): the value of each scene, from its objects after the transformer."""
+        """The state value (B,) of each scene, from its encoded objects `references`."""
         seen, scene = F.relu(references), batch.tensors.scene
         sums = seen.new_zeros(len(batch), seen.shape[1]).index_add(0, scene, seen)
         most = torch.zeros_like(sums).scatter_reduce(0, scene[:, None].expand_as(seen), seen, "amax")
@@ -95,7 +96,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self._states(batch, self.encode(batch))
 
     def _edges(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, decoder): edges from a kind of block `kind` (m,) to an object `ref` (m,) of a scene (m,)."""
+        """The encoded edges (m, decoder): each from a kind of block, `kind` (m,), to an object `ref` (m,) of the scene `scene` (m,)."""
         left = batch.tensors.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
@@ -106,8 +107,9 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return F.relu(self.edge(F.relu(pairs)))
 
     def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
-        """(m, 2, 3): `later`, `reward` and `end` of m placements, without and with glue. `placements` holds scene, kind, reference
-        and offset, (m,) each. `which` (m,) is the row of each placement's edge in `edges` (k, decoder)."""
+        """Predictions (m, 2, 3) for m placements: without and with glue (second axis), the numbers `later`, `reward` and `end` (last axis).
+        `placements` has four tensors (m,): scene, kind of block, reference object and offset. `which` (m,) is the row of each placement's
+        edge in `edges` (k, decoder)."""
         scene, kind, ref, offset = placements
         placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
@@ -129,7 +131,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return values.view(*mask.shape[:-1], self.outputs)
 
     def _outcomes(self, batch: SceneBatch, references: Tensor, index: Tensor, scenes: Tensor | None) -> Outcomes:
-        """Predictions for the actions `index` (m,) in `scenes` (m,) of the batch. If `scenes` is None, there is one action per scene."""
+        """Predictions for given actions: action `index[i]` in scene `scenes[i]` of the batch. If `scenes` is None, there is one action per
+        scene, in order."""
         every = torch.arange(len(index), device=index.device)
         slot, node, offset, sticky = self.schema.parts(index)
         given = every if scenes is None else scenes, self.kind_of_slot[slot], node - SLOTS
@@ -147,9 +150,9 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """(m, 2P): the result of `placements.look_forward` for m placements; `scene` (m,) is the scene of each. `objects` (n, P) are the
-    parts of the messages that depend on the object alone; `weight` is (P, 40). On the CPU, compiled loops process the placements
-    scene by scene."""
+    """Returns the result (m, 2P) of `placements.look_forward` for m placements, with gradients. `scene` (m,) is the scene of each
+    placement. `objects` (n, P) has the part of the messages that depends on the object alone, and `weight` is (P, 40). On the CPU, compiled
+    loops process the placements scene by scene."""
     if objects.device.type != "cpu":
         return look_by_tensors(placed, scene, batch, objects, weight)
     if (scene[1:] >= scene[:-1]).all():
@@ -160,14 +163,14 @@ def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, 
 
 
 def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
-    """`look` in tensor operations, for any device."""
+    """The same function as `look` by tensor operations, for any device."""
     rows = np.where(batch.present, batch.present.cumsum().reshape(batch.present.shape) - 1, -1)
     return look_plain(placed, batch.send(rows)[scene], _boxes(batch), objects, weight)
 
 
 @once_per_batch
 def _boxes(batch: SceneBatch) -> Tensor:
-    """(n, 6): `placements.boxes` of the objects."""
+    """The result of `placements.boxes` as a tensor (n, 6)."""
     return batch.send(boxes(batch))
 
 

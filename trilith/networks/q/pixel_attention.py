@@ -1,8 +1,8 @@
-"""Q-values by attention over segmented images (ours). The network sees only the pixels of an object.
+"""Our network `pixel-attention`: Q-values by attention over segmented images. The network sees only the pixels of an object.
 
-The attention layers are those of `layers/attention.py`, without the geometric inputs. Instead, the inputs of a pair of objects come
-from their two pictures: the features of a small CNN, and the positions of the pixels (`inputs/image_moments.py`). The picture of the
-first available block of a kind represents the kind.
+The attention layers are those of `layers/attention.py`, but without the geometric inputs. Instead, the inputs of an object and of a pair of
+objects come from the pictures: features that a small CNN computes, and the positions of the pixels (`inputs/image_moments.py`). A kind of
+block is represented by the picture of its first available block.
 
 This torch module is for learning. `inference.pixels.ActingPixels` computes the same function without torch, for acting. Change both
 together.
@@ -28,11 +28,12 @@ from trilith.world.scene import SLOTS
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
-    """The network `pixel-attention`. Inputs besides the pixels: which objects are available blocks, and which pairs of the other
-    objects touch or are glued.
+    """The network `pixel-attention`. Besides the pixels it is told which objects are available blocks, and which pairs of the other objects
+    touch or are glued.
 
-    The list of actions reveals which available blocks are interchangeable, because it contains only the first of each kind. The mask
-    `legal` reveals where blocks fit, and so where solid objects are. But the values of actions depend on neither.
+    An agent also gets two hints from its list of actions. The list contains only the first available block of each kind, and so reveals
+    which blocks are interchangeable. With the mask `legal` it reveals where blocks fit, and so where solid objects are. The values of
+    actions depend on neither.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
@@ -55,7 +56,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """(n + 3 · B, decoder): a row for each object, combined with its whole scene, then a row for each kind of block in each scene."""
+        """Encoded rows (n + 3 · B, decoder): first one for each object, combined with an encoding of its whole scene, then one for each
+        kind of block in each scene."""
         blocks, scene, kinds, others, one, other, code = _rows(batch)
         seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
@@ -81,7 +83,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
     def _decode(self, batch: SceneBatch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """(m, outputs): values of placing a block of `kind` (m,) by an object `ref` (m,) of a scene (m,)."""
+        """The values (m, outputs) of m edges: placing a block of the kind `kind` (m,) at the object `ref` (m,) of the scene `scene`
+        (m,)."""
         references = self.encode(batch)
         first = len(references) - KINDS * len(batch)
         pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)
@@ -90,11 +93,11 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
 
 @once_per_batch
 def _rows(batch: SceneBatch) -> tuple[Tensor, ...]:
-    """Indices into the features of a batch. In each scene the available blocks come first, then the other objects.
+    """Index tensors into the features of a batch, in which the available blocks of each scene come first, then its other objects.
 
-    Returns, in this order: (m,) rows of the available blocks; (m,) the scene of each; (3 · B,) row of the first available block of
-    each kind, or an arbitrary row if there is none; (n,) rows of the other objects; then three arrays (p,) for the pairs of other
-    objects in a scene: the first object, the second object, and touching + 2 · glued.
+    Returns seven tensors. The first two (m,) have the rows and the scenes of the available blocks. The third (3 · B,) has the row of the
+    first available block of each kind, or an arbitrary row if there is none. The fourth (n,) has the rows of the other objects. The last
+    three (p,) describe the pairs of other objects in a scene: the first object, the second object, and the number touching + 2 · glued.
     """
     row = np.maximum(batch.nodes.cumsum().reshape(batch.nodes.shape) - 1, 0)
     first = (batch.available[:, None] & SLOTS_OF_KIND).argmax(axis=2)  # (B, 3): slots

@@ -1,4 +1,5 @@
-"""One pool of workers for actors, evaluations and the page: it restarts workers that die, and every job is done once.
+"""The pool of workers behind actors, evaluations and the web page. It restarts workers that die, and returns exactly one result for every
+job.
 
 A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts, and later
 ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Nothing in this module depends on
@@ -22,16 +23,17 @@ from typing import Any, Literal, NamedTuple
 from trilith.utils.distributed.processes import hold_interrupts
 
 Work = Callable[[Any, Any], Any]
-"""How a worker does a job: (job, shared) -> result. Consecutive jobs often use the same `shared`, such as weights."""
+"""The function with which a worker does a job: (job, shared) -> result. `shared` is data that many jobs have in common, such as weights."""
 
 QUEUE = 2
-"""Number of jobs that a worker has at a time. With two, it starts the next job while it sends the result of the last one."""
+"""Number of jobs that a worker holds at a time. With two, it starts the second job while the result of the first is being sent."""
 MAX_DEATHS = 4
-"""Limit on the workers that die during the same job, and on consecutive failed starts of a worker. More cannot be an accident."""
+"""Maximum number of workers that may die during the same job, and of consecutive failed starts of one worker. More deaths have a cause that
+a restart does not remove."""
 BEAT_SECONDS = 30.0
-"""How often a worker reports that it is alive, however long its job takes."""
+"""Seconds between two heartbeats of a worker. Heartbeats are also sent during a long job."""
 STALL_SECONDS = 300.0
-"""A worker with a job is replaced if it has not reported for this long."""
+"""A worker that has a job is replaced if it has sent no heartbeat and no result for this many seconds."""
 MAX_DELAY = 5.0
 """Longest pause in seconds before a failed start is tried again. Without a pause, retries would keep a core busy."""
 
@@ -48,7 +50,7 @@ class Failure(NamedTuple):
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> tuple[Any, Failure | None]:
-    """Calls `work`. Returns its result and None, or None and its failure."""
+    """Calls `work`. Returns the pair (result, None), or (None, failure) if it raises."""
     try:
         return work(*arguments), None
     except ValueError as error:
@@ -67,7 +69,7 @@ class Job:
     deaths: int = 0
     """Number of workers that died during this job."""
     deadline: float = inf
-    """Time at which the job's worker is stopped, as `time.monotonic`."""
+    """Time at which the worker is stopped if the job is not finished, on the clock `time.monotonic`."""
     worker: str = ""
     """Name of the worker that got the job last."""
     result: Any = None
@@ -75,13 +77,13 @@ class Job:
 
 
 class Worker(ABC):
-    """A process, as its pool sees it."""
+    """A pool's record of one worker process."""
 
     def __init__(self, number: int, name: str) -> None:
         self.number, self.name = number, name
         self.ready = False
         self.jobs: dict[int, Job] = {}
-        """Jobs without an answer, by their numbers, oldest first."""
+        """The worker's unfinished jobs by number, oldest first."""
         self.started = self.heard = time.monotonic()
         """Times when the worker was started, and when it was last known to be alive."""
 
@@ -91,10 +93,10 @@ class Worker(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kills the process without waiting for its end. Nothing is lost, because results are sent when they are ready."""
+        """Kills the process without waiting for its end. No finished result is lost, because a worker sends each result at once."""
 
     def exit_status(self) -> str:
-        """How the process ended, if this is known. Waits a short time for its end."""
+        """Text that says how the process ended, if this is known. Waits a short time for the process to end."""
         return ""
 
 
@@ -150,7 +152,7 @@ class Pool(ABC):
         """`what` names a worker in notes and errors.
 
         Args:
-            queue: jobs that a worker has at a time.
+            queue: number of jobs that a worker holds at a time.
             max_deaths: how many workers may die during the same job before the job fails.
             restart: whether dead workers are replaced. `never`: a death raises ChildProcessError. `limited`: a worker that cannot
                 be started, or that repeatedly dies during its start, raises ValueError. `always`: starts are tried again without limit.
@@ -176,14 +178,14 @@ class Pool(ABC):
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Event]:
-        """Returns events since the last call. Waits for at most `timeout` seconds if there are none."""
+        """Returns the events since the last call. If there are none, waits for one, at most `timeout` seconds."""
 
     @abstractmethod
     def _new_worker(self, number: int) -> Worker:
         """Starts a worker."""
 
     def start(self, count: int) -> None:
-        """Starts workers until there are `count`. If this fails, no worker keeps running."""
+        """Starts as many workers as are missing to `count`. If a start fails, all workers are stopped."""
         try:
             self._starts += [(0.0, number) for number in range(len(self.workers) + len(self._starts), count)]
             self._start_due()
@@ -192,7 +194,7 @@ class Pool(ABC):
             raise
 
     def idle(self) -> int:
-        """Number of jobs that workers could take now."""
+        """Number of further jobs that workers could start now."""
         free = sum(self.queue - len(worker.jobs) for worker in self.workers if worker.ready)
         return max(free - len(self.waiting), 0)
 
@@ -205,14 +207,16 @@ class Pool(ABC):
         return sent
 
     def cancel(self, job: Job, grace: float) -> None:
-        """Drops a job. A worker that has already started it gets `grace` seconds to finish, because replacing the worker takes time too."""
+        """Cancels a job, which then gets no result. A worker that has already started the job is replaced only if it needs more than
+        `grace` seconds to finish, because a replacement takes time too."""
         self._unfinished.pop(job.number, None)
         job.deadline = min(job.deadline, time.monotonic() + grace)
         if job in self.waiting:
             self.waiting.remove(job)
 
     def receive(self, timeout: float) -> list[Any]:
-        """Returns results since the last call. Waits for at most `timeout` seconds if there are none. Raises ValueError if a job failed."""
+        """Returns the results since the last call. If there are none, waits for one, at most `timeout` seconds. Raises ValueError if a job
+        failed."""
         finished = self.handle(self.poll(timeout))
         for job in finished:
             if job.failure:  # a second attempt would fail too
@@ -220,7 +224,8 @@ class Pool(ABC):
         return [job.result for job in finished]
 
     def handle(self, events: Sequence[Event]) -> list[Job]:
-        """Handles events of `poll` and time limits. Returns the jobs that are finished, with results or failures. Replaces dead workers."""
+        """Handles the events that `poll` returned, enforces time limits, and replaces dead workers. Returns the jobs that have finished,
+        each with its result or its failure."""
         for event in events:
             event.worker.heard = time.monotonic()
             match event:
@@ -238,7 +243,7 @@ class Pool(ABC):
         return finished
 
     def close(self) -> None:
-        """Ends the workers and drops the jobs."""
+        """Kills the workers. Unfinished jobs get no result."""
         for worker in self.workers:
             worker.kill()
         for worker in self.workers:
@@ -260,7 +265,7 @@ class Pool(ABC):
             worker.send(job)
 
     def _finish(self, number: int, result: Any, failure: Failure | None) -> None:
-        """Stores the first answer to a job. The answer may come from a worker that was already replaced."""
+        """Stores the first result or failure of a job and ignores later ones. It may come from a worker that was already replaced."""
         if job := self._unfinished.pop(number, None):
             job.result, job.failure = result, failure
             self._finished.append(job)
@@ -277,7 +282,7 @@ class Pool(ABC):
             self.failed_starts[worker.number] = 0
 
     def _check_times(self) -> None:
-        """Replaces workers that are too slow to start, to do a job, or to report."""
+        """Replaces workers that exceed the time limit of a start or of a job, or whose heartbeats stop."""
         now = time.monotonic()
         for worker in list(self.workers):
             current = next(iter(worker.jobs.values()), None)
@@ -291,7 +296,8 @@ class Pool(ABC):
                 self._lose(worker, f"did not answer for {self.stall_seconds:g} s")
 
     def _retire(self, worker: Worker) -> None:
-        """Ends a worker and puts its jobs at the front of the queue, so that a job which kills workers is soon found."""
+        """Kills a worker and puts its jobs at the front of the queue. They run again at once, so a job that kills its workers is soon
+        recognised."""
         self.workers.remove(worker)
         worker.kill()
         worker.exit_status()
@@ -328,9 +334,10 @@ class Pool(ABC):
 
 
 def do_all(pool: Pool, jobs: Sequence[Any]) -> Iterator[Any]:
-    """Does jobs with a pool. Yields each result when it is ready, in any order, prints notes, and closes the pool.
+    """Does jobs with a pool. Yields each result as soon as it is ready, in any order. Prints the pool's notes, and closes the pool at the
+    end.
 
-    Raises the failure of a job: ValueError with its message, or RuntimeError with its traceback.
+    If a job fails, raises ValueError with the message of the failure; after an unexpected exception, RuntimeError with the traceback.
     """
     with closing(pool):
         for job in jobs:

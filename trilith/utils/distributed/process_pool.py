@@ -1,4 +1,4 @@
-"""Workers as processes of this machine. Each is connected by a pipe."""
+"""A pool whose workers are processes on this machine, each connected by a pipe."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ProcessWorker(Worker):
 
 
 class ProcessPool(Pool):
-    """A pool of processes of this machine."""
+    """A pool of worker processes on this machine."""
 
     def __init__(self, make: Callable[[], Work], count: int, what: str = "worker", **options: Any) -> None:
         """Each worker calls `make`, and does jobs with the returned function. `make` must be picklable.
@@ -94,10 +94,10 @@ class ProcessPool(Pool):
 
 
 def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
-    """Does jobs in `workers` processes, and yields each result when it is ready, in any order. With a single worker or job,
+    """Does jobs in `workers` processes. Yields each result as soon as it is ready, in any order. With a single worker or a single job,
     everything runs in this process.
 
-    Raises the failure of a job, and ChildProcessError if a process dies.
+    Raises an error if a job fails (see `do_all`), and ChildProcessError if a process dies.
     """
     require(workers >= 1, f"{workers} workers: must be 1 or more")
     limit_threads(1)  # here as in workers, because the number of threads may change the last digits of a network's outputs
@@ -119,7 +119,8 @@ def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
             pipe.send(event)
 
     def read() -> None:
-        """Reads the next job while the main thread does the current one. Ends the process when the pool is gone, even if it was killed."""
+        """Reads the next job while the main thread does the current one. Ends this process when the pool's process is gone, even if that
+        was killed."""
         with suppress(EOFError, OSError):
             while True:
                 jobs.put(pipe.recv())

@@ -1,4 +1,4 @@
-"""Helpers for processes: start one that leaves Ctrl-C to its parent, catch signals, limit threads."""
+"""Functions for processes: start a process that ignores Ctrl-C, catch signals, limit threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 
 
 def start_ignoring_sigint(process: BaseProcess) -> None:
-    """Starts a process that ignores Ctrl-C from its first moment on. Otherwise Ctrl-C reaches all processes of a terminal.
+    """Starts a process that ignores Ctrl-C from its first moment on. By default Ctrl-C would reach all processes of a terminal.
 
     The calling process ignores Ctrl-C during the start, and the new process inherits this setting.
     """
@@ -35,8 +35,8 @@ def start_ignoring_sigint(process: BaseProcess) -> None:
 
 @contextmanager
 def catch_signals(*numbers: int) -> Iterator[threading.Event]:
-    """Yields an event. While the block runs, these signals set the event and have no other effect. Python handles signals only in the
-    main thread; in any other thread, the event is never set."""
+    """Context manager: yields an event. Inside the `with` block, the given signals set this event and have no other effect. Python handles
+    signals only in the main thread; in any other thread, the event is never set."""
     caught = threading.Event()
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, lambda *_: caught.set()) for number in numbers} if main else {}
@@ -49,7 +49,8 @@ def catch_signals(*numbers: int) -> Iterator[threading.Event]:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Delays Ctrl-C until the block ends, because a half-started worker could neither be used nor be stopped.
+    """Context manager: delays Ctrl-C until the `with` block ends. Otherwise Ctrl-C could leave a half-started worker, which can neither be
+    used nor be stopped.
 
     Blocking the signal is not enough, because it may reach any thread of the process.
     """

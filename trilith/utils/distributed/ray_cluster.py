@@ -1,6 +1,6 @@
-"""The connection to a Ray cluster. All its nodes must have this version of the package. `ray_pool` has workers on the cluster.
+"""The connection to a Ray cluster. All nodes of the cluster must have this version of the package. `ray_pool` runs workers on the cluster.
 
-Ray is an optional extra, and is imported only here.
+Ray is an optional dependency, and is imported only here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 60.0
 """A node is not used if it needs longer than this to start a first process."""
 STORE_BYTES = 200 * 2**20
-"""Size of the object store of a local cluster. It holds a few versions of weights, and results in transit."""
+"""Size of the object store of a local cluster, in bytes. The store holds a few versions of weights, and results that the pool has not
+fetched."""
 
 
 @cache
@@ -92,7 +93,7 @@ class Cluster:
             raise ValueError(f"cannot use the cluster {self.address}: {why}") from None
 
     def _probe(self) -> dict[str, str]:
-        """Asks every node for its version of the package. Raises ValueError for the first node with another version."""
+        """Asks every node for its version of the package. Raises ValueError for the first node whose version differs from ours."""
         ray, until = self.ray, time.monotonic() + PROBE_SECONDS
         probe = ray.remote(num_cpus=0, max_retries=0)(_version_task())
         nodes = {node["NodeID"]: node_name(node) for node in ray.nodes() if node["Alive"]}
@@ -208,7 +209,7 @@ def _keep_to_loopback() -> None:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Restores the caller's SIGTERM handler after the block, because Ray installs its own in the main thread."""
+    """Context manager: restores the caller's SIGTERM handler after the `with` block. Ray replaces this handler in the main thread."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -219,7 +220,8 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops everything that Ray prints while it connects, from Python or C++. Its exceptions contain the same information."""
+    """Context manager: discards everything that Ray prints while it connects, from Python or C++. Ray's exceptions contain the same
+    information."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as nowhere:

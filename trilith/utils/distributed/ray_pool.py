@@ -19,17 +19,18 @@ from trilith.utils.distributed.processes import limit_threads
 from trilith.utils.distributed.ray_cluster import Cluster, node_name, other_version, package_version
 
 RETRY_SECONDS = 30.0
-"""Pause before a worker is started again if its node had another version of the package."""
+"""Seconds before a worker is started again if its node had a different version of the package."""
 PRINTED_LINES = 5
-"""Number of last lines of a job's output that are reported."""
+"""How many of the last lines that a job printed are reported."""
 
 
 Answers = Literal["hello", "beat"] | int
-"""The request that an answer belongs to: the first contact, the request for a heartbeat, or the number of a job."""
+"""The kind of request that an answer belongs to: the first contact (`hello`), a heartbeat (`beat`), or a job, given by its number."""
 
 
 class RayWorker(Worker):
-    """A Ray actor. `refs` maps the references of awaited answers to their requests."""
+    """A pool's record of one Ray actor. `refs` maps the Ray reference of each answer that has not arrived yet to the request that it
+    belongs to."""
 
     def __init__(self, number: int, what: str, handle: Any, ray: Any, refs: dict[Any, tuple[RayWorker, Answers]]) -> None:
         super().__init__(number, f"{what} {number}")
@@ -41,7 +42,7 @@ class RayWorker(Worker):
         self._refs[self.handle.do.remote(job.content, job.shared)] = self, job.number
 
     def beat(self) -> None:
-        """Requests a heartbeat, which arrives after `BEAT_SECONDS`."""
+        """Requests a heartbeat, which the worker answers after `BEAT_SECONDS`."""
         self._refs[self.handle.beat.remote(BEAT_SECONDS)] = self, "beat"
 
     def kill(self) -> None:
@@ -65,7 +66,7 @@ class RayPool(Pool):
         options = {"num_cpus": cpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": concurrency}
         self._class = self._ray.remote(**options, concurrency_groups={"beat": 1})(_worker_class(self._ray))
         self._shared: tuple[Any, Any] = (None, None)
-        """The last `shared`, and the reference to it."""
+        """The latest `shared` data, and the Ray reference to it."""
         self._refs: dict[Any, tuple[RayWorker, Answers]] = {}
         self._reported = (0, 0)
         self.start(count)
@@ -125,7 +126,7 @@ class RayPool(Pool):
 
 
 def _death(error: BaseException) -> str:
-    """How a worker died, from Ray's error."""
+    """Text that says how a worker died, from Ray's error."""
     text = " ".join(str(error).split())
     if "node has died" in text or "node is dead" in text:
         return "died with its node"
@@ -134,15 +135,15 @@ def _death(error: BaseException) -> str:
 
 
 def prepare(make: bytes) -> tuple[Any, Failure | None]:
-    """Makes the function of a worker, on its node."""
+    """Makes the function with which a worker does jobs. Called on the worker's node."""
     limit_threads(1)
     return attempt(lambda: partial(_do_printing, pickle.loads(make)()))
 
 
 def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
-    """Does a job, and returns its result, its failure and the last lines it printed, pickled.
+    """Does a job. Returns its result, its failure and the last lines that it printed, as pickled bytes.
 
-    The receiver copies bytes. Arrays would stay views into Ray's object store, and keep its memory in use.
+    The receiver copies bytes out of Ray's object store. Arrays would remain views into the store and keep its memory in use.
     """
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
@@ -151,8 +152,8 @@ def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
 
 
 def _worker_class(ray: Any) -> type:
-    """The class of Ray actors. Its code is sent to the nodes. So a node with another version of the package, or without the package,
-    can still report its version."""
+    """Makes the class of the Ray actors. Its code is sent to the nodes, so a node with a different version of the package, or without the
+    package, can still report its version."""
 
     class RemoteWorker:
         """Does jobs."""

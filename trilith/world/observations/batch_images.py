@@ -1,6 +1,8 @@
-"""Draws the images of many scenes, and of their objects, in one compiled loop. The results equal `image` and `segments` bit for bit.
+"""Draws the images of many scenes, and of their objects, in one compiled loop. The results equal those of the functions `image` and
+`segments` bit for bit.
 
-The input is the arrays in which networks store states: all objects except the available blocks, padded, and a mask of the available slots.
+The inputs are the padded arrays in which networks store states: all objects except the available blocks, and a mask of the slots whose
+block is still available.
 """
 
 from __future__ import annotations
@@ -43,13 +45,13 @@ LEAST = 2 * TILE
 class Scenes(NamedTuple):
     """B scenes of up to R objects, as networks store them.
 
-    Objects that were taken from their slots come first, in order of the slots.
+    In each scene the blocks that were taken from the slots come first, in order of the slots.
     """
 
     available: Bools
     """(B, 7): whether the block of each slot is still available."""
     objects: Ints
-    """(B,): the number of objects, available blocks not counted."""
+    """(B,): the number of objects in each scene, without the available blocks."""
     pose: Float32
     """(B, R, 3): x, y in metres and angle in radians."""
     size: Float32
@@ -59,15 +61,16 @@ class Scenes(NamedTuple):
     sticky: Float32
     """(B, R): 1 for sticky blocks, else 0."""
     points: Float32
-    """(B, P, 2): glue points."""
+    """(B, P, 2): x and y of the glue points in metres."""
     glued: Ints
-    """(B,): the number of glue points."""
+    """(B,): the number of glue points in each scene."""
 
 
 def images(
     available: Bools, count: Ints, pose: Float32, size: Float32, role: Ints, sticky: Float32, points: Float32, glued: Ints
 ) -> Float32:
-    """(B, 64, 64, 3): red, green and blue of `image`. The arguments are the fields of `Scenes`."""
+    """Images (B, 64, 64, 3) of B scenes: the channels red, green and blue of the function `image`. The arguments are the fields of
+    `Scenes`."""
     out = np.empty((len(count), PIXELS, PIXELS, 3), dtype=np.float32)
     _images(Scenes(available, count, pose, size, role, sticky, points, glued), out)
     return out
@@ -84,13 +87,16 @@ def windows(
     glued: Ints,
     tight: bool = False,
 ) -> tuple[Ints, Ints, Float32]:
-    """The part of `segments` inside the window around each object. Outside the window, everything except the coordinates is 0.
+    """The result of the function `segments`, cropped to a window around each object. Outside the window all channels except the coordinates
+    are 0.
 
-    Returns three arrays: the boxes (V, 4) of V objects, as top, bottom, left and right in the picture of 64 × 64 pixels; the index
-    (V,) of the first pixel of each box; and the pixels (P, 4) of all windows, concatenated row by row, as red, green, blue, alpha.
-    Boxes begin at multiples of 8 and are 16, 32 or 64 high and wide. With `tight`, a box fits its object, and the box of an object
-    outside the picture is empty. In each scene the available blocks come first, then the other objects. The other arguments are the
-    fields of `Scenes`.
+    Returns three arrays. The first (V, 4) has the window of each of V objects: top, bottom, left and right in the picture of 64 × 64
+    pixels. The second (V,) has the index of the first pixel of each window in the third array. The third (P, 4) has the pixels of all
+    windows, concatenated row by row: red, green, blue, alpha.
+
+    In each scene the available blocks come first, then the other objects. Windows begin at multiples of 8 and are 16, 32 or 64 pixels high
+    and wide. With `tight`, each window is just large enough for its object, and empty if the object lies outside the picture. The other
+    arguments are the fields of `Scenes`.
     """
     scenes = Scenes(available, count, pose, size, role, sticky, points, glued)
     total = int(available.sum() + count.sum())
@@ -107,7 +113,8 @@ def windows(
 
 @compiled
 def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
-    """Fills `poses` (V, 3) and `sizes` (V, 2): in each scene first the available blocks, then the other objects."""
+    """Fills `poses` (V, 3) and `sizes` (V, 2) with the objects of all scenes. In each scene the available blocks come first, then the other
+    objects."""
     v = 0
     for b in range(len(scenes.objects)):
         for slot in np.flatnonzero(scenes.available[b]):
@@ -120,8 +127,8 @@ def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
 
 @compiled
 def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
-    """Fills `boxes` (V, 4) with the windows around rectangles. A rectangle outside the picture gets a window in the corner of the
-    picture."""
+    """Fills `boxes` (V, 4) with the windows around rectangles. A rectangle outside the picture gets a window in the corner of the picture
+    or, with `tight`, an empty one."""
     tile = TILE * RENDER_PIXELS // PIXELS
     for v in range(len(pose)):
         top, bottom, left, right = _bounds(pose[v], size[v])
@@ -139,7 +146,7 @@ def _boxes(pose: Floats, size: Floats, tight: bool, boxes: Ints) -> None:
 
 @compiled
 def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Ints, out: Float32) -> None:
-    """Adds the windows to `out` (P, 4), which must be 0."""
+    """Draws the windows of all objects into `out` (P, 4), which must be 0 at the start."""
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
     v = 0
     for b in range(len(scenes.objects)):
@@ -151,7 +158,8 @@ def _windows(scenes: Scenes, pose: Floats, size: Floats, boxes: Ints, first: Int
 
 @compiled
 def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Floats) -> None:
-    """Draws one object: its mask, averaged over 2 × 2 pixels, and the visible colours times that mask."""
+    """Draws one object into `out`: as alpha its mask, averaged over 2 × 2 pixels, and as red, green and blue the visible colours times
+    alpha."""
     top, bottom, left, right = _bounds(pose, size)
     if top == bottom or left == right:
         return  # the object covers no pixel: it lies outside the picture, or between two rows of pixels
@@ -172,7 +180,7 @@ def _window(canvas: Float32, window: Ints, out: Float32, pose: Floats, size: Flo
 
 @compiled
 def _images(scenes: Scenes, out: Float32) -> None:
-    """Fills `out` (B, 64, 64, 3)."""
+    """Draws each scene into `out` (B, 64, 64, 3)."""
     canvas = np.empty((RENDER_PIXELS, RENDER_PIXELS, 3), dtype=np.float32)
     for b in range(len(out)):
         _draw_scene(canvas, scenes, b)
@@ -185,7 +193,7 @@ def _images(scenes: Scenes, out: Float32) -> None:
 
 @compiled
 def _mean(above: Float32, below: Float32, j: int, k: int) -> float:
-    """The mean of the 2 × 2 pixels, in two rows of the render, that form one pixel of an image."""
+    """One pixel of an image: the mean of 2 × 2 pixels in two adjacent rows of the render."""
     return ((above[2 * j, k] + below[2 * j, k]) + (above[2 * j + 1, k] + below[2 * j + 1, k])) * np.float32(0.25)
 
 
@@ -219,22 +227,22 @@ def _draw_scene(canvas: Float32, scenes: Scenes, b: int) -> None:
 
 @compiled
 def _shape(pose: Floats, size: Floats) -> tuple[float, float, float, float, float, float]:
-    """x, y, cos and sin of the angle, width and height of a rectangle, in double precision."""
+    """Six numbers of a rectangle in double precision: x, y, cosine and sine of its angle, width, height."""
     angle = float(pose[2])
     return float(pose[0]), float(pose[1]), cos(angle), sin(angle), float(size[0]), float(size[1])
 
 
 @compiled
 def _bounds(pose: Floats, size: Floats) -> tuple[int, int, int, int]:
-    """The pixels of the render around a rectangle; see `box`."""
+    """The bounding box of a rectangle in the render, as returned by `box`."""
     x, y, c, s, w, h = _shape(pose, size)
     return box(x, y, (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2)
 
 
 @compiled
 def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, int]:
-    """The pixels of the render around a shape: top, bottom, left and right (ends excluded). Half width `across` and half height `up`
-    are in metres."""
+    """The bounding box of a shape in pixels of the render: top, bottom, left and right, where bottom and right are exclusive. `across` and
+    `up` are half the width and half the height of the shape in metres."""
     hair = 1e-9
     down, along = (_TOP - y) * _SCALE - 0.5, (x - _LEFT) * _SCALE - 0.5
     across, up = across * _SCALE + hair, up * _SCALE + hair
@@ -245,7 +253,7 @@ def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, in
 
 @compiled
 def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> None:
-    """Blends a rectangle of one colour (4,), alpha last, over a picture."""
+    """Blends a rectangle over a picture. `colour` (4,) is red, green, blue, alpha."""
     x, y, c, s, w, h = _shape(pose, size)
     top, bottom, left, right = _bounds(pose, size)
     alpha = colour[3]

@@ -1,6 +1,6 @@
-"""The scene as a picture for a network, and the rasteriser that draws every picture of the package.
+"""The observation of a scene as an image, and the rasteriser that draws every picture of the package.
 
-Pictures are square and show `scene.VIEW`; row 0 is the top. A pixel belongs to a shape if and only if the pixel's centre lies
+Pictures are square and show the region `scene.VIEW`. Row 0 is at the top. A pixel belongs to a shape if and only if the pixel's centre lies
 inside the shape. Each shape is tested only within the window of pixels around it, which makes drawing fast.
 """
 
@@ -18,9 +18,9 @@ from trilith.world.scene import BLOCK_HEIGHT, VIEW, Floats, Role, Scene
 Float32 = NDArray[np.float32]
 
 RENDER_PIXELS = 128
-"""Side of the rendered picture and of the masks of objects, in pixels."""
+"""Height and width of the rendered picture and of the masks of objects, in pixels."""
 PIXELS = 64
-"""Side of a network's input, in pixels. Each is the mean of 2 × 2 rendered pixels."""
+"""Height and width of a network's input image, in pixels. Each of its pixels is the mean of 2 × 2 rendered pixels."""
 COLUMNS = ("red", "green", "blue", "x", "y")
 CHANNELS = len(COLUMNS)
 
@@ -40,32 +40,34 @@ _LAYER[[Role.FLOOR, Role.OBSTACLE, Role.AVAILABLE, Role.BLOCK, Role.TARGET]] = (
 
 
 class Window(NamedTuple):
-    """A shape in a picture: rows `top` to `bottom`, columns `left` to `right` (ends excluded), and how much of each pixel it covers."""
+    """The pixels around a shape: rows `top` to `bottom` and columns `left` to `right`, where `bottom` and `right` are exclusive."""
 
     top: int
     bottom: int
     left: int
     right: int
     cover: NDArray[np.bool_] | Float32
-    """(bottom - top, right - left): whether each pixel belongs to the shape, or the fraction of the pixel that does."""
+    """(bottom - top, right - left): for each pixel, whether it belongs to the shape, or the fraction of it that the shape covers."""
 
 
 def render(scene: Scene, size: int = RENDER_PIXELS) -> Float32:
-    """(size, size, 3): the scene in the paper's colours, each in [0, 1], without antialiasing."""
+    """A picture (size, size, 3) of the scene in the paper's colours, with values in [0, 1], without antialiasing."""
     return draw(scene, rectangles(scene.pose, scene.size, size), size)
 
 
 def image(scene: Scene) -> Float32:
-    """(64, 64, 5): means of 2 × 2 pixels of the 128 × 128 render in [0, 1], then x and y in [-1, 1].
+    """The image (64, 64, 5) of a scene. The first three channels are red, green and blue in [0, 1]: means of 2 × 2 pixels of the 128 × 128
+    render. The last two are the coordinates x and y in [-1, 1].
 
-    x rises to the right, y upwards; both are linear in the pixel's centre and exactly -1 or 1 at the outermost pixels.
+    x increases to the right, y upwards. Both are linear in the position of the pixel's centre, and exactly -1 and 1 at the outermost
+    pixels.
     """
     return np.concatenate([halve(render(scene)), COORDINATES], axis=-1)
 
 
 def colours(scene: Scene) -> Float32:
-    """(N, 4): red, green, blue and alpha of each object. Targets of Silhouette and of Connecting differ in colour; their height tells
-    them apart."""
+    """Colours (N, 4) of the objects: red, green, blue, alpha. The targets of Silhouette and Connecting have different colours; the function
+    tells them apart by their height."""
     table = np.array([BLOCK_COLOUR, BLOCK_COLOUR, SILHOUETTE_COLOUR, OBSTACLE_COLOUR, FLOOR_COLOUR], dtype=np.float32)[scene.role]
     table[scene.sticky] = STICKY_COLOUR
     table[(scene.role == Role.TARGET) & (scene.size[:, 1] <= 0.75 * BLOCK_HEIGHT)] = CONNECTING_COLOUR
@@ -73,7 +75,8 @@ def colours(scene: Scene) -> Float32:
 
 
 def draw_order(scene: Scene) -> tuple[list[int], list[int]]:
-    """Rows to draw before the glue points (floor, obstacles, blocks), and rows to draw after them (targets, which are transparent)."""
+    """Two lists of rows in drawing order: the objects to draw before the glue points (floor, obstacles, blocks), and the objects to draw
+    after them (targets, which are transparent)."""
     layer = _LAYER[scene.role]
     order = np.argsort(layer, kind="stable")
     solid = int(np.count_nonzero(layer < _LAYER[Role.TARGET]))
@@ -81,7 +84,7 @@ def draw_order(scene: Scene) -> tuple[list[int], list[int]]:
 
 
 def glue_points(scene: Scene) -> Floats:
-    """(G, 2): the position of each weld in the world, computed from its first object."""
+    """Positions (G, 2) of the G glue points in the world, each computed from the pose of the first of its two objects."""
     x, y, angle = scene.pose[scene.glue[:, 0]].T
     u, v = scene.glue_frame[:, 0], scene.glue_frame[:, 1]
     c, s = np.cos(angle), np.sin(angle)
@@ -89,9 +92,9 @@ def glue_points(scene: Scene) -> Floats:
 
 
 def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[Window]:
-    """A window for each of N rectangles (pose (N, 3), size (N, 2)) in a picture of `pixels` a side.
+    """The window of each of N rectangles, given by `pose` (N, 3) and `size` (N, 2), in a picture of `pixels` × `pixels`.
 
-    The bounds of a window are multiples of `align`, so that it can be averaged over squares of `align` × `align` pixels.
+    The bounds of a window are multiples of `align`, so that the window can be averaged over squares of `align` × `align` pixels.
     """
     around = _around(pose[:, :2], extents(pose, size), pixels, align)
     cosines, sines = np.cos(pose[:, 2]).tolist(), np.sin(pose[:, 2]).tolist()
@@ -106,13 +109,14 @@ def rectangles(pose: Floats, size: Floats, pixels: int, align: int = 1) -> list[
 
 
 def discs(centre: Floats, radius: float, pixels: int, align: int = 1) -> list[Window]:
-    """A window for each of G discs (centre (G, 2), radius in metres); `pixels` and `align` are as in `rectangles`."""
+    """The window of each of G discs, given by `centre` (G, 2) and `radius` in metres. `pixels` and `align` are as in `rectangles`."""
     around = _around(centre, np.full_like(centre, radius), pixels, align)
     return [Window(top, bottom, left, right, dx * dx + dy * dy <= radius * radius) for top, bottom, left, right, dx, dy in around]
 
 
 def shrink(window: Window, factor: int) -> Window:
-    """The same window in a picture with `factor` times fewer pixels per side. Each pixel holds the fraction of it that is covered."""
+    """The same window in a picture with `factor` times fewer pixels per side. Its `cover` is the fraction of each new pixel that the shape
+    covers."""
     top, bottom, left, right, cover = window
     top, bottom, left, right = top // factor, bottom // factor, left // factor, right // factor
     # Adding whole slices is several times faster than numpy's sum over axes this short.
@@ -123,21 +127,21 @@ def shrink(window: Window, factor: int) -> Window:
 
 
 def blend(canvas: Float32, window: Window, colour: Float32) -> None:
-    """Blends a shape of one colour (4,), alpha last, over a picture (P, P, 3), in place."""
+    """Blends a shape over a picture `canvas` (P, P, 3), in place. `colour` (4,) is red, green, blue, alpha."""
     top, bottom, left, right, cover = window
     part = canvas[top:bottom, left:right]
     part += (cover * colour[3])[..., None] * (colour[:3] - part)
 
 
 def halve(picture: Float32) -> Float32:
-    """(P/2, P/2, 3): means over 2 × 2 pixels of a picture (P, P, 3)."""
+    """A picture (P/2, P/2, 3) of half the size: means over 2 × 2 pixels of a picture (P, P, 3)."""
     rows = picture[::2] + picture[1::2]
     return (rows[:, ::2] + rows[:, 1::2]) * np.float32(0.25)
 
 
 def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
-    """(pixels, pixels, 3): the render, drawn from the windows of all rows. The windows are an argument because `segments` needs them
-    too."""
+    """The render (pixels, pixels, 3) of a scene, drawn from the windows of all its objects. The windows are an argument because `segments`
+    needs them too."""
     table = colours(scene)
     below, above = draw_order(scene)
     # Opaque shapes are drawn by their colour's index, which is many times faster than blending.
@@ -154,10 +158,10 @@ def draw(scene: Scene, windows: Sequence[Window], pixels: int) -> Float32:
 
 
 def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[tuple[int, int, int, int, Floats, Floats]]:
-    """The window around each of N shapes. `half` (N, 2) is the half width and half height of a shape.
+    """Yields the window around each of N shapes. `half` (N, 2) is half the width and half the height of each shape.
 
-    Yields top, bottom, left and right of the window, then the positions of its pixels' centres relative to the shape's centre, in
-    metres: x (columns,) and y (rows, 1).
+    A window is yielded as top, bottom, left and right, followed by the positions of the centres of its pixels: x (columns,) and y (rows,
+    1), in metres, relative to the centre of the shape.
 
     The window is slightly larger than the shape, so that rounding loses no pixel on the boundary. The caller tests which pixels are inside.
     """
@@ -181,4 +185,4 @@ def _around(centre: Floats, half: Floats, pixels: int, align: int) -> Iterator[t
 _LINE = np.linspace(-1, 1, PIXELS, dtype=np.float32)
 COORDINATES: Float32 = np.stack(np.meshgrid(_LINE, _LINE[::-1]), axis=-1)
 COORDINATES.flags.writeable = False
-"""(64, 64, 2): x rising to the right and y rising upwards, from -1 to 1."""
+"""(64, 64, 2): the coordinates x, which increases to the right, and y, which increases upwards, from -1 to 1."""

@@ -1,4 +1,5 @@
-"""Observation for environments, one row per object. The package's own networks see other columns: `networks/inputs/objects.py`."""
+"""The observation `objects` of environments: one row per object. The package's own networks read different columns; see
+`networks/inputs/objects.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ FEATURES = len(COLUMNS)
 
 
 def objects(scene: Scene) -> NDArray[np.float32]:
-    """(N, 15): a row per object in order of appearance."""
+    """The observation (N, 15): a row for each object, in order of appearance."""
     return _objects(scene.pose, scene.size, scene.velocity, scene.role, scene.sticky)
 
 

@@ -1,4 +1,4 @@
-"""The scene as an image per object."""
+"""The observation of a scene as one image per object."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _EMPTY = np.concatenate([np.zeros((PIXELS, PIXELS, 4), dtype=np.float32), COORDI
 
 
 def segments(scene: Scene) -> Float32:
-    """(N, 64, 64, 6): an image for each object, in order of appearance.
+    """Images (N, 64, 64, 6), one for each object, in order of appearance. The channels are red, green, blue, alpha, x, y.
 
-    Alpha is the object's own 128 × 128 mask averaged over 2 × 2 pixels. A pixel may belong to several objects, so a hidden object
-    still has its whole mask. Red, green and blue are those of `image` times alpha, so they show the visible colours. x and y equal
-    those of `image` at every pixel, also outside the object.
+    Alpha is the object's 128 × 128 mask, averaged over 2 × 2 pixels. Masks of different objects may overlap, so an object hidden by another
+    still has its whole mask. Red, green and blue are those of the function `image` times alpha, so they show the visible colours. x and y
+    equal those of `image` at every pixel, also outside the object.
     """
     factor = RENDER_PIXELS // PIXELS
     windows = rectangles(scene.pose, scene.size, RENDER_PIXELS, align=factor)
