@@ -119,5 +119,5 @@ class LinearLearner:
 
 
 LINEAR = Recipe("linear", LinearConfig(), "Q-learning with a linear function of a placement", run={"curriculum": {"steps": 1000}})
-POLICY, LEARNER = "own_algorithm:LinearPolicy", "own_algorithm:LinearLearner"
-ALGORITHM = Algorithm("own_algorithm", LinearConfig, (LINEAR,), POLICY, LEARNER, needed=())
+POLICY, LEARNER = f"{__name__}:LinearPolicy", f"{__name__}:LinearLearner"
+ALGORITHM = Algorithm(__name__, LinearConfig, (LINEAR,), POLICY, LEARNER, needed=())

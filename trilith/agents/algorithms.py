@@ -19,7 +19,9 @@ def get_algorithm(name: str) -> Algorithm:
     ValueError with the known names."""
     found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
-        raise ValueError(f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or name a module that has an ALGORITHM")
+        raise ValueError(
+            f"there is no algorithm {name!r}: choose {', '.join(ALGORITHMS)}, or a module with an ALGORITHM that can be imported from here"
+        )
     return found
 
 

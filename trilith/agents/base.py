@@ -84,7 +84,7 @@ class Policy(Protocol):
         """Returns a decision for each state. `exploration` is the result of `Learner.exploration`."""
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns a decision for a placement that another agent made, with the nearest action of this policy."""
+        """Returns a decision for a placement that another agent made, with the nearest action of this policy. Only corrections need it."""
 
 
 @runtime_checkable
@@ -147,7 +147,7 @@ class Episode(NamedTuple):
     """The episode with all its states, if the policy has `wants_states`."""
     ended: bool = True
     """Whether the last recorded step ended the episode. False if the episode ended because no placement was possible or the agent
-    stopped."""
+    stopped. In both cases nothing follows, so the value after the last step is 0."""
 
 
 class Learner(Protocol):
@@ -252,7 +252,7 @@ class Algorithm:
     """Function (config, task, *, beyond) -> shapes of a policy's weights by name. It must not allocate memory for the weights. May be "" if
     weights are always small."""
     searchable: bool = True
-    """Whether the actions of a state can be enumerated, which a search requires."""
+    """Whether the actions of a state can be enumerated, which a search requires. The policy's agent is then a `search.agent.Valuer`."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
         """Returns a policy with placeholder weights. `zero_on_hit` says whether it will play by that rule."""

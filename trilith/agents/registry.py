@@ -68,7 +68,9 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
     if isinstance(agent, Sampler):
         raise ValueError(f"the agent {name!r} has continuous actions, of which there is no list to search: leave out --budget")
     if not isinstance(agent, Valuer):
-        raise ValueError(f"the agent {name!r} does not value actions, so it cannot search: choose a trained one, or legal for a raw search")
+        raise ValueError(
+            f"the agent {name!r} does not value actions, so it cannot search: choose one that does, as objects, or legal for a raw search"
+        )
     return SearchAgent(agent, search, make_world(search.world, zero_on_hit))
 
 

@@ -65,7 +65,7 @@ class Agents:
         from trilith.agents.weights import read_card
 
         print(f"Without training: {', '.join(AGENTS)}")
-        costly, earned = ("recipe", "minutes\n(weights of)", "processes", "physics"), ("search", "scenes", "all", "hardest", "solved")
+        costly, earned = ("recipe", "minutes", "processes", "physics"), ("search", "scenes", "all", "hardest", "solved")
         table = table_of("trained", "task", *costly, *earned)
         for folder in sorted(path.name for path in ZOO.glob("*")):
             for task, weights in shipped(folder).items():
@@ -74,7 +74,8 @@ class Agents:
                 for budget in sorted({budget for level, budget in figures if level == "hardest"}):
                     every, hardest = figures.get(("all", budget)), figures["hardest", budget]
                     cost = card["cost"]
-                    costs = (card["recipe"], f"{cost['minutes']:.0f} ({cost['kept']:.0f})", str(cost["processes"]), str(card["physics"]))
+                    minutes = f"{cost.get('core_minutes', cost['minutes']):.0f}"
+                    costs = (card["recipe"], minutes, str(cost["processes"]), str(card["physics"]))
                     rewards = (
                         f"{every['reward']:.2f}" if every else "",
                         f"{hardest['reward']:.2f} ± {hardest['interval']:.2f}",
@@ -83,7 +84,7 @@ class Agents:
                     search = f"{budget}, {hardest['algorithm']}" if "algorithm" in hardest else str(budget or "–")
                     table.add_row(folder, task, *costs, search, str(hardest["scenes"]), *rewards)
         show(table)
-        print("Minutes of training, and after how many of them the weights were best on validation scenes.")
+        print("Minutes of training: processor time of all processes; by the clock for pixels.")
         print("Mean reward over so many test scenes, and share of the hardest fully solved; search: simulations before each placement.")
         print("Physics: the world it was trained and measured in. Figures of all agents are in docs/reference/results.md.")
 

@@ -29,8 +29,8 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """Recipe, which sets the defaults of the agent's options: a name, for its newest version, or an exact version such as objects-v2. See
-    `trilith recipes` and `trilith train --recipe NAME --help-all`."""
+    """Recipe, which sets the defaults of the agent's options: a name, for its newest version, an exact version such as objects-v2, or one
+    of your own in a module of this folder, as my_module:name. See `trilith recipes` and `trilith train --recipe NAME --help-all`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If the folder already holds the same run, it is resumed."""
     minutes: float | None = None

@@ -17,7 +17,7 @@ export class Guide {
     this.active = false;
     this.advice = null; // {text, placement}: the next step in a state; null if nothing is left to do
     this.asked = null; // the state whose next step is requested
-    $("guide-start").addEventListener("click", () => app.attempt(() => this.start(app.episode.state.task)));
+    $("guide-start").addEventListener("click", () => app.episode && app.attempt(() => this.start(app.episode.state.task)));
     $("guide-end").addEventListener("click", () => this.end());
   }
 
