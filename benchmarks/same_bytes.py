@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -143,7 +143,7 @@ def main(what: Positional[Literal["record", "compare"]], path: Positional[Path],
             name = f"{task}/{source}"
             now[name] = list(islice(digests, int(most * share)))
             if what == "compare":
-                pairs = zip(now[name], before[name][: int(most * share)], strict=True)
+                pairs = zip_longest(now[name], before[name][: int(most * share)])  # an episode that differs may have another length
                 differ = [k for k, (one, two) in enumerate(pairs) if one != two]
                 wrong += len(differ)
                 print(f"{name}: {len(now[name])} compared, {len(differ)} differ" + (f", the first is {differ[0]}" if differ else ""))
