@@ -38,7 +38,7 @@ def test_a_recipe_that_changes_is_a_new_version() -> None:
 def two_versions(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
     dqn = ALGORITHMS["dqn"]
     old = get_recipe("objects")[1]
-    new: Recipe = replace(old, version=3, config=replace(old.config, batch=65))
+    new: Recipe = replace(old, version=4, config=replace(old.config, batch=65))
     both = replace(dqn, recipes=(new, *dqn.recipes))
     monkeypatch.setattr(module, "ALGORITHMS", {**ALGORITHMS, "dqn": both})
     return both
@@ -46,10 +46,10 @@ def two_versions(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
 
 @pytest.mark.usefixtures("two_versions")
 def test_a_name_is_its_newest_version_and_an_exact_one_stays() -> None:
-    assert get_recipe("objects")[1].version == 3
-    assert [get_recipe(f"objects-v{version}")[1].config.batch for version in (2, 3)] == [64, 65]
-    assert exact_name("objects") == "objects-v3"
-    assert recipe_config("objects").recipe == "objects-v3"
+    assert get_recipe("objects")[1].version == 4
+    assert [get_recipe(f"objects-v{version}")[1].config.batch for version in (3, 4)] == [64, 65]
+    assert exact_name("objects") == "objects-v4"
+    assert recipe_config("objects").recipe == "objects-v4"
     assert TrainConfig(recipe="objects-v2").recipe == "objects-v2"
 
 

@@ -84,7 +84,7 @@ def test_other_columns_or_parts_of_an_action_in_the_card_are_refused(copy: Path)
 
 @pytest.mark.parametrize(
     ("recipe", "said"),
-    [("objects", "must name its version"), ("objects-v9", "this version of trilith knows objects-v2")],
+    [("objects", "must name its version"), ("objects-v9", "this version of trilith knows objects-v3")],
 )
 def test_a_recipe_without_version_or_of_a_later_one_is_refused(copy: Path, recipe: str, said: str) -> None:
     change(copy, recipe=recipe)

@@ -136,7 +136,7 @@ def test_a_recipe_has_other_defaults_in_some_tasks_and_options_win(monkeypatch):
         assert expected.task == task
         for options in (["--recipe", "objects", "--task", task], [f"--task={task}", "--recipe=objects"], ["--task", task]):
             config = trains(monkeypatch, *options)
-            assert (config.task, config.recipe, config.agent) == (task, "objects-v2", expected.agent)
+            assert (config.task, config.recipe, config.agent) == (task, "objects-v3", expected.agent)
     easy, hard = (trains(monkeypatch, "--recipe", "objects", "--task", task).agent for task in ("connecting", "silhouette"))
     assert (easy.discount, hard.discount) == (0.9, 0.97)
     assert (easy.decay_steps, hard.decay_steps) == (20_000, 36_000)
