@@ -21,7 +21,7 @@ _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
     # Forty to sixty minutes of one core. In tasks with short episodes a higher discount factor is better, because glue pays off only later.
     "silhouette": {"steps": 36_000, "agent": {"discount": 0.97, "decay_steps": 36_000}},
     "connecting": {"steps": 20_000, "agent": {"decay_steps": 20_000}},
-    "covering": {"steps": 32_000, "agent": {"decay_steps": 32_000}},
+    "covering": {"steps": 24_000, "agent": {"decay_steps": 24_000}},
     "covering_hard": {"steps": 40_000, "agent": {"discount": 0.97, "decay_steps": 40_000}},
 }
 """Settings that differ by task."""
