@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse(line: str) -> None:
-    """Prints the error line for bad input."""
+    """Prints an error as one line to standard error, without its middle if it is too long."""
     half = LONGEST // 2
     print(f"trilith: {line if len(line) <= LONGEST else f'{line[:half]} … {line[-half:]}'}", file=sys.stderr)
 

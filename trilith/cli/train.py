@@ -1,4 +1,4 @@
-"""The commands `train`, and `plot` for learning curves."""
+"""The commands `train`, whose options are the fields of `training.config.TrainConfig`, and `plot` for learning curves."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _tested(results: list[Result]) -> list[Result]:
 
 
 def _rewards(cells: dict[tuple[str, str, str], list[Result]], agent: str, task: str) -> list[list[float]]:
-    """The mean rewards of all seeds, on all scenes and on the hardest scenes."""
+    """Two lists, for level all and for the hardest level: the mean reward of each seed of an agent in a task. Empty if not measured."""
     return [[result["reward"] for result in cells.get((agent, task, kind), [])] for kind in ("all", "hardest")]
 
 

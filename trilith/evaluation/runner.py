@@ -368,7 +368,11 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
 
 
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
-    """Returns the function of a worker. `files` holds the agent's files if it is not an agent that every worker can load by name."""
+    """Returns the function with which a worker plays one group of scenes.
+
+    `files` maps names to contents of the agent's weights and card, for workers that do not share a disk. It is empty if every worker can
+    load the agent by its name.
+    """
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)

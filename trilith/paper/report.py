@@ -39,11 +39,11 @@ class Found:
             self._seeds[what][seed] = entry
 
     def seeds(self, measurement: Measurement) -> Seeds:
-        """The entries of all seeds for a measurement."""
+        """The ledger entries for a measurement, by seed. Empty if there are none."""
         return self._seeds.get(measurement.key()[0], {})
 
     def of(self, row: Row, task: str, level: Level) -> Seeds:
-        """The entries of all seeds of a row in a task and level."""
+        """The ledger entries of one agent of a figure (`Row`) in a task and level, by seed. Empty if the agent was not measured."""
         agent = make_run(row, self.scale, self.how, task, 0) if row.recipe else row.name
         return self.seeds(Measurement(agent, task, level if level == "all" else get_task(task).check_level(level), row.search, 1))
 

@@ -1,4 +1,5 @@
-"""Starts actors in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work."""
+"""Starts actors in this process, in separate processes, or on a Ray cluster. The module `actor` defines their work;
+`utils.distributed.pool` replaces an actor process that dies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The checkpoint of a training run: one file that holds its whole state. It is written whole or not at all. Loading a damaged file raises
-an error with a one-line message.
+"""The checkpoint of a training run: one file that holds its whole state. It is written whole or not at all (`utils.files.atomic_write`).
+Loading a damaged file raises an error with a one-line message.
 
 The file is in safetensors format: arrays by name, and one JSON text for all other values (`Facts`). So it cannot contain executable code.
 The previous checkpoint is kept in the same folder. `training/run.py` decides when to write a checkpoint and how to resume.

@@ -188,7 +188,11 @@ class Performance(Curriculum):
         return known >= WINDOW or self._up_to(self.passed)[self.passed] == 0
 
     def groups(self) -> dict[tuple[int, str], bool]:
-        """For each group, by level and name, whether it passes. Small groups are pooled, and left out while the pool is too small."""
+        """Maps (level, name) of each group to True if the group passes.
+
+        At each level, groups with fewer than `LEAST` episodes are pooled under the name `RARE`. A pool with fewer than `LEAST` episodes is
+        not in the result, so it cannot hold back a level.
+        """
         counted: dict[tuple[int, str], list[bool]] = {}
         for (level, group), good in self.good.items():
             counted.setdefault((level, group if len(good) >= LEAST else RARE), []).extend(good)

@@ -39,7 +39,8 @@ class Idea(NamedTuple):
 
 @runtime_checkable
 class Thinker(Protocol):
-    """An agent with ideas. It may return plain (placement, value) pairs instead of `Idea`s."""
+    """An agent that can list its best placements by a method `ideas`. Instead of `Idea`s the method may return plain (placement, value)
+    pairs, where the value is the expected reward until the end of the episode."""
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> Sequence[Idea | tuple[Placement, float]]:
         """The `k` best placements, best first."""

@@ -1,7 +1,7 @@
 """The server: static files from memory, and a small API in which every request carries its state.
 
 The server keeps no state between requests. Physics and agents have separate pools of worker processes ("lanes"), so that a slow
-search cannot delay visitors who build by hand.
+search cannot delay visitors who build by hand. `web/jobs.py` does the work of a request in such a process.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ REQUESTS = {
     "ideas": ("ideas", "state agent seed? count?"),
     "values": ("values", "state agent seed? slot"),
 }
-"""Requests by name: the worker's job, and the fields that are its arguments (`request_schema.READERS`)."""
+"""Requests by name: the worker's job (a function of `web/jobs.py`), and the fields that are its arguments (`request_schema.READERS`)."""
 PHYSICS_REQUESTS = ("start", "step", "replay")
 """Requests that need no agent."""
 

@@ -231,8 +231,11 @@ class DiscreteAbsolute(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelative(Discrete):
-    """(c, r, i, s): the edge from available block c to scene object r (both are rows), one of `offsets` positions along r, and sticky
-    or not."""
+    """The paper's edge actions (c, r, i, s): available block c (0 to 6) is placed relative to scene object r; both are rows.
+
+    i, from 0 to `offsets` - 1, is the position from left to right; the outermost positions lie just beside r. The block goes on top of r,
+    or into r if r is a target. s is 1 for a sticky block, else 0.
+    """
 
     offsets: int = OFFSETS
     name: ClassVar[str] = "discrete_relative"
@@ -309,7 +312,10 @@ def make_codec(name: str, **options: Any) -> Codec:
 
 
 def make_discrete(name: str, **options: Any) -> Discrete:
-    """Makes the codec discrete_<name>. Options that are not fields of it are ignored. Raises ValueError that names the known codecs."""
+    """Makes the codec discrete_<name>. Options that this codec does not have are ignored, so a caller can pass the options of all codecs.
+
+    Raises ValueError, with the known names, if there is no such codec.
+    """
     there = [each.removeprefix("discrete_") for each, kind in CODECS.items() if issubclass(kind, Discrete)]
     require(name in there, f"there are no actions {name!r}: choose {', '.join(there)}")
     codec = make_codec(f"discrete_{name}", **options)

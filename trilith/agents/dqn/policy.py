@@ -162,7 +162,7 @@ class DQNPolicy:
 
     @property
     def wants_states(self) -> bool:
-        """Whether the learner needs all states. True if a transition model is learned in the same run."""
+        """Whether the learner needs all states of an episode (`Episode.trajectory`): if a transition model is learned in the same run."""
         return self.model is not None
 
     @property

@@ -98,7 +98,8 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
 
 
 def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
-    """Makes the table of all simulated placements of some episodes. Its rows have room for at least `objects` objects.
+    """Makes the table of all simulated placements of some episodes. A row has room for the objects of the largest of these scenes, or for
+    `objects` if that is more, so that tables of different episodes can have equal rows.
 
     Raises ValueError if there are no simulated placements.
     """

@@ -1,4 +1,4 @@
-"""The scene as a graph: objects are nodes, and edges hold the relation between two objects."""
+"""The scene as a graph: objects are nodes, and edges say whether two objects touch and whether they are glued."""
 
 from __future__ import annotations
 
