@@ -1,7 +1,7 @@
 """Compares two agents on the same frozen scenes by the paired difference of their rewards, with a 95 % interval.
 
-Rewards vary much more between scenes than between agents. So the rewards are subtracted scene by scene, and the interval is that of the
-mean of these differences. It is far narrower than the interval for two agents that are measured on different scenes.
+Rewards vary much more between scenes than between agents. So the rewards are subtracted scene by scene, and the interval is computed for
+the mean of these differences. This interval is far narrower than an interval for two agents that are measured on different scenes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trilith.render.pictures import contact_sheet, picture, save_png, without_sk
 from trilith.world.episode import Recording, State
 
 SAME = 1e-9
-"""Rewards that differ by less than this are equal."""
+"""Two rewards that differ by at most this much count as equal."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,20 @@ class Comparison:
     rewards: tuple[float, float]
     """Mean reward of each agent."""
     difference: float
+    """Mean difference over the scenes."""
     interval: float | None
     """Half the width of the 95 % interval of the mean difference; None for a single scene."""
     won: int
     """Number of scenes in which the first agent has the higher reward."""
     lost: int
+    """Number of scenes in which the second agent has the higher reward."""
     largest: tuple[int, ...]
     """Indices of the scenes with the largest differences, largest first. Scenes with equal rewards are left out."""
 
 
 def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> Comparison:
-    """Compares the rewards of two agents in the same scenes, in the same order."""
+    """Compares two lists of rewards, with one entry per scene. The scenes and their order must be the same in both. `shown` limits the
+    length of `largest`."""
     rewards = np.array([first, second])
     difference = rewards[0] - rewards[1]
     n = len(difference)
@@ -57,8 +60,8 @@ def compare(first: Sequence[float], second: Sequence[float], shown: int = 5) -> 
 
 
 def ends(run: Run, indices: Sequence[int]) -> list[State]:
-    """Returns the final states of an agent's episodes in the scenes `indices`. Episodes that are no longer available, because the result
-    comes from an earlier run, are played again."""
+    """Returns the final state of an agent's episode in each scene of `indices`, in this order. If the result is from an earlier run, its
+    episodes are not in memory, so their groups are played again."""
     evaluation = run.evaluation
     found = {each["index"]: each for each in run.episodes()}
     agent: Agent | None = None
@@ -71,7 +74,7 @@ def ends(run: Run, indices: Sequence[int]) -> list[State]:
 
 
 def draw_differences(labels: Sequence[str], runs: Sequence[Run], indices: Sequence[int], path: Path) -> None:
-    """Writes a picture with a row for each scene, which shows the final scenes of both agents, the first agent on the left."""
+    """Writes a PNG with one row for each scene of `indices`: the final scenes of both agents, the first agent on the left."""
     pictures, captions = [], []
     for index, *pair in zip(indices, *(ends(run, indices) for run in runs), strict=True):
         for label, end in zip(labels, pair, strict=True):

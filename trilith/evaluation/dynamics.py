@@ -1,6 +1,8 @@
-"""Evaluates a learned transition model: compares its predictions of recorded placements, one and several steps ahead, with the simulator.
+"""Evaluates a learned transition model: compares its predictions with the simulator's results, for recorded placements, one to `DEPTH`
+steps ahead.
 
-To predict several steps ahead, each recorded placement is made in the scene predicted for the previous one, as in a search.
+To predict several steps ahead, each recorded placement is made in the scene that was predicted for the placement before it. A search uses
+the model in the same way.
 """
 
 from __future__ import annotations
@@ -25,26 +27,27 @@ from trilith.world.trajectory import Trajectory
 DEPTH = 4
 """Maximum number of steps that are predicted ahead."""
 OLD, NEW = 0.05, 0.20
-"""Limits in metres. A placement affects a block if the block moves by more than `OLD`. It affects the new block if that comes to rest more
-than `NEW` away from where it was placed."""
+"""Limits in metres. A placement affects an old block if this block moves by more than `OLD`. It affects the new block if the new block
+comes to rest more than `NEW` away from its placed position."""
 NUDGE = 0.001
 """Metres by which a placement is shifted to estimate the error that no prediction can avoid."""
 DEEP = 0.02
-"""An overlap of objects in a predicted scene counts as visible above this many metres. In the simulator, objects at rest overlap by up to
-0.014."""
+"""Limit in metres: objects of a predicted scene overlap visibly if their overlap is larger. In the simulator, objects at rest overlap by up
+to 0.014."""
 BINS = 10
 PREDICTED_AT_ONCE = 128
 """Number of predictions in one batch."""
 
 
 def chains(episodes: Iterable[Trajectory]) -> list[list[Transition]]:
-    """The chains of placements to predict. Each simulated placement of an episode starts a chain, followed by the next placements of the
-    episode, up to `DEPTH` in all."""
+    """Returns the chains of placements to predict. Every simulated placement of an episode starts a chain. The chain continues with the
+    next placements of the same episode, up to `DEPTH` in all."""
     return [steps[k : k + DEPTH] for episode in episodes for steps in (simulated(episode),) for k in range(len(steps))]
 
 
 def tried_first(agent: Valuer, states: Sequence[State], count: int = 8) -> list[list[Transition]]:
-    """Simulates, in each state, the placements to which an agent gives the highest values. A search would try these first."""
+    """Simulates, in each state, the `count` placements to which an agent gives the highest values. A search would try these first. Returns
+    each placement as a chain of its own. Placements that end the episode without physics are left out."""
     found = []
     for state, prior in zip(states, agent.priors(states), strict=True):
         for k in np.argsort(-prior.values, kind="stable")[:count].tolist():
@@ -62,27 +65,30 @@ class Compared:
 
     happened: Transition
     depth: int
+    """Number of steps since the last true state, from 1 to `DEPTH`."""
     ended: float
-    """Predicted probability that the episode ended. It is 1 if the rules alone end the episode."""
+    """Predicted probability that this placement ended the episode. It is 1 if the rules alone end the episode."""
     learned: float
     scored: float
     """Two predicted rewards: `learned` is an output of the network; `scored` is computed from the predicted scene by the rules of the
     task."""
     off: Floats
-    """(K,): the error of the predicted centre of each affected block (see `OLD`), in metres. Empty if an obstacle was touched."""
+    """(K,): distance in metres between the predicted and the true centre of each affected block (see `OLD`). Empty if an obstacle was
+    touched."""
     base_off: Floats
-    """(K,): the same errors for a baseline, in which the new block falls straight down at every step and nothing else moves."""
+    """(K,): the same distances for a baseline. In the baseline the new block falls straight down at every step, and nothing else moves."""
     new: Bools
     """(K,): whether each affected block is the new one."""
     contacts: int
-    """Number of pairs of objects that touch in only one of the two scenes, the predicted and the true one."""
+    """Number of wrong contacts: pairs of objects that touch either in the predicted scene or in the true one, but not in both. 0 if an
+    obstacle was touched."""
     overlaps: bool
     """Whether objects of the predicted scene overlap visibly (see `DEEP`). False if an obstacle was touched."""
 
 
 def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[Compared]:
-    """Predicts all placements of chains, and compares each prediction with the simulator. The first prediction of a chain starts from the
-    true state, each later one from the previous prediction."""
+    """Predicts every placement of every chain, and compares each prediction with the simulator's result. The first prediction of a chain
+    starts from the true state, each later one from the previous prediction. The results are not sorted by chain."""
     found: list[Compared] = []
     for begin in range(0, len(all_chains), PREDICTED_AT_ONCE):
         group = [(chain, chain[0].state, chain[0].state) for chain in all_chains[begin : begin + PREDICTED_AT_ONCE]]
@@ -100,7 +106,8 @@ def compare(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> list[C
 
 
 def _fallen(asked: Sequence[tuple[State, Placement]]) -> list[State]:
-    """The states after placements if the new block falls straight down and nothing else moves."""
+    """Returns the state after each (state, placement), as the baseline predicts it: the new block falls straight down, and nothing else
+    moves."""
     scenes, rows = zip(*(placed_scene(state, placement) for state, placement in asked), strict=True)
     placed = placed_arrays(scenes, rows)
     poses = [scene.pose.copy() for scene in scenes]
@@ -122,7 +129,7 @@ def _compared(happened: Transition, depth: int, ended: float, learned: float, sc
 
 
 def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
-    """The rows of the blocks that a placement affected, and the row of the new block."""
+    """Returns two values: the scene rows (K,) of the blocks that a placement affected (see `OLD`), and the row of the new block."""
     scene, new = placed_scene(happened.state, happened.placement)
     blocks = scene.rows(Role.BLOCK)
     far = np.hypot(*(happened.after.scene.pose[blocks, :2] - scene.pose[blocks, :2]).T)
@@ -130,8 +137,8 @@ def _eventful(happened: Transition) -> tuple[NDArray[np.int64], int]:
 
 
 def nudged(happened: Transition) -> Floats | None:
-    """Distances (K,) in metres: how far the final position of each affected block changes if the placement is shifted by 1 mm. None if a
-    block touches an obstacle after the shifted placement."""
+    """Simulates a placement again, shifted by 1 mm towards x = 0. Returns the distance (K,) in metres between the old and the new final
+    position of each affected block. None if a block then touches an obstacle."""
     x, y = happened.placement.x, happened.placement.y
     scene, _ = placed_scene(happened.state, happened.placement._replace(x=x + (NUDGE if x < 0 else -NUDGE), y=y))
     settled = settle(scene)
@@ -140,14 +147,31 @@ def nudged(happened: Transition) -> Floats | None:
 
 
 def overlapping(scene: Scene) -> bool:
-    """Whether any two solid objects of a scene, at least one of which is a block, overlap by more than `DEEP`."""
+    """Whether any block overlaps another solid object of the scene by more than `DEEP`."""
     smaller = np.maximum(scene.size - DEEP, 0.01)
     return len(touching(scene.pose, smaller, scene.solid, scene.role == Role.BLOCK, 0.0)) > 0
 
 
 def figures(compared: Sequence[Compared]) -> dict[str, Any]:
-    """Mean errors over comparisons of one depth, by name. The errors of predicted ends leave out placements that certainly end the episode
-    by its rules: by the step limit, or because no block is left."""
+    """Maps names to mean errors over comparisons of one depth. Names without data are missing.
+
+    placements      number of comparisons
+    hit             fraction of the placements after which a block touched an obstacle
+    brier           Brier score of the predicted ends
+    brier_constant  Brier score of the best constant prediction
+    reliability     calibration of the predicted ends, see `reliability`
+    reward_learned  mean squared error of `Compared.learned`, divided by the variance of the reward
+    reward_scored   the same for `Compared.scored`
+    eventful        number of affected blocks; of these, `new` were just placed, and `old` were there before
+    pose            mean of `Compared.off` in metres; pose_new and pose_old: the same for new and for old blocks
+    pose_base       mean of `Compared.base_off` in metres; pose_base_new and pose_base_old: the same for new and for old blocks
+    contacts        mean number of wrong contacts
+    overlaps        fraction of the predicted scenes with a visible overlap
+    overlaps_true   fraction of the true scenes with an overlap as large
+
+    Placements that certainly end the episode, because of the step limit or because no block is left, do not count for brier, brier_constant
+    and reliability.
+    """
     settled = [each for each in compared if each.happened.after.ended != "obstacle_hit"]
     open_ = [each for each in compared if not is_last(each.happened.state)]
     reward = np.array([each.happened.reward for each in compared])
@@ -174,8 +198,8 @@ def figures(compared: Sequence[Compared]) -> dict[str, Any]:
 
 
 def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
-    """The calibration of predicted probabilities in ten equal ranges, each as (mean prediction, frequency of the event, number of
-    predictions). Empty ranges are left out."""
+    """Returns the calibration of predicted probabilities. The range from 0 to 1 is divided into ten equal bins. Each bin gives (mean
+    prediction, frequency of the event, number of predictions), lowest bin first. Empty bins are left out."""
     bins = np.minimum((said * BINS).astype(int), BINS - 1)
     return [
         (float(said[bins == k].mean()), float(truth[bins == k].mean()), int((bins == k).sum())) for k in range(BINS) if (bins == k).any()
@@ -183,8 +207,8 @@ def reliability(said: Floats, truth: Floats) -> list[tuple[float, float, int]]:
 
 
 def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> float | None:
-    """The error that no prediction can avoid: the mean of `nudged` over the first placements that affect blocks. None if there are no such
-    placements."""
+    """Estimates the error in metres that no prediction can avoid: the mean of `nudged` over the first placements of chains, until about
+    `most` affected blocks are measured. None if no block is affected."""
     off: list[float] = []
     for chain in all_chains:
         first = chain[0]
@@ -195,7 +219,8 @@ def nudge_error(all_chains: Sequence[list[Transition]], most: int = 1000) -> flo
 
 
 def report(world: ModelWorld, all_chains: Sequence[list[Transition]]) -> dict[str, Any]:
-    """The mean errors (see `figures`) by task, then by level, where "all" is all levels together, then by depth."""
+    """Returns mean errors (see `figures`) as nested dictionaries, with task, level and depth as keys. All keys are text. The level "all"
+    has the placements of all levels together. A depth without placements is missing."""
     compared = compare(world, all_chains)
     found: dict[str, Any] = {}
     for task in sorted({each.happened.state.task for each in compared}):

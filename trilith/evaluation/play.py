@@ -31,8 +31,8 @@ def trajectories(
     epsilon: float = 0.0,
     name: str = "",
 ) -> list[Trajectory]:
-    """Plays whole episodes and returns them with all their states. With probability `epsilon`, a placement of the agent is replaced by a
-    random legal one."""
+    """Plays one episode from each state to its end, all in one batch. Returns the episodes with all their states. With probability
+    `epsilon`, a placement of the agent is replaced by a random legal one. `name` is the agent's name in the result."""
     chance = LegalAgent()
     now = [[state] for state in states]
     placements: list[list[Placement | None]] = [[] for _ in states]

@@ -23,8 +23,8 @@ from trilith.world.tasks import TASKS, Task, get_task
 
 Result = dict[str, Any]
 Draw = Callable[[list[Result], dict[str, str], Any], None]
-"""Type of a function that draws the results of one task into a panel, with a colour for each agent. It leaves the panel empty if there is
-nothing to draw."""
+"""A function that draws the results of one task. Its arguments are the results, the colour of each agent and a matplotlib panel. It leaves
+the panel empty if there is nothing to draw."""
 
 PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
     "paper: script": {"silhouette": (3.42, 5.27), "covering": (3.85, 5.31)},
@@ -35,12 +35,17 @@ PAPER: dict[str, dict[str, tuple[float | None, float | None]]] = {
         "silhouette": (4.15, 7.18), "connecting": (None, 2.72), "covering": (4.65, 7.18), "covering_hard": (None, 4.61),
     },
 }  # fmt: skip
-"""The paper's mean rewards on all scenes and on the hardest scenes. None where the paper gives no number, neither in its text nor in a
-figure."""
+"""The paper's mean rewards by agent and task, as (level all, hardest level). None if neither the paper's text nor its figures give a
+number."""
 
 
 def load_results(folder: Path) -> list[Result]:
-    """Reads all results in a folder. Raises ValueError if there are none, or if they were measured on different versions of the scenes."""
+    """Reads all results in a folder, and sorts them by agent. Leaves out results of a task that cannot be imported. Raises ValueError if
+    nothing is left, or if the results are from different versions of the scenes.
+
+    Three fields change: "plain" is added, the agent's short name; "agent" becomes this name with the options of the search; "seed" becomes
+    (seed of the training, seed of the evaluation).
+    """
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # files whose names begin with a dot are still being written
     results = [result for path in paths if (result := read_result(path)) and _is_task(result["task"])]
@@ -67,7 +72,7 @@ def _is_task(name: str) -> bool:
 
 
 def _tasks(results: list[Result]) -> dict[str, Task]:
-    """The tasks to report: those of the paper, then the user's own tasks that have results."""
+    """Maps names to the tasks of the report: the paper's tasks, then the user's own tasks that have results."""
     return TASKS | {name: get_task(name) for name in sorted({result["task"] for result in results})}
 
 
@@ -76,13 +81,13 @@ def _budget(result: Result) -> int:
 
 
 def _unusual(result: Result) -> list[str]:
-    """The search options of a result that differ from the defaults, without the budget."""
+    """The search options of a result that differ from the defaults, each as "name value". The budget is left out."""
     usual = asdict(SearchConfig())
     return [f"{name} {value}" for name, value in (result["search"] or {}).items() if name != "budget" and value != usual.get(name)]
 
 
 def write_report(folder: Path, out: Path) -> Path:
-    """Writes report.md and its figures. Returns the path of report.md."""
+    """Writes report.md and its figures to the folder `out`, from the results in `folder`. Returns the path of report.md."""
     results = load_results(folder)
     text = ["# Results\n", _reward_table(results)]
     figures: list[tuple[str, str, Draw]] = [
@@ -105,8 +110,8 @@ def write_report(folder: Path, out: Path) -> Path:
 
 
 def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
-    """The results on test scenes, by agent, by task, and by "all" or "hardest". Of several results for the same seed, only the one with the
-    most scenes is kept."""
+    """Maps (agent, task, "all" or "hardest") to results on test scenes, one for each seed. If a seed has several results, the one with the
+    most scenes is kept. Other levels are left out."""
     by_size = sorted(_tested(results), key=lambda result: result["episodes"])
     largest = {(result["agent"], result["task"], result["level"], result["seed"]): result for result in by_size}
     cells: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
@@ -117,12 +122,13 @@ def _cells(results: list[Result]) -> dict[tuple[str, str, str], list[Result]]:
 
 
 def _tested(results: list[Result]) -> list[Result]:
-    """The results on test scenes."""
+    """Leaves out the results on validation scenes."""
     return [result for result in results if result["split"] == "test"]
 
 
 def _rewards(cells: dict[tuple[str, str, str], list[Result]], agent: str, task: str) -> list[list[float]]:
-    """Two lists, for level all and for the hardest level: the mean reward of each seed of an agent in a task. Empty if not measured."""
+    """Two lists, for level all and for the hardest level. Each has one mean reward per seed. A list is empty if the level was not
+    measured."""
     return [[result["reward"] for result in cells.get((agent, task, kind), [])] for kind in ("all", "hardest")]
 
 
@@ -168,8 +174,8 @@ def _every_result(results: list[Result]) -> str:
 
 
 def _figure(path: Path, results: list[Result], draw: Draw) -> bool:
-    """Draws a figure with a panel per task into a file, and returns True. If there is nothing to draw, removes the file and returns
-    False."""
+    """Draws a figure with one panel per task, writes it to `path`, and returns True. If there is nothing to draw, removes the file and
+    returns False."""
     from matplotlib.figure import Figure
 
     tasks = _tasks(results)
@@ -197,7 +203,8 @@ _COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#
 
 
 def _colours(results: list[Result]) -> dict[str, str]:
-    """The colour of each agent. The agents are in a fixed order."""
+    """Maps each agent to its colour. Random, legal, scripted and planner come first, then the other agents by name. Searches come after the
+    agent without search, ordered by budget."""
     order = {name: rank for rank, name in enumerate(("random", "legal", "scripted", "planner"))}
     names = {(order.get(r["plain"], len(order)), r["plain"], _budget(r), r["agent"]) for r in results}
     names |= {(order.get(r["plain"], len(order)), r["plain"], 0, r["plain"]) for r in results}
@@ -262,7 +269,7 @@ def _draw_budgets(results: list[Result], colours: dict[str, str], panel: Any) ->
         for number, (other, budgets) in enumerate(sorted(kinds.items())):
             medians = {budget: median(rewards) for budget, rewards in sorted(budgets.items())}
             if plain == "legal":
-                for budget in filter(None, medians):  # a larger budget gives a more solid line, in every panel the same
+                for budget in filter(None, medians):  # a larger budget has a more solid line, the same in all panels
                     gap = max(4 - len(str(budget)), 0)
                     line = (0, (4, gap)) if gap else "-"
                     panel.axhline(medians[budget], color="grey", linestyle=line, linewidth=1, label=f"raw search {budget}{other}")

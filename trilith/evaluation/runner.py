@@ -54,7 +54,7 @@ from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
 FRESH = "start over with --fresh"
-"""The advice in an error message, if the file of the result belongs to another evaluation."""
+"""Advice for error messages: the result file belongs to another evaluation, or does not hold enough."""
 GROUP = 16
 """Number of episodes that run side by side. It is fixed, because the batch size of a network may change the last digits of its outputs."""
 
@@ -76,7 +76,7 @@ class Evaluation:
     sample: bool = False
     """Whether the agent samples from its policy instead of taking the best action."""
     worst: int = 10
-    """Number of episodes that the result keeps with all placements: those whose reward was furthest below the highest possible."""
+    """Number of worst episodes: those whose reward is furthest below the highest possible one. The result keeps all their placements."""
 
     def __post_init__(self) -> None:
         set_name(self.task, self.level, self.split)
@@ -87,7 +87,7 @@ class Evaluation:
             object.__setattr__(self, "level", get_task(self.task).check_level(self.level))
 
     def identity(self) -> dict[str, Any]:
-        """Everything that the episodes depend on."""
+        """Returns, by name, all values on which the episodes depend. A result with the same values is a result of this evaluation."""
         facts = {name: value for name, value in asdict(self).items() if name not in ("worst", "search") and (name != "sample" or value)}
         search = asdict(self.search) if self.search.budget else None
         if search is not None and (model := world_fingerprint(self.search.world)):
@@ -99,7 +99,7 @@ class Evaluation:
 
     @property
     def builder(self) -> str:
-        """The agent's name in a film of one of its episodes."""
+        """The agent's name in films, with + search if it searches. Only the last `BUILDER` letters are kept."""
         return f"{self.agent}{' + search' if self.search.budget else ''}"[-BUILDER:]
 
     def load(self) -> Agent:
@@ -109,14 +109,14 @@ class Evaluation:
         return agent
 
     def groups(self) -> list[list[int]]:
-        """Scene indices of each group."""
+        """The scene indices of each group. Every group has `GROUP` scenes, except that the last one may have fewer."""
         return [list(range(first, min(first + GROUP, self.scenes))) for first in range(0, self.scenes, GROUP)]
 
 
 def run_group(agent: Agent, evaluation: Evaluation, indices: list[int]) -> list[Played]:
-    """Plays the episodes of a group, side by side.
+    """Plays the episodes of a group in one batch. Returns them in the order of `indices`.
 
-    Without search, an agent acts the same whether or not `zero_on_hit` holds, so the return under both rules is known.
+    An agent without search acts the same with and without `zero_on_hit`. So its return under both rules is known.
     """
     e, searches = evaluation, bool(evaluation.search.budget)
     starts = [start_in_set(e.task, e.level, e.split, index) for index in indices]
@@ -148,7 +148,8 @@ def recording_of(evaluation: Evaluation, episode: Played) -> dict[str, Any]:
 
 
 def summary(evaluation: Evaluation, episodes: list[Played]) -> dict[str, Any]:
-    """The content of a result: means with 95 % intervals, and the numbers that a report draws."""
+    """Returns the content of a result: the identity of the evaluation, means over all episodes, means by level, the reward of every
+    episode, and the worst episodes. The types are in `schema.Result`."""
     rewards, best = (np.array([episode[name] for episode in episodes]) for name in ("reward", "best"))
     rules, drawn = get_task(evaluation.task), [episode["level"] for episode in episodes]
     chosen = {level: np.array([each == level for each in drawn]) for level in (*rules.levels, *rules.generalisation) if level in drawn}
@@ -189,10 +190,11 @@ class Run:
     """An evaluation in progress. `run` plays the groups that are not done yet, and `finish` writes the result."""
 
     def __init__(self, evaluation: Evaluation, out: Path, record: Path | None = None, fresh: bool = False) -> None:
-        """Resumes an earlier run of this evaluation, if there is one. With `record`, every episode is also written to that folder.
+        """Resumes an earlier run of this evaluation, if there is one. If `record` names a folder, every episode is also written there. With
+        `fresh`, the evaluation starts over, and `run` removes an earlier result.
 
-        Raises ValueError if `out` holds another file than the result of this evaluation, or if `record` is given but the episodes of
-        the result were not recorded. With `fresh`, the evaluation starts over, and `run` removes an earlier result.
+        Raises ValueError if the file `out` exists but is not a result of this evaluation, if it keeps too few worst episodes, or if its
+        episodes are not in the folder `record`.
         """
         self.evaluation, self.out, self.record, self.fresh = evaluation, out, record, fresh
         self.journal = out.parent / f".{out.stem}.journal"
@@ -238,7 +240,8 @@ class Run:
                     self.done[number] = episodes
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
-        """Plays the remaining groups in worker processes, on this machine or on a `cluster`. Yields the episodes of each group.
+        """Plays the remaining groups in worker processes, on this machine or on a `cluster`. Yields the episodes of each group as soon as
+        the group is finished, in any order.
 
         Raises OSError if a worker dies or the disk is full; finished groups are kept.
         """
@@ -269,7 +272,8 @@ class Run:
         return [episode for _, episodes in sorted(self.done.items()) for episode in episodes]
 
     def finish(self) -> dict[str, Any]:
-        """Writes the recordings, if any, and the result. Then removes the journal."""
+        """Writes the recordings, if they are wanted, and the result. Then removes the journal, and returns the result. Raises ValueError if
+        the agent or the task has changed since the start."""
         if self.result is None:
             episodes = self.episodes()
             for episode in episodes if self.record is not None else ():
@@ -308,8 +312,9 @@ def evaluate(
     "solved", …
 
     `agent` is a name, the folder of a run, a file of weights, or my_module:MyAgent. `budget` is the number of simulations before each
-    placement. `workers` is the number of worker processes on this machine, or on a Ray `cluster` (local, auto or its address). With
-    `out`, the result is written to that file, and an evaluation that was stopped is resumed; with `fresh` it starts over.
+    placement. `workers` is the number of worker processes on this machine or, if `cluster` is given, on a Ray cluster (local, auto or its
+    address). If `out` is given, the result is written to this file, and an evaluation that was stopped is resumed. With `fresh` it starts
+    over instead.
     """
     takes = "evaluate takes a name, the folder of a run, a file of weights or my_module:MyAgent; trilith.play takes an agent itself"
     require(isinstance(agent, str), f"agent {shortened(agent)}: {takes}")
@@ -322,20 +327,21 @@ def evaluate(
 
 
 def _line(entry: Any) -> bytes:
-    """A line of the journal: JSON, and the checksum of this JSON."""
+    """Returns a line of the journal: the entry as JSON, a space, and a checksum of this JSON."""
     text = json.dumps(entry, allow_nan=False).encode()
     return text + b" " + _digest(text).encode() + b"\n"
 
 
 def _entry(line: bytes, kind: Any) -> Any:
-    """The entry of a line of the journal. Raises ValueError if the line is cut off or damaged."""
+    """Reads the entry in a line of the journal, as the type `kind`. Raises ValueError if the line is cut off or damaged."""
     text, _, stated = line.rstrip().rpartition(b" ")
     require(stated == _digest(text).encode(), "a damaged line")
     return parse_json(text, kind)
 
 
 def _asked(identity: dict[str, Any]) -> dict[str, Any]:
-    """The part of an identity that the command states. The rest identifies the content of agent and task: weights, code, scenes."""
+    """The fields of an identity that the command's options set. The other fields identify the content of agent and task: weights, code,
+    checksum of the scenes."""
     return {name: value for name, value in identity.items() if name not in ("weights", "code", "checksum")}
 
 
@@ -354,7 +360,7 @@ Job = tuple[int, list[int]]
 
 
 def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: int) -> Iterator[tuple[int, list[Played]]]:
-    """As `spread`, with workers on a cluster."""
+    """Does the same as `spread`, with workers on the Ray cluster at `address`."""
     require(workers >= 1, f"{workers} workers: must be 1 or more")
     if not jobs:
         return
@@ -370,7 +376,7 @@ def _spread_on(address: str, evaluation: Evaluation, jobs: list[Job], workers: i
 def _make_work(evaluation: Evaluation, files: dict[str, bytes]) -> Work:
     """Returns the function with which a worker plays one group of scenes.
 
-    `files` maps names to contents of the agent's weights and card, for workers that do not share a disk. It is empty if every worker can
+    `files` has the agent's weights and card, as bytes by file name, for workers that do not share a disk. It is empty if every worker can
     load the agent by its name.
     """
     with TemporaryDirectory() as folder:

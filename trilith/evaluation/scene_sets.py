@@ -34,7 +34,7 @@ CHECKSUMS = Path(__file__).parent / "scenes.json"
 
 
 def set_name(task: str, level: Level, split: Split) -> str:
-    """The name of a set. The level "hardest" and the last level give the same name."""
+    """The name of a set: task/level/split. The level "hardest" and the last level give the same name."""
     rules = get_task(task)
     require(split in SIZES, f"there is no split {split!r}: choose {', '.join(SIZES)}")
     return f"{rules.name}/{'all' if level == 'all' else rules.check_level(level)}/{split}"
@@ -47,14 +47,14 @@ def generator(*name: object) -> np.random.Generator:
 
 
 def start_in_set(task: str, level: Level, split: Split, index: int) -> State:
-    """The first state of the episode in scene `index` of a set."""
+    """The initial state in scene `index` of a set. Raises ValueError if the set has no such scene."""
     name = set_name(task, level, split)
     require(0 <= index < SIZES[split], f"scene {index}: {split} sets have the scenes 0 to {SIZES[split] - 1}")
     return start(task, level, generator("trilith scenes", VERSION, name, index))
 
 
 def all_sets() -> list[tuple[str, Level, Split]]:
-    """All sets of the paper's tasks: (task, level, split)."""
+    """Lists the sets of the paper's tasks, each as (task, level, split)."""
     sets: list[tuple[str, Level, Split]] = []
     for task in TASKS.values():
         levels: list[Level] = ["all", *task.levels, *task.generalisation]
@@ -68,7 +68,7 @@ def has_checksum(task: str) -> bool:
 
 
 def checksum(task: str, level: Level, split: Split, count: int) -> str:
-    """A digest of the first `count` scenes of a set and of their levels."""
+    """A checksum of the first `count` scenes of a set and of their levels: 32 hexadecimal digits."""
     digest = hashlib.sha256()
     for index in range(count):
         state = start_in_set(task, level, split, index)
@@ -77,8 +77,8 @@ def checksum(task: str, level: Level, split: Split, count: int) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """The checksums that the package contains, by the name of the set. Raises ValueError if they belong to a different version of the
-    scenes."""
+    """Reads the checksums in the package. Maps the name of each set to its checksums "first" and "all". Raises ValueError if they belong to
+    a different version of the scenes."""
     data = read_json(CHECKSUMS)
     require(
         data["version"] == VERSION,
@@ -88,7 +88,7 @@ def recorded() -> dict[str, dict[str, str]]:
 
 
 def check() -> Iterator[tuple[str, bool]]:
-    """Yields the name of every set, and whether all its scenes are unchanged since they were frozen."""
+    """Yields (name, unchanged) for every set: whether all its scenes are the same as when they were frozen."""
     sets = recorded()
     for task, level, split in all_sets():
         name = set_name(task, level, split)
@@ -96,8 +96,8 @@ def check() -> Iterator[tuple[str, bool]]:
 
 
 def freeze() -> Iterator[str]:
-    """Writes the checksums of the current version of the scenes. Yields the name of each set when its checksums are computed. Raises
-    ValueError if other checksums of this version exist already."""
+    """Computes the checksums of all sets, and writes them at the end. Yields the name of each set when its checksums are computed. Raises
+    ValueError if the file has other checksums for the current version of the scenes."""
     old = read_json(CHECKSUMS) if CHECKSUMS.exists() else {"version": None, "sets": {}}
     sets = {}
     for task, level, split in all_sets():

@@ -1,4 +1,4 @@
-"""The fields of a result of `trilith evaluate` and of a line of its journal, with their types and bounds."""
+"""The types and bounds of the fields in files of `trilith evaluate`: results, and lines of the journal."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Played(TypedDict):
     forfeited: float | None
     """Return with `zero_on_hit`; None if unknown."""
     best: float
+    """Highest possible reward."""
     blocks: Count
     glue: Count
     reason: Reason
@@ -42,16 +43,18 @@ Figure = Annotated[float, Meta(ge=-1e9, le=1e9)]
 MAX_RESULT = 2**28
 """Maximum size of a result in bytes. A result may contain 10,000 whole episodes."""
 Some = Annotated[int, Meta(ge=1, le=10**9)]
+"""A number of episodes or simulations."""
 
 
 class Searched(TypedDict):
-    """The search of an agent: the options of a `SearchConfig`, and the fingerprint of the learned model, if it searched in one."""
+    """The search of an agent. Besides the budget, a result has all other options of `SearchConfig` and, if the agent searched in a learned
+    model, the fingerprint of this model."""
 
     budget: Some
 
 
 class OfLevel(TypedDict):
-    """Means over the episodes of one level."""
+    """Number of episodes of one level, and their means. `most` is the mean of the highest possible reward."""
 
     episodes: Some
     reward: Figure
@@ -59,13 +62,13 @@ class OfLevel(TypedDict):
 
 
 class _Start(TypedDict):
-    """The fields that are shown of the initial state of a recording."""
+    """The initial state in a recording. A table shows its level; the other fields are checked when the recording is replayed."""
 
     level: Level
 
 
 class Worst(TypedDict):
-    """One of the worst episodes, which a result contains with all placements. It can be read as a recording."""
+    """One of the worst episodes of a result, with all placements. It has the fields of a recording, so it can be replayed."""
 
     index: Count
     reward: Figure
@@ -76,7 +79,13 @@ class Worst(TypedDict):
 
 
 class Result(TypedDict):
-    """The fields of a result that a report reads."""
+    """The fields of a result that a report reads.
+
+    `reward`, `blocks` (all placed blocks) and `glue` (the sticky ones) are means over the episodes. `kept` and `forfeited` are the mean
+    return without and with `zero_on_hit`; None if unknown. `interval` is half the width of the 95 % interval of `reward`; None for a single
+    scene. `share` is the sum of all rewards divided by the sum of the highest possible ones. `solved` is the fraction of episodes that
+    ended with the reason complete. `reasons` maps a reason to its number of episodes, and `by_level` maps a level to its means.
+    """
 
     agent: str
     task: str
@@ -102,8 +111,8 @@ class Result(TypedDict):
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """Reads the result in a file. Returns None if the file holds something else. Raises ValueError if the result is damaged or a field is
-    wrong."""
+    """Reads a result. Returns None if the file holds something else. Raises ValueError if the result is damaged, has a wrong field, or is
+    from a version of the scenes or of the physics that this package does not know."""
     data = read_json(path, most=MAX_RESULT)
     if not isinstance(data, dict) or not (CHECKSUM in data or data.keys() >= Result.__annotations__.keys()):
         return None

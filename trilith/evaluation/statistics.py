@@ -45,22 +45,24 @@ class Spread(NamedTuple):
 
 
 def spread_of_seeds(means: Sequence[float]) -> Spread:
-    """Median, minimum and maximum of the mean rewards of seeds."""
+    """Median, minimum and maximum of `means`, which has the mean reward of each seed."""
     return Spread(float(np.median(means)), float(np.min(means)), float(np.max(means)))
 
 
 def interquartile_mean(values: Rewards) -> float:
-    """Mean of the middle half of all values: the lowest and the highest quarter, each rounded down, are left out."""
+    """Mean of the middle half of all values. The lowest and the highest quarter are left out; their size is rounded down to whole
+    values."""
     ordered = np.sort(values, axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
 def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Generator, repeats: int = 2000) -> Interval:
-    """A statistic of the mean rewards of seeds, with a percentile interval from a stratified bootstrap (Agarwal et al. 2021).
+    """Computes `statistic` from the mean rewards of all seeds, with a 95 % percentile interval from a stratified bootstrap (Agarwal et al.
+    2021).
 
-    `strata` has the rewards (seeds, scenes) of each task. Seeds are drawn with replacement within each task. If a task has only one
-    seed, scenes are drawn instead, and the interval is over scenes.
+    `strata` has one array of rewards (seeds, scenes) for each task. Seeds are drawn with replacement within each task. If a task has only
+    one seed, its scenes are drawn instead, and the interval is over scenes.
     """
     drawn = [statistic(np.concatenate([_resampled(rewards, rng) for rewards in strata])) for _ in range(repeats)]
     low, high = np.quantile(drawn, (0.025, 0.975))
@@ -68,8 +70,8 @@ def bootstrap(strata: Sequence[Rewards], statistic: Statistic, rng: np.random.Ge
 
 
 def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
-    """Mean rewards (seeds,) of a bootstrap sample: seeds are drawn with replacement. If there is only one seed, its scenes are drawn with
-    replacement instead."""
+    """Draws one bootstrap sample of seeds, with replacement, and returns their mean rewards (seeds,). If there is only one seed, draws its
+    scenes instead, and returns one mean (1,)."""
     seeds, scenes = rewards.shape
     if seeds == 1:
         return rewards[:, rng.integers(scenes, size=scenes)].mean(axis=1)
@@ -79,7 +81,7 @@ def _resampled(rewards: Rewards, rng: np.random.Generator) -> Rewards:
 def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
     """Probability that a seed of the first agent has a higher mean reward than a seed of the second, averaged over tasks.
 
-    `first` and `second` have the mean reward of each seed of the two agents, for each task. Equal rewards count half.
+    `first` and `second` have one list per task, with the mean reward of each seed of that agent. Equal rewards count half.
     """
     tasks = []
     for x, y in zip(first, second, strict=True):
@@ -105,7 +107,8 @@ def difference_of_seeds(first: Sequence[float], second: Sequence[float]) -> Inte
 
 
 def mean_over_seeds(means: Sequence[float]) -> Interval:
-    """Mean of the mean rewards of seeds, with Student's confidence interval. The interval of a single seed is infinite."""
+    """Mean of `means`, which has the mean reward of each seed, with Student's 95 % confidence interval. The interval of a single seed is
+    infinite."""
     values = np.asarray(means)
     value, n = float(values.mean()), len(values)
     half = t_quantile(n - 1) * float(values.std(ddof=1)) / sqrt(n) if n > 1 else inf
@@ -113,7 +116,7 @@ def mean_over_seeds(means: Sequence[float]) -> Interval:
 
 
 def t_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's distribution, found by bisection."""
+    """The 97.5 % quantile of Student's distribution with `freedom` degrees of freedom, found by bisection."""
     nodes = np.linspace(0.0, 1.0, 401)
     weights = np.where(np.arange(401) % 2, 4.0, 2.0)
     weights[[0, -1]] = 1.0
