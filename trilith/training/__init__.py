@@ -1,1 +1,1 @@
-"""Training runs: actors that play episodes, the loop that passes these to a learner, logs and checkpoints."""
+"""Training runs: actors that play episodes, the loop that passes the episodes to a learner, logs and checkpoints."""

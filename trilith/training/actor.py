@@ -1,7 +1,7 @@
-"""The work of an actor as one function, `collect`: given a policy and a request, it plays whole episodes in one batch and returns them.
+"""The work of an actor is one function, `collect`. It takes a policy and a request, plays whole episodes in one batch, and returns them.
 
-An actor keeps no state between requests. So it can run in this process, in another process or on another machine, and it can be
-replaced at any time. A run without actor processes gives the same result even if it is interrupted and resumed.
+An actor keeps no state between requests. So it can run in this process, in another process or on another machine, and it can be replaced at
+any time. A run without actor processes gives the same result even if it is interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _NewEpisodes:
     """Seed of everything random in the request: the seed of the run and the number of the request."""
     episodes: int
     levels: tuple[float, ...]
-    """Probability of each level of the curriculum."""
+    """Probability of each level of the curriculum, from the first level to the last."""
     zero_on_hit: bool
     """Whether the return of an episode becomes 0 if a block touches an obstacle."""
 
@@ -47,22 +47,24 @@ class PlayRequest(_NewEpisodes):
 
 
 class CorrectRequest(_NewEpisodes):
-    """A request for corrections: play new episodes without exploration, then let the planner replay each from one of its states."""
+    """A request for corrections: play new episodes without exploration, then let the planner continue each of them from one of its
+    states."""
 
 
 class AssessRequest(_NewEpisodes):
-    """A request to play new episodes without exploration, from which a curriculum by performance judges the agent."""
+    """A request to play new episodes without exploration. A curriculum by performance judges the agent by them. The learner does not learn
+    from them."""
 
 
 @dataclass(frozen=True)
 class ValidateRequest:
-    """A request for a validation: play the first validation scenes of the hardest level and of all levels, without exploration. If actors
-    search, the validation searches too."""
+    """A request for a validation: play the first validation scenes of the level "hardest", and those of the level "all", without
+    exploration. If actors search, the validation searches too."""
 
     step: int
     """Learner step at which the validation was due."""
     scenes: int
-    """Number of scenes, both for the hardest level and for all levels."""
+    """Number of scenes of each of the two levels."""
     zero_on_hit: bool
 
 
@@ -74,20 +76,19 @@ class Simulated:
     """Number of simulator steps that the agent learned from, by purpose."""
 
     made: Count = 0
-    """Steps of played episodes."""
+    """Steps of episodes played with exploration."""
     counterfactual: Count = 0
-    """Counterfactual actions simulated in addition to these steps."""
+    """Simulated counterfactual actions. They are not counted as steps of episodes."""
     corrections: Count = 0
-    """Steps of the episodes that were played for corrections, and steps of the corrections. Simulations inside the planner are not
-    counted."""
+    """Steps of corrections, and steps of the episodes that the corrections start from. Simulations inside the planner are not counted."""
 
     def plus(self, other: Simulated) -> Simulated:
-        """The sum of these counts and of `other`."""
+        """Adds the counts of `other`, purpose by purpose."""
         return Simulated(self.made + other.made, self.counterfactual + other.counterfactual, self.corrections + other.corrections)
 
     @property
     def total(self) -> int:
-        """All steps."""
+        """The sum of the three counts."""
         return self.made + self.counterfactual + self.corrections
 
 
@@ -98,13 +99,14 @@ class Result(NamedTuple):
     episodes: list[Episode]
     """The episodes to learn from. Empty for a validation or an assessment."""
     rewards: dict[str, float]
-    """For a validation: the mean reward on "hardest" and "all" scenes."""
+    """For a validation: maps "hardest" and "all" to the mean reward on these scenes. Empty for other requests."""
     assessed: tuple[Assessed, ...] = ()
     """For an assessment: the result of each episode."""
     simulated: Simulated = Simulated()
     """The simulator steps that the request took, by purpose."""
     cpu_seconds: float = 0.0
-    """Processor time that the request took in an actor process."""
+    """Processor time of the request in an actor process. 0 if the request was played in the process of the run, which measures its own
+    time."""
 
 
 def collect(policy: Policy, task: str, request: Request) -> Result:
@@ -137,12 +139,13 @@ def _assess(policy: Policy, starts: Sequence[State], request: AssessRequest) -> 
 
 @lru_cache(maxsize=4)
 def valid_states(task: str, level: str, count: int) -> tuple[State, ...]:
-    """The initial states of the first scenes in a validation set."""
+    """The initial states in the first `count` scenes of a validation set. They are cached, because every validation plays the same
+    scenes."""
     return tuple(start_in_set(task, level, "valid", i) for i in range(count))
 
 
 def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tuple[list[Episode], Simulated]:
-    """Plays episodes from the states `starts` to their ends, all in one batch."""
+    """Plays episodes from the states `starts` to their ends, all in one batch. Returns the episodes, and the number of simulator steps."""
     states = list(starts)
     rngs = [np.random.default_rng((*request.seed, 1, i)) for i in range(len(states))]
     kept: list[list[tuple[Decision, Step]]] = [[] for _ in states]
@@ -167,8 +170,9 @@ def _play(policy: Policy, starts: Sequence[State], request: PlayRequest) -> tupl
 
 
 def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, rng: np.random.Generator) -> tuple[list[Episode], Simulated]:
-    """Makes corrections: the policy plays episodes, and the planner replays each from a random state of it. So the policy learns in states
-    that it visits itself (DAgger, Ross et al. 2011). A correction is kept only if it earns more than the policy's own episode."""
+    """Makes corrections: the policy plays an episode, and the planner continues this episode from one of its states, drawn at random. So
+    the policy learns in states that it visits itself (DAgger, Ross et al. 2011). A correction is kept only if it earns more than the
+    policy's own episode; otherwise it is returned without steps."""
     rngs = [np.random.default_rng((*request.seed, 1, k)) for k in range(len(starts))]
     episodes, count = [], 0
     for played in trajectories(policy.agent, starts, rngs, request.zero_on_hit):
@@ -178,8 +182,8 @@ def _correct(policy: Policy, starts: Sequence[State], request: CorrectRequest, r
         first = played.states[rng.integers(len(played.placements))]
         shown = _shown(policy, first, tuple(plan_for(first.task)(first)), request.zero_on_hit)
         count += len(shown)
-        # The placements are made as the nearest actions of the policy. If these are too far off, the structure falls. By default both
-        # use the same actions.
+        # Each placement of the planner was replaced by the nearest action of the policy. If this is too far off, the structure falls. By
+        # default planner and policy use the same actions.
         end = shown[-1][1].state if shown else first
         good = end.ended in (None, "complete", "max_steps") and end.total > played.states[-1].total
         episodes.append(_episode(policy, first, shown if good else [], None, True))
@@ -193,7 +197,8 @@ def _flawless(trajectory: Trajectory) -> bool:
 
 
 def _shown(policy: Policy, first: State, placements: Sequence[Placement | None], zero_on_hit: bool) -> list[tuple[Decision, Step]]:
-    """Plays the planner's placements, each replaced by the nearest action of the policy. Returns the recorded steps."""
+    """Plays the planner's placements from the state `first`, each replaced by the nearest action of the policy, until the planner stops or
+    the episode ends. Returns (decision, outcome) for each step."""
     state, shown = first, []
     for placement in placements:
         if placement is None:  # the planner stopped

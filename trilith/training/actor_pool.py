@@ -18,7 +18,7 @@ from trilith.utils.distributed.ray_pool import RayPool
 
 
 class PolicySpec(NamedTuple):
-    """All arguments that are needed to make an actor's policy, in any process."""
+    """The arguments from which any process can make an actor's policy."""
 
     algorithm: str
     config: Any
@@ -51,16 +51,16 @@ class Inline:
 
 
 Actors = Inline | ProcessPool | RayPool
-"""The ways to run actors. All take requests and return results, see `Pool`."""
+"""The three ways to run actors. All have the same methods to send requests and to receive results, see `Pool`."""
 
 
 def actor_processes(spec: PolicySpec, count: int) -> ProcessPool:
-    """`Actors` in processes of this machine."""
+    """Starts `count` actors as processes of this machine."""
     return ProcessPool(partial(_make_work, spec), count, "actor", start_seconds=STALL_SECONDS)
 
 
 def cluster_actors(cluster: Cluster, spec: PolicySpec, count: int, cpus: float) -> RayPool:
-    """`Actors` on a cluster."""
+    """Starts `count` actors on a Ray cluster, each with `cpus` CPUs."""
     return RayPool(cluster, partial(_make_work, spec), count, cpus, what="actor")
 
 

@@ -27,7 +27,7 @@ NAME = "checkpoint.safetensors"
 PREVIOUS = "previous.safetensors"
 """Name of the previous checkpoint."""
 CHECKPOINT_FORMAT = 2
-"""Version of the format of the facts."""
+"""Version of the format of `Facts`."""
 
 Seconds = Annotated[float, Meta(ge=0)]
 
@@ -40,6 +40,7 @@ class Facts:
     learner: dict[str, Any] = field(default_factory=dict)
     """The state of the learner, except arrays. It is set when a checkpoint is written."""
     requests: Count = 0
+    """Number of requests for new episodes so far. The number of a request is a part of its seed."""
     corrections: Count = 0
     """Number of corrections in answered requests. Requests without an answer do not count, because they are lost if the process dies."""
     actor_steps: Count = 0
@@ -52,15 +53,17 @@ class Facts:
     validated: Annotated[int, Meta(ge=-1)] = 0
     """Learner step at which the last requested validation was due."""
     best: float | None = None
+    """Highest validation reward so far: the mean on hardest scenes plus the mean on all scenes. None before the first validation."""
     last_valid: dict[str, float] = field(default_factory=dict)
+    """Metrics of the last validation. Empty before the first one."""
     recent: list[float] = field(default_factory=list)
-    """Rewards of the last episodes."""
+    """Sums of rewards of the last played episodes, at most 200, oldest first."""
     figures: dict[str, float] = field(default_factory=dict)
     """Running means of the learner's metrics."""
     curriculum: dict[str, Any] = field(default_factory=dict)
     """State of the curriculum. It is set when a checkpoint is written."""
     rng: dict[str, Any]
-    """State of the run's generator."""
+    """State of the run's random generator."""
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
@@ -79,8 +82,8 @@ def save(path: Path, arrays: dict[str, NDArray[Any]], facts: Facts) -> None:
 
 
 def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
-    """Reads a file that `save` wrote. If it is missing or damaged, raises ValueError with a one-line message that says how to resume from
-    the previous checkpoint."""
+    """Reads a checkpoint. Raises ValueError with a one-line message if the file is missing or damaged. If the previous checkpoint is
+    intact, the message says how to resume from it."""
     try:
         return _load(path)
     except ValueError as error:

@@ -14,7 +14,7 @@ from trilith.utils.config import check_least, from_json, to_json
 from trilith.utils.files import prefix_errors, read_json
 
 CONFIG = "config.json"
-"""Name of the config in a run's folder."""
+"""Name of the file with the config, in a run's folder."""
 FREE = {"out", "minutes", "core_minutes", "steps", "actors", "log_seconds", "checkpoint_seconds"} | {
     "cluster", "actor_cpus", "learner_gpus", "track"
 }  # fmt: skip
@@ -29,14 +29,15 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of this folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """Recipe, which sets the defaults of the agent's options: a name, for its newest version, an exact version such as objects-v2, or one
-    of your own in a module of this folder, as my_module:name. See `trilith recipes` and `trilith train --recipe NAME --help-all`."""
+    """The recipe, which sets the defaults of the agent's options. A name such as objects means its newest version; objects-v2 is an exact
+    version; my_module:name is a recipe of your own in a module of this folder. See `trilith recipes` and `trilith train --recipe NAME
+    --help-all`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If the folder already holds the same run, it is resumed."""
     minutes: float | None = None
     """Stop after this many minutes of training, including the minutes before a resume."""
     core_minutes: float | None = None
-    """Stop after this many minutes of processor time, of all processes of the run together. Other load on the machine does not matter."""
+    """Stop after this many minutes of processor time, summed over all processes of the run. Other load on the machine does not matter."""
     steps: int | None = None
     """Stop after this many learner steps. Unlike minutes, this means the same on every machine."""
     actors: int = 1
@@ -57,11 +58,11 @@ class TrainConfig(Generic[C]):
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Device of the learner's network. Actors always use the CPU."""
     zero_on_hit: bool = False
-    """The return of an episode is 0 if a block touches an obstacle, as in the paper, in training and in evaluations."""
+    """The return of an episode is 0 if a block touches an obstacle, as in the paper. This holds in training and in evaluations."""
     episodes: int = 32
     """Number of episodes that an actor plays in one batch, with the same weights."""
     threads: int = 1
-    """Threads of the learner's network. Actors have one each."""
+    """Number of threads for the learner's network. Each actor uses one thread."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     """The curriculum: which levels are played when."""
     evaluate_every: int = 5000
@@ -69,9 +70,9 @@ class TrainConfig(Generic[C]):
     evaluate_scenes: int = 100
     """Validation scenes per evaluation: this many of the hardest level, and this many of all levels."""
     checkpoint_seconds: float = 60.0
-    """Time between two full checkpoints."""
+    """Seconds between two full checkpoints."""
     log_seconds: float = 10.0
-    """Time between two lines of the log."""
+    """Seconds between two lines of the log."""
     track: Literal["wandb"] | None = None
     """Also log to Weights & Biases (extra `wandb`). Its environment variables apply, such as WANDB_MODE=offline."""
     agent: C = field(default_factory=lambda: OBJECTS)  # type: ignore[assignment]
@@ -97,7 +98,7 @@ class TrainConfig(Generic[C]):
 
 
 def recipe_config(recipe: str = TrainConfig.recipe, task: str = TrainConfig.task) -> TrainConfig[Any]:
-    """Returns a config with the defaults of a recipe for a task. If there is no such recipe, raises ValueError with the known ones."""
+    """Returns a config with the defaults of a recipe for a task. Raises ValueError, with the known recipes, if there is no such recipe."""
     found = get_recipe(recipe)[1]
     run = {**found.run, **found.tasks.get(task, {})}
     agent = replace(found.config, **run.pop("agent", {}))
@@ -116,15 +117,15 @@ def run_config(out: Path) -> TrainConfig[Any]:
 
 
 def differences(run: TrainConfig[Any], other: TrainConfig[Any]) -> list[str]:
-    """The fields in which the config `other` differs from the config of a run, each with the run's value. Fields that may change when a run
-    is resumed (`FREE`) are left out."""
+    """Compares the config of a run with the config `other`. Returns "name value" for each field that differs, with the value in the run.
+    Fields that may change when a run is resumed (`FREE`) are left out."""
     here, there = flat(to_json(run)), flat(to_json(other))
     return [f"{name} {value}" for name, value in here.items() if name not in FREE and value != there.get(name)]
 
 
 def flat(data: dict[str, Any]) -> dict[str, Any]:
-    """Flattens nested dictionaries. The keys are full paths, because two inner dictionaries may have a field of the same name, such as
-    `width`."""
+    """Flattens nested dictionaries. Each key becomes a full path, such as "agent.width", because two inner dictionaries may have a field of
+    the same name."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= {f"{name}.{inner}": each for inner, each in flat(value).items()} if isinstance(value, dict) else {name: value}

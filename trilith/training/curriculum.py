@@ -1,4 +1,4 @@
-"""The curriculum, which decides which levels are played when. Higher levels are reached by a schedule, or by the agent's performance."""
+"""The curriculum decides which levels are played when. Higher levels are reached by a schedule, or by the agent's performance."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from trilith.utils.files import typed
 
 Kind = Literal["schedule", "performance"]
 WINDOW = 200
-"""A group is judged by this many of its last episodes, as in the paper. Our addition: a level is judged only after this many of its
-episodes."""
+"""Number of episodes. A group of scenes (`Task.group`) is judged by its last `WINDOW` episodes, as in the paper. Our addition: a level is
+judged only after this many episodes of the level."""
 LEAST = 20
 """Ours: a group with at least this many episodes is judged on its own."""
 SHARE = 5
-"""Ours: the evaluator takes at most one environment step for this many steps of the actors."""
+"""Ours: for this many steps of the actors, the evaluator makes at most one environment step."""
 RARE = "rare"
 """Name of the group into which all smaller groups of a level are pooled."""
 
@@ -36,8 +36,8 @@ class CurriculumConfig:
     hardest_share: float = 0.5
     """Fraction of episodes at the highest level reached so far. The others come from the task's mix of all levels reached so far."""
     kind: Kind = "schedule"
-    """schedule: the level rises with learner steps. performance: a level is reached when all levels before it are passed, as judged from
-    episodes without exploration, up to a sixth of all steps."""
+    """schedule: the level rises with the learner steps. performance: a level is reached when all levels before it are passed. This is
+    judged from extra episodes without exploration, which take at most a sixth of all environment steps."""
     pass_mark: float | None = None
     """performance: an episode is good if it earns at least this fraction of the highest possible reward; a level is passed if at least this
     fraction of its episodes is good. None: the task's own value, as in the paper (0.5 for silhouette and covering_hard, 0.25 for connecting
@@ -54,7 +54,7 @@ class Assessed(NamedTuple):
     """The result of an episode that the evaluator played."""
 
     level: int
-    """Number of the episode's level in the curriculum."""
+    """Number of the episode's level in the curriculum, from 0."""
     group: str
     """The group of the episode's scene, see `Task.group`."""
     reward: float
@@ -102,11 +102,11 @@ class Curriculum(ABC):
         return False
 
     def report(self, episodes: Iterable[Assessed]) -> bool:
-        """Takes the results of episodes that the evaluator played. Returns whether the highest level reached has been passed by them."""
+        """Adds results of episodes that the evaluator played. Returns True if, with them, the highest level reached has been passed."""
         return False
 
     def figures(self) -> dict[str, float]:
-        """Metrics for the log."""
+        """Metrics for the log, by name. Empty if the curriculum measures nothing."""
         return {}
 
     def state(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Performance(Curriculum):
         self.steps = 0
         """Number of environment steps that the evaluator has made."""
         self.good: dict[tuple[int, str], deque[bool]] = {}
-        """Whether each of the last episodes was good, by level and group."""
+        """Maps (level, group) to the last `WINDOW` episodes of the group, each as True if the episode was good."""
         # One scene of each level is enough, because in the paper's tasks all scenes of a level have the same step limit.
         scenes = {level: self.task.generate(np.random.default_rng(0), level) for level in self.task.levels}
         self._limits = [self.task.max_steps(scene, level) for level, scene in scenes.items()]

@@ -62,7 +62,7 @@ class Facts(TypedDict):
 
 
 class Errors(TypedDict):
-    """The errors of a validation that are always shown."""
+    """The errors of a validation that tables show. `trilith.evaluation.dynamics.figures` explains them."""
 
     placements: Count
     reward_scored: float
@@ -76,15 +76,18 @@ class Errors(TypedDict):
 
 
 Report = dict[str, dict[str, dict[str, Errors]]]
-"""Errors by task, level and depth."""
+"""Maps a task to its levels, each level to its depths, and each depth to errors. All keys are text."""
 
 
 class Validation(TypedDict):
     """The fields of `validation.json`."""
 
     recorded: Report
+    """Errors on the recorded placements."""
     nudge: dict[str, float | None]
+    """Maps a task to its unavoidable error in metres (`nudge_error`)."""
     first: NotRequired[Report]
+    """Errors on an agent's best placements, if an agent was given."""
 
 
 def train_model(config: ModelRunConfig, screen: bool = True) -> dict[str, Any]:
@@ -137,7 +140,7 @@ class _Run:
         log.say(f"{len(self.table)} placements, of which {moved:.1%} move something and {hit:.1%} touch an obstacle")
 
     def train(self) -> dict[str, Any]:
-        """Makes the remaining learner steps, then validates the model."""
+        """Makes the remaining learner steps, then validates the model. Returns the validation."""
         config, learner, log = self.config, self.learner, self.log
         sums: Counter[str] = Counter()
         begin, saved, first = time.monotonic() - self.seconds, time.monotonic(), learner.steps
@@ -169,7 +172,8 @@ class _Run:
         return result
 
     def _report(self, means: dict[str, float]) -> None:
-        """Logs the mean losses since the last report, and the errors in a validation on some of the placements."""
+        """Logs `means`, the mean losses since the last report, and the errors on about `WATCHED` of the held-out placements, predicted one
+        step ahead."""
         learner, steps = self.learner, self.config.model.steps
         minutes = {"minutes": self.seconds / 60}
         self.log.write("train", learner.steps, means | minutes)
@@ -201,8 +205,7 @@ class _Run:
         save_model(config.out, config.model.net, self.tasks, parameters_of(self.learner.net), about)
 
     def validate(self) -> dict[str, Any]:
-        """The full validation: errors on the recorded placements, errors on an agent's best placements, and the unavoidable error
-        (`nudge_error`)."""
+        """Returns the full validation, with the keys of `Validation`."""
         world = ModelWorld(self.learner.net)
         recorded = report(world, self.held_out)
         nudges = {task: nudge_error([chain for chain in self.held_out if chain[0].state.task == task]) for task in recorded}
@@ -216,7 +219,7 @@ class _Run:
 
 
 def _episodes(config: ModelRunConfig) -> tuple[list[Trajectory], list[Trajectory]]:
-    """The episodes to learn from, and those to validate on."""
+    """Returns two lists: the episodes to learn from, and the episodes to validate on."""
     every = [episode for folder in config.data for episode in read_episodes(folder)]
     if config.valid:
         return every, [episode for folder in config.valid for episode in read_episodes(folder)]
@@ -224,7 +227,8 @@ def _episodes(config: ModelRunConfig) -> tuple[list[Trajectory], list[Trajectory
 
 
 def draw_log(folder: Path) -> None:
-    """Draws the errors in the log's validations as curves, into curve.png."""
+    """Draws the logged validation errors of a run as curves, into the file curve.png of its folder. Errors of ends and of poses are divided
+    by the error of their baseline."""
     curves = (
         ("end", "brier", "brier_constant"),
         ("pose", "pose", "pose_base"),

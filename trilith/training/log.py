@@ -35,8 +35,9 @@ class Log(ExitStack):
         self._live = self.enter_context(live) if live else None
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
-        """Writes one line of the log. Its `kind` is "train" or "valid", and `step` is the learner step."""
-        # The file is opened each time. So a deleted folder is an error at once; an open file would be written although it has no name.
+        """Writes one line of the log, and sends its numbers to the trackers. `kind` is "train" or "valid", and `step` is the learner
+        step."""
+        # The file is opened each time. So a deleted folder is an error at once; a file that stays open could be written even then.
         with (self.out / JSONL).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **figures}) + "\n")
         scalars = {f"{kind}/{name}": value for name, value in figures.items() if isinstance(value, int | float)}
@@ -57,7 +58,7 @@ class Log(ExitStack):
 
 
 def read_log(out: Path) -> list[dict[str, Any]]:
-    """The lines in the log of a run; an empty list if there is no log."""
+    """Reads the lines in the log of a run, and leaves out incomplete ones. Returns an empty list if there is no log."""
     path, found = out / JSONL, []
     for line in read_file(path, MAX_LINES).splitlines() if path.exists() else ():
         with suppress(ValueError):  # an incomplete line, because the machine stopped during writing

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 AHEAD = 200
-"""How many learner steps the episodes delivered in advance may allow. This reserve makes learner and actors rarely wait for each other."""
+"""Number of learner steps in reserve: episodes may be delivered before they are needed, until they allow this many steps. With the reserve,
+learner and actors rarely wait for each other."""
 RATE = 0.1
 """Weight of a new value in the running means."""
 
@@ -25,18 +26,18 @@ class Pace:
         self._worth = self._latency = self._step = 0.0
         """Running means: number of learner steps that a result allows, duration of a request and duration of a learner step in seconds."""
         self._under_way: dict[int, float] = {}
-        """The time at which each request without an answer was sent, by the number of the request."""
+        """Maps the number of each unanswered request to the time at which the request was sent."""
 
     def wants(self, due: float) -> bool:
         """Whether to request more episodes, given that the episodes so far allow `due` more learner steps."""
         return not self._step or due + self._worth * len(self._under_way) < AHEAD + self._latency / self._step
 
     def sent(self, number: int, now: float) -> None:
-        """Notes that request `number` was sent."""
+        """Notes that request `number` was sent at the time `now`, in seconds."""
         self._under_way[number] = now
 
     def taken(self, number: int, now: float, gain: float) -> None:
-        """Notes that request `number` was answered, and that its result allows `gain` more learner steps."""
+        """Notes that request `number` was answered at the time `now`, and that its result allows `gain` more learner steps."""
         latency = now - self._under_way.pop(number, now)
         self._latency += (RATE if self._latency else 1.0) * (latency - self._latency)
         self._worth += RATE * (max(gain, 0.0) - self._worth)

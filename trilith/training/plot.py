@@ -17,7 +17,7 @@ from trilith.utils.files import atomic_write, check_png, read_json
 from trilith.utils.seeds import seed_runs
 
 Points = dict[str, list[tuple[float, float]]]
-"""Points (x, y) of curves by their names."""
+"""Maps the name of a curve to its points (x, y)."""
 Across = Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"]
 _NAMES: dict[str, str] = {
     "minutes": "minutes",
@@ -29,16 +29,16 @@ _NAMES: dict[str, str] = {
 
 
 def curve(run: Path, across: Across = "core_minutes") -> Points:
-    """The learning curves of a run on the hardest level and on all levels: points (x, mean reward). Raises ValueError if there are no
-    evaluations."""
+    """Returns the learning curves "hardest" and "all" of a run, with points (x, mean reward). x is the field `across` of the log. Raises
+    ValueError if there are no evaluations."""
     entries = [entry for entry in _entries(run, "valid") if "hardest" in entry and "all" in entry]
     require(entries, f"{run} has not been evaluated yet")
     return {level: [(entry[across], entry[level]) for entry in entries] for level in ("hardest", "all")}
 
 
 def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]]:
-    """A point (x, level) for each level that a run has passed in a curriculum by performance. x is where the log first shows the level as
-    passed."""
+    """Returns a point (x, level) for each level that a run has passed in a curriculum by performance, in order of levels. x is where the
+    log first shows the level as passed."""
     found: list[tuple[float, int]] = []
     for entry in _entries(run, "train"):
         found += [(entry[across], level) for level in range(len(found), entry.get("levels_passed", 0))]
@@ -46,8 +46,8 @@ def passes(run: Path, across: Across = "core_minutes") -> list[tuple[float, int]
 
 
 def model_curve(run: Path, across: Across = "core_minutes") -> Points:
-    """The error curves of the transition model that a run learns together with its agent: points (x, remaining error). Empty if there is no
-    model. Errors are measured on episodes before the model learned from them.
+    """Returns the curves "end" and "reward" of the transition model that a run learns together with its agent, with points (x, remaining
+    error). They have no points if there is no model. Errors are measured on episodes before the model learned from them.
 
     The error of predicted ends is the Brier score divided by the Brier score of the best constant prediction. The error of predicted
     rewards is the fraction of unexplained variance.
@@ -62,7 +62,7 @@ def model_curve(run: Path, across: Across = "core_minutes") -> Points:
 
 
 def _entries(run: Path, kind: str) -> list[dict[str, Any]]:
-    """The lines of a kind in the log of a run. Raises ValueError if there is no log."""
+    """Reads the lines of the kind "train" or "valid" in the log of a run. Raises ValueError if there is no log."""
     require((run / JSONL).exists(), f"{run} is not a run: there is no {JSONL} in it")
     return [line for line in read_log(run) if line["kind"] == kind]
 
@@ -86,7 +86,7 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
     require(runs, "no runs to plot")
     check_png(out)
     curves = _curves(runs)
-    points = {run: curve(run, across) for each in curves for run in each.runs}  # all are read before anything is drawn
+    points = {run: curve(run, across) for each in curves for run in each.runs}  # all logs are read before anything is drawn
     models = {run: found for run in points if all((found := model_curve(run, across)).values())}
     tasks, panels = [*dict.fromkeys(each.task for each in curves)], 3 if models else 2
     figure = Figure(figsize=(5.5 * panels, 4.2 * len(tasks)), layout="constrained")
@@ -100,7 +100,8 @@ def plot(runs: Sequence[Path], out: Path, across: Across = "core_minutes") -> No
 
 
 def _curves(runs: Sequence[Path]) -> list[_Curve]:
-    """The curves of runs and of folders of seeds. Labels are the paths relative to the common parent folder."""
+    """Makes one curve for each run, and one for each folder of seeds. Labels are the paths relative to the common parent folder. Raises
+    ValueError if a folder has runs of several tasks."""
     folders = [run.absolute() for run in runs]
     common = os.path.commonpath([run.parent for run in folders])
     found = []
@@ -122,11 +123,11 @@ def _task(run: Path) -> str:
 
 
 def _draw_task(row: Any, task: str, curves: Sequence[_Curve], points: Mapping[Path, Points], across: Across) -> None:
-    """Draws the curves of a task, on the hardest level and on all levels."""
+    """Draws the curves of a task into the panels of `row`: the hardest level into the first, all levels into the second."""
     for axis, level in zip(row, ("hardest", "all"), strict=False):
         for number, each in enumerate(curves):
             colour, seeds = f"C{number}", [np.array(points[run][level]) for run in each.runs]
-            # Seeds take different times for the same number of evaluations, so a point is the median of both.
+            # Seeds take different times for the same number of evaluations, so x and y of a point are both medians.
             shared = np.stack([seed[: min(map(len, seeds))] for seed in seeds])
             (xs, ys), rewards = np.median(shared, axis=0).T, shared[..., 1]
             axis.plot(xs, ys, marker=".", color=colour, label=each.label)
@@ -142,7 +143,7 @@ def _draw_task(row: Any, task: str, curves: Sequence[_Curve], points: Mapping[Pa
 
 
 def _draw_models(axis: Any, models: Sequence[Points], across: Across) -> None:
-    """Draws the remaining error of the models that runs learn."""
+    """Draws the remaining errors of learned models into a panel, with one colour per model."""
     for number, points in enumerate(models):
         for name, style in (("end", "-"), ("reward", ":")):
             xs, ys = zip(*points[name], strict=True)

@@ -63,7 +63,7 @@ def train(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
 
 
 def resume(config: TrainConfig[Any], screen: bool = True) -> dict[str, Any]:
-    """The same as `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
+    """Does the same as `train`, but raises ValueError if there is no run to resume. `run_config` reads the config of a run."""
     path = config.out / checkpoint.NAME
     require(path.exists(), f"there is no checkpoint {path}: nothing to resume")
     return train(config, screen)
@@ -103,13 +103,13 @@ class Run:
         self.corrections = 0
         """Number of corrections requested so far."""
         self._validations: dict[int, tuple[int, Weights]] = {}
-        """The validations that were requested but not answered, by the learner step at which they were due. Each has the learner step of
-        the validated weights, and these weights."""
+        """Maps the learner step at which an unanswered validation was due to two values: the learner step of the validated weights, and
+        these weights."""
         self._assessing = False
         """Whether a request for the curriculum's evaluator was sent and not yet answered."""
         self.pace = Pace()
         self._weights: tuple[int, Weights] = (-1, {})
-        """The weights that were last sent to actors, with their learner step."""
+        """Two values: the learner step of the weights that were last sent to actors, and these weights."""
         self._mark = checkpoint.mark(config.out)
         """Identifies the checkpoint that this run last read or wrote, see `checkpoint.mark`."""
         self.stopped = False
@@ -215,7 +215,7 @@ class Run:
 
     def _next_request(self, wanted: bool) -> Request | None:
         """Returns the next request: for a validation or an assessment if one is due, else for corrections if the learner wants them, else
-        for episodes if these are `wanted`."""
+        for episodes if these are `wanted`. Returns None if nothing is needed now."""
         config, learner, facts = self.config, self.learner, self.facts
         due = learner.steps - learner.steps % config.evaluate_every
         if config.evaluate_scenes and due > facts.validated:
@@ -253,7 +253,8 @@ class Run:
             self._receive(actors, log, 0.2, ValidateRequest)
 
     def _receive(self, actors: Actors, log: Log, timeout: float, kind: type = object) -> None:
-        """Receives results of requests of the type `kind`. Logs the notes of the pool of actors, for instance that an actor died."""
+        """Receives results, and handles those whose request is of the type `kind`; drops the others. Logs the notes of the pool of actors,
+        for instance that an actor died."""
         for result in actors.receive(timeout):
             if isinstance(result.request, kind):
                 self._take(result, log)
@@ -303,14 +304,15 @@ class Run:
                 facts.best = reward
 
     def _spent(self) -> dict[str, float]:
-        """The time and the number of steps that the run has taken so far, by name."""
+        """Maps names to the times and the numbers of steps that the run has taken so far: minutes, core_minutes, actor_steps and
+        simulator_steps, and simulated_NAME for each purpose in `Simulated`."""
         facts = self.facts
         simulated = {f"simulated_{name}": count for name, count in asdict(facts.simulated).items()}
         minutes = {"minutes": facts.seconds / 60, "core_minutes": facts.core_seconds / 60}
         return {**minutes, "actor_steps": facts.actor_steps, "simulator_steps": facts.simulated.total, **simulated}
 
     def _left(self) -> str:
-        """Text that says what became of the checkpoint when the run failed."""
+        """Describes the state of the checkpoint, for the error message of a run that failed."""
         mark = checkpoint.mark(self.config.out)
         if mark is None:
             return "there is no checkpoint"

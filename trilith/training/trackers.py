@@ -55,11 +55,11 @@ def check_wandb() -> None:
 
 
 class Wandb:
-    """Logs to a run of Weights & Biases, whose files are in `wandb/`. If a training run is resumed, it continues the same wandb run. The
+    """Logs to a run of Weights & Biases, with its files in `wandb/`. If a training run is resumed, it continues the same wandb run. The
     environment variables of wandb (WANDB_MODE=offline, WANDB_PROJECT, …) apply. Raises ValueError if wandb cannot start.
 
-    The learner step is logged as a metric of its own and used as the x axis. wandb's own step could not be used, because it cannot
-    decrease, while the learner step does if a run is killed and resumed.
+    The learner step is logged as a metric of its own and used as the x axis. wandb's own step never decreases, so it cannot be used: the
+    learner step decreases if a run is killed and resumed from its last checkpoint.
     """
 
     def __init__(self, out: Path, config: dict[str, Any], screen: bool) -> None:
