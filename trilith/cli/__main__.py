@@ -1,4 +1,4 @@
-"""`python -m trilith.cli`: the command `trilith` where it is not installed."""
+"""Makes `python -m trilith.cli` run the command `trilith`, for machines on which the command is not installed."""
 
 from trilith.cli import start
 

@@ -37,7 +37,7 @@ class Compare(SceneOptions):
     """File for the picture."""
 
     def run(self) -> None:
-        """Evaluates the agents if results are missing, compares them, and draws."""
+        """Evaluates the agents if results are missing, prints the comparison, and draws the scenes with the largest differences."""
         from trilith.evaluation.compare import compare, draw_differences
         from trilith.utils.config import check_least
         from trilith.utils.files import check_png
@@ -72,8 +72,8 @@ class Compare(SceneOptions):
 
 
 def _compare_seeds(title: str, labels: Sequence[str], means: Sequence[Sequence[float]]) -> None:
-    """Prints the comparison of agents with several seeds, from the mean reward of each seed. If an agent has only one, its mean reward is
-    taken as exact."""
+    """Prints the comparison of agents with several seeds. `means` has one list per agent, with the mean reward of each seed. If an agent
+    has only one seed, its mean reward is taken as exact."""
     from trilith.evaluation.statistics import difference_of_seeds, mean_over_seeds, probability_of_improvement, spread_of_seeds
 
     table = table_of(title, *labels)

@@ -24,7 +24,7 @@ SHOWN = ("legal", "scripted", "planner", "objects")
 
 @dataclass
 class Demo:
-    """Let agents build in every task: a table of rewards, a sheet of what they built, a film of each task.
+    """Let agents build in every task. Makes a table of rewards, a sheet with pictures of the final scenes, and a film of each task.
 
     Example: trilith demo --agents legal planner --scenes 4 --out demo
     """
@@ -33,11 +33,11 @@ class Demo:
     """Agents by name, or folders of training runs. In each task, the last agent that can build in it is filmed. None: legal,
     scripted, planner and objects."""
     budget: int = 10
-    """Simulations per decision. Trained agents are shown both without and with search; 0: only without."""
+    """Simulations per decision. Trained agents are shown without search and with search; if the budget is 0, only without search."""
     world: str = "simulator"
-    """The world for the search: the simulator, the folder of a model, or my_module:MyWorld."""
+    """The transition model in which agents search: simulator, the folder of a learned model, or my_module:MyWorld."""
     scenes: int = 8
-    """Scenes of each task's hardest level, from its test set."""
+    """Number of scenes in each task: the first ones in the test set of the hardest level."""
     out: Path = Path("demo")
     """Folder for the pictures and films."""
 
@@ -62,7 +62,8 @@ class Demo:
                 self.out.rmdir()
 
     def _load(self) -> dict[str, tuple[str, Agent]]:
-        """The name of each agent, and the agent, by label. Raises ValueError for an agent that cannot be shown."""
+        """Maps the label of each agent to (name, agent). Trained agents are included a second time, with search, unless the budget is 0.
+        Raises ValueError for an agent that cannot be shown."""
         from trilith.agents.registry import AGENTS, available, load, short_names
         from trilith.evaluation.scene_sets import SIZES
         from trilith.search.agent import Valuer
@@ -120,7 +121,7 @@ class Demo:
                 if played:
                     builder = [*played][-1]
                     recording, path = played[builder][0][0], self.out / f"{task.name}.gif"
-                    written.append(path)  # before the file exists, so that no file is left unnamed
+                    written.append(path)  # before the file exists, so that after Ctrl-C every file is named
                     film(episode_frames(recording.start, recording.replay(record=True), 400, builder), path)
                     progress.add(films[task.name], str(path))
         save_png(contact_sheet(pictures, captions, len(loaded), legend=True), self.out / "sheet.png")
@@ -133,15 +134,15 @@ class Demo:
         print(f"Films: {', '.join(map(str, written))}")
 
     def _seconds(self, label: str, first: State) -> float:
-        """Approximate seconds that an agent needs for its scenes on one core. For a search the time depends on the number of steps,
-        for others on the number of scenes."""
+        """Estimates the seconds that an agent needs for its scenes on one core, for the progress bar. For a search the time depends on the
+        number of steps, for other agents on the number of scenes."""
         if label.endswith(" + search"):
             return 1e-3 * self.budget * first.max_steps * self.scenes
         return (0.3 if label == "planner" else 0.03) * self.scenes
 
 
 class _Watched:
-    """An agent with a callback that is called after each action."""
+    """An agent with a callback, which is called after each call of `act`."""
 
     def __init__(self, agent: Agent, acted: Callable[[], None]) -> None:
         self._agent, self._acted = agent, acted
@@ -154,7 +155,8 @@ class _Watched:
 
 
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
-    """One sentence about how a shipped agent has learned or, with a budget, about what the search adds; "" for any other agent."""
+    """Describes how a shipped agent has learned or, if the label ends in "+ search", what the search adds. Returns "" for any other
+    agent."""
     from trilith.agents.registry import shipped
     from trilith.utils.files import read_json
 

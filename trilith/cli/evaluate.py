@@ -68,14 +68,14 @@ class Evaluate(SceneOptions):
     worst: int = 10
     """Number of worst episodes to show and to keep in the result: those furthest below the highest possible reward."""
     out: Path | None = None
-    """Result file. By default it is in the folder results, with a name that says what was measured."""
+    """Result file. By default it is in the folder results, and its name has the agent, the scenes and the search."""
     record: Path | None = None
     """Folder for a recording of every episode, to film or to open in the page."""
     ledger: Path | None = None
-    """Folder of a ledger to which the evaluation is added, with all actions, so that `trilith verify` can check it by replay."""
+    """Folder of a ledger. The evaluation is added to the ledger with all its actions, so that `trilith verify` can check it by replay."""
 
     def run(self) -> None:
-        """Runs the remaining episodes, writes the result and prints it."""
+        """Runs the remaining episodes, and writes and prints the results."""
         runs = self.runs()  # all runs are checked before the first one starts
         if self.ledger:
             from trilith.paper.ledger import check_can_enter
@@ -103,8 +103,8 @@ class Evaluate(SceneOptions):
             show(_seeds_table(self.agent, same))
 
     def runs(self) -> list[Run]:
-        """The evaluations to run, each with its result file, ordered by budget, then by seed. Raises ValueError if one of them cannot be
-        run."""
+        """Returns the evaluations to run, each with its result file, ordered by budget, then by seed. Raises ValueError if one of them
+        cannot be run."""
         from trilith.evaluation.runner import Evaluation, Run
         from trilith.evaluation.scene_sets import has_checksum
 
@@ -142,7 +142,7 @@ class Evaluate(SceneOptions):
         return runs
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """Runs the remaining episodes of one evaluation. Writes its result and, with a ledger, its entry."""
+        """Runs the remaining episodes of one evaluation. Writes its result and, with a ledger, its entry. Returns the result."""
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:
@@ -170,7 +170,7 @@ class Evaluate(SceneOptions):
 
 @dataclass
 class Report:
-    """Write tables and figures of evaluations, beside the paper's.
+    """Write a report with tables and figures of evaluations, beside the paper's results.
 
     Example: trilith report results --out report
     """
@@ -178,7 +178,7 @@ class Report:
     results: Positional[Annotated[Path, arg(metavar="FOLDER")]]
     """Folder with result files of `trilith evaluate`."""
     out: Path = Path("report")
-    """Folder for report.md and its figures."""
+    """Folder for report.md and its pictures."""
 
     def run(self) -> None:
         """Writes the report."""
@@ -188,28 +188,28 @@ class Report:
 
 
 def _file_name(agent: str) -> str:
-    """The first part of the name of a result file: the last part of the agent's path, preceded by the name of the run if the agent is one
-    of several seeds."""
+    """The first part of a result file's name: the last part of the agent's path. If the agent is one of several seeds, the name of the run
+    comes before it, as in x-seed1 for runs/x/seed1."""
     path, (run, _) = Path(agent), run_and_seed(agent)
     return (path.name if run == path else f"{run.name}-{path.name}").replace(":", "-")
 
 
 def _marks(search: SearchConfig) -> str:
-    """The part of the name of a result file that describes the search: its budget, and the options that differ from the defaults. Empty
-    without search."""
+    """The last part of a result file's name: the budget of the search, and the options that differ from the defaults. Returns "" without
+    search."""
     usual = asdict(SearchConfig(search.budget))
     parts = [f"-{name}{value}" for name, value in asdict(search).items() if value != usual[name]]
     return re.sub(r"[:/\\]", "-", "".join([f"-budget{search.budget}", *parts])) if search.budget else ""
 
 
 def _budgets(text: str) -> list[int]:
-    """Parses numbers of simulations, written as 0,10,50."""
+    """Parses one or several numbers of simulations, such as 0,10,50. Raises ValueError for any other text."""
     require(re.fullmatch(r"\d+(,\d+)*", text), f"budget {text!r}: must be a number of simulations, or several as 0,10,50")
     return [int(part) for part in text.split(",")]
 
 
 def _seeds_table(agent: str, results: Sequence[dict[str, Any]]) -> Table:
-    """A table of the rewards that several seeds of an agent earn on the same scenes."""
+    """Makes a table with the rewards of several seeds of an agent on the same scenes. `results` has one result per seed."""
     from trilith.evaluation.statistics import mean_over_seeds, spread_of_seeds
 
     means, first = [result["reward"] for result in results], results[0]

@@ -54,7 +54,7 @@ class Tasks:
 
 @dataclass
 class Agents:
-    """List the agents that you need not train, with the cost and the reward of trained ones.
+    """List the agents that come with the package. Trained agents are listed with their training cost and their rewards.
 
     Example: trilith agents
     """

@@ -55,12 +55,13 @@ COMMANDS = {
 TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "actors", "cluster", "seed", "seeds", "device"}
 """Options that `trilith train --help` shows, besides --resume. `--help-all` shows all."""
 LONGEST = 600
-"""Maximum length of an error message. The middle of a longer one, such as one that quotes a damaged file, is cut out."""
+"""Maximum number of letters in an error message. If a message is longer, for instance because it quotes a damaged file, its middle is cut
+out."""
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """Parses the arguments and returns the command to run. Raises SystemExit, as an argument parser does, or ValueError for an unknown
-    command, recipe or run."""
+    """Parses the arguments and returns the command to run. Raises ValueError for an unknown command, recipe or run. The parser itself
+    raises SystemExit, after help and after wrong options."""
     named = next(iter(arguments), "--help")
     require(named.startswith("-") or named in COMMANDS, f"there is no command {named!r}: choose {', '.join(COMMANDS)}")
     # Recipe and task, or the run to resume, are read first, because they set the defaults of all other training options.
@@ -147,13 +148,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse(line: str) -> None:
-    """Prints an error as one line to standard error, without its middle if it is too long."""
+    """Prints an error as one line to standard error. If it is longer than `LONGEST`, its middle is cut out."""
     half = LONGEST // 2
     print(f"trilith: {line if len(line) <= LONGEST else f'{line[:half]} … {line[-half:]}'}", file=sys.stderr)
 
 
 def _one_line(box: str) -> str:
-    """The text of the parser's error message in one line, without the frame around it and without advice."""
+    """Returns the parser's error message as one line, without its frame and its advice."""
     words: list[str] = []
     titled = False
     for line in box.splitlines():

@@ -25,7 +25,7 @@ class TrainModel(ModelRunConfig):
     """
 
     data: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER [FOLDER ...]")]]
-    """Folders of `trilith record-episodes`."""
+    """Folders that `trilith record-episodes` wrote."""
 
     def run(self) -> None:
         """Trains until all steps are made, validates, and prints the validation."""

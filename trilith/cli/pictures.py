@@ -38,8 +38,8 @@ class Draw:
     pixels: int = 640
     """Width and height of the picture."""
     agent: str | None = None
-    """Show the placements that this agent's search tried most, with their values and visits. The picture is then 880 wide. If the
-    agent sees segmented images, also show the image of each object, with the highest value of a placement by it."""
+    """Show the placements that this agent's search tried most, with their values and visits. The picture is then 880 pixels wide. If the
+    agent sees segmented images, also show the image of each object, with the highest value of a placement at this object."""
     budget: int = 100
     """Simulations of the search."""
     search: SearchOptions = field(default_factory=SearchOptions)
@@ -67,7 +67,7 @@ class Draw:
         print(self.out)
 
     def _thoughts(self, state: State, name: str) -> None:
-        """Draws the placements that a search tried."""
+        """Draws the placements that the search of the agent `name` tried, after `steps` placements of this agent."""
         import numpy as np
 
         from trilith.agents.base import ObjectViews
@@ -121,7 +121,7 @@ class Film:
     pixels: int = 480
     """Width of the film."""
     by: str = ""
-    """Who built it, for the line above; unless given, what the recording says."""
+    """Name of the builder in the title of the film. By default it is the name in the recording."""
 
     def run(self) -> None:
         """Writes the film."""

@@ -23,7 +23,8 @@ class RecordEpisodes:
     """
 
     agents: Positional[Annotated[tuple[str, ...], arg(metavar="AGENT [AGENT ...]")]]
-    """Agents, which take turns: names that `trilith agents` lists, folders of training runs, files of weights, or my_module:MyAgent."""
+    """Agents, which take turns: each episode is played by the next one. An agent is a name that `trilith agents` lists, the folder of a
+    training run, a file of weights, or my_module:MyAgent."""
     task: str
     """Name of a task, or my_module:MyTask."""
     out: Path

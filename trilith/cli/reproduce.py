@@ -1,5 +1,5 @@
-"""The command `reproduce`, which repeats the paper: it lists the paper's figures, runs the trainings and tests that they need, and writes
-the report."""
+"""The command `reproduce`, which repeats the experiments of the paper. It lists the paper's figures, runs the trainings and evaluations
+that they need, and writes the report."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Reproduce:
     """
 
     figures: Positional[Annotated[tuple[str, ...], arg(metavar="[FIGURE ...]")]] = ()
-    """Names of figures and tables. If there are none, all. `trilith reproduce --list` lists them."""
+    """Names of figures and tables, as `trilith reproduce --list` lists them. Without a name, all of them."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """smoke: seconds for each run, to see that everything works. laptop: 20 minutes of one core for each run. paper: as in the paper."""
     tasks: tuple[str, ...] = ()
-    """Only these tasks."""
+    """Only re-run these tasks. Without a name, all tasks of the figures."""
     seeds: int | None = None
     """Number of seeds for each agent. None: 1 (smoke), 3 (laptop) or 10 (paper)."""
     workers: int | None = None
@@ -59,7 +59,8 @@ class Reproduce:
     """With --report: folder for the page."""
 
     def run(self) -> None:
-        """Lists figures, shows the plan, writes the report, or runs the plan, as the options say."""
+        """Lists the figures, shows the plan, writes the report, or runs the plan. The options --list, --plan and --report select one of the
+        first three."""
         from trilith.paper.figures import figures_named
         from trilith.paper.scales import SCALES
         from trilith.world.tasks import TASKS

@@ -16,7 +16,8 @@ C = TypeVar("C")
 
 @dataclass
 class Train(Generic[C]):
-    """Train an agent. Ctrl-C saves. After a stop or a kill, the same command resumes, as does --resume. --help-all shows all options.
+    """Train an agent. Ctrl-C saves the run. After a stop or a kill, the same command resumes it, as does --resume. --help-all shows all
+    options.
 
     Example: trilith train --task covering_hard --recipe objects --minutes 60 --out runs/x
 
@@ -25,8 +26,8 @@ class Train(Generic[C]):
 
     config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
-    """Resume the run in this folder. Options that are not given keep their values. Only --minutes, --core-minutes, --steps, --actors and
-    the options that say how often the run writes may change."""
+    """Resume the run in this folder. Options that are not given keep their values. These may change: --minutes, --core-minutes, --steps,
+    --actors, --checkpoint-seconds, --log-seconds, --track and the options for a cluster."""
 
     def run(self) -> None:
         """Trains until a limit is reached, and prints the last evaluation."""
@@ -50,7 +51,7 @@ class Plot:
     """
 
     runs: Positional[tuple[Path, ...]]
-    """Folders of runs."""
+    """Folders of runs. A folder with several seeds of a run is drawn as one curve."""
     out: Path = Path("curves.png")
     """File for the picture."""
     across: Literal["minutes", "core_minutes", "step", "actor_steps", "simulator_steps"] = "core_minutes"

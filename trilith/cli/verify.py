@@ -14,7 +14,7 @@ from trilith.utils.console import Progress
 
 @dataclass
 class Verify:
-    """Check a ledger by replay: repeat every action of every entry, and compare rewards and the reasons why episodes ended.
+    """Check a ledger by replay: repeat all actions of every entry. The rewards, and the reasons why episodes ended, must be the same.
 
     Example: trilith verify ledger
     """
@@ -22,12 +22,13 @@ class Verify:
     ledger: Positional[Annotated[Path, arg(metavar="FOLDER")]] = Path("ledger")
     """Folder with the entries."""
     runs: Path = Path("runs/paper")
-    """Folder with training runs. An agent whose weights are there must choose the same actions again in some scenes."""
+    """Folder with training runs. If it has the weights of an entry's agent, this agent must choose the same actions again in some
+    scenes."""
     workers: int = 2
     """Number of processes."""
 
     def run(self) -> None:
-        """Prints a line for each entry that fails the check."""
+        """Prints a line for each entry that fails the check, then raises ValueError if there is any."""
         from trilith.paper.ledger import entry_files
         from trilith.paper.verify import verify
 
