@@ -19,7 +19,7 @@ from trilith.utils.checks import require
 from trilith.world.trajectory import Trajectory, read_dataset, read_episodes, to_arrays
 
 OBSERVATION = "objects"
-"""The kind of observation in the dataset: a row of numbers for each object, and which objects touch."""
+"""The kind of observation in the dataset: 15 numbers for each object, and which objects touch or are glued."""
 
 
 def check_minari() -> None:
@@ -73,8 +73,8 @@ def write_minari(folder: Path, out: Path) -> int:
 
 
 def _compress(path: Path) -> None:
-    """Reduces an HDF5 file to a tenth of its size. Minari stores kilobytes of index for each small array of an episode, which this
-    removes."""
+    """Reduces an HDF5 file to a tenth of its size. Minari stores kilobytes of index for each small array of an episode. Here each array
+    becomes a single compressed chunk, which needs hardly any index."""
     import h5py
 
     packed = path.with_suffix(".packed")
@@ -92,7 +92,7 @@ def _compress(path: Path) -> None:
 
 
 def _columns(episode: Trajectory, env: ConstructionEnv) -> dict[str, Any] | None:
-    """The arrays of one episode of the dataset. None if the episode has no placements."""
+    """Returns the arrays of one episode, by the names that Minari expects. None if the episode has no placements."""
     arrays, _ = to_arrays([episode])
     stopped = episode.placements[-1] is None
     steps = len(episode.placements) - stopped

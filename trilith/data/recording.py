@@ -33,9 +33,10 @@ from trilith.world.tasks import Level, get_task
 from trilith.world.trajectory import DATASET, FORMAT, Trajectory, read_dataset, read_shard, shard_path, to_arrays
 
 SHARD = 32
-"""Number of episodes per file, which are played in one batch. It is fixed, because the last digits of a network's outputs may depend on the
-batch size."""
+"""Number of episodes in a file. They are played in one batch. The number is fixed, because the last digits of a network's outputs may
+depend on the batch size."""
 Shard = tuple[dict[str, NDArray[Any]], dict[str, str]]
+"""The content of a file: arrays by name, and texts by name."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Recorder:
         return {"format": FORMAT, **facts, "weights": weights, **code, "physics": PHYSICS, "shards": self.shards}
 
     def play(self, agents: dict[str, Any], number: int) -> list[Trajectory]:
-        """Plays the episodes of one file. Returns them in order."""
+        """Plays the episodes of file `number`, and returns them in order. `agents` maps names to loaded agents."""
         done: dict[int, Trajectory] = {}
         indices = range(number * SHARD, min((number + 1) * SHARD, self.episodes))
         for k, name in enumerate(self.agents):
@@ -125,7 +126,8 @@ def record(recorder: Recorder, out: Path, workers: int) -> Iterator[Shard]:
 
 
 def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
-    """Writes `dataset.json` and returns its content. Raises ValueError if the folder holds other episodes."""
+    """Writes `dataset.json` and returns its content. Raises ValueError if the folder holds other files, other episodes, or more episodes
+    than asked for."""
     path, facts = out / DATASET, recorder.identity() | {"checksums": [None] * recorder.shards}
     if not path.exists():
         require(
@@ -146,7 +148,8 @@ def _take(recorder: Recorder, out: Path) -> dict[str, Any]:
 
 
 def _found(recorder: Recorder, out: Path, number: int, checksum: str | None) -> Shard | None:
-    """Returns the content of a file that already exists. None if it is missing, damaged or incomplete; it must then be recorded."""
+    """Returns the content of file `number` if it already exists. Returns None if the file is missing, damaged or incomplete; it must then
+    be recorded."""
     try:
         arrays, texts = read_shard(out, number, checksum)
     except ValueError:
@@ -163,7 +166,7 @@ def _make_work(recorder: Recorder) -> Work:
 
 
 def rewards_of(arrays: dict[str, NDArray[Any]]) -> list[float]:
-    """The sum of rewards (E,) of each episode in a file."""
+    """Returns the sum of rewards of each of the E episodes in a file, in their order."""
     ends = np.cumsum(arrays["length"].astype(np.int64) + 1) - 1
     totals: list[float] = arrays["total"][ends].tolist()
     return totals
