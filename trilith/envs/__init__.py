@@ -1,4 +1,4 @@
-"""Adapters of the world to the interfaces of other libraries. Every name here is loaded when it is first used."""
+"""Adapters of the world to the interfaces of other libraries. Each module is imported when its name is first used."""
 
 from importlib import import_module
 from typing import Any

@@ -73,8 +73,8 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return {name: specs.BoundedArray((), np.int32, 0, last, name) for name, last in most.items()}
 
     def observation_spec(self) -> Any:
-        """The spec of an image, or of each array of a graph, by name. In a graph only the first `n_node` nodes and the first `n_edge` edges
-        are real; the rest is padding."""
+        """The spec of an image, or the spec of each array of a graph, by name. In a graph only the first `n_node` nodes and the first
+        `n_edge` edges are real; the rest is padding."""
         if self.wrapper_type == "continuous_absolute":
             return specs.BoundedArray((PIXELS, PIXELS, 3), np.uint8, 0, 255, "RGB")
         shapes = {"nodes": (self._nodes, FEATURES), "edges": (self._edges, EDGE_FEATURES), "globals": (1, 1)}
@@ -98,7 +98,7 @@ class DmConstruction(dm_env.Environment):  # type: ignore[misc]
         return {name: padded(arrays[name].astype(spec.dtype), spec.shape) for name, spec in self.observation_spec().items()}
 
     def _action(self, action: dict[str, Any]) -> NDArray[Any]:
-        """Converts an action to the format of the Gymnasium environment."""
+        """Converts an action to the format of the Gymnasium environment. Raises ValueError if a part is outside its spec."""
         given = {name: spec.validate(np.asarray(action[name], spec.dtype)) for name, spec in self.action_spec().items()}
         if self.wrapper_type == "continuous_absolute":
             return np.array(list(given.values()))

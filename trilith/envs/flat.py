@@ -1,4 +1,4 @@
-"""Environments with plain spaces, for libraries that support nothing else: an action is one integer, an observation one row of numbers."""
+"""Environments with plain spaces, for libraries that support nothing else: an action is one integer, an observation is one vector."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.action_space = spaces.Discrete(int(np.prod(self.sizes)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """As the inner environment."""
+        """Resets the inner environment, and adds the mask of legal actions to its info."""
         seen, info = self.env.reset(seed=seed, options=options)
         return seen, {**info, "action_mask": self.action_masks()}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """As the inner environment."""
+        """Makes a step of the inner environment, and adds the mask of legal actions to its info."""
         seen, reward, terminated, truncated, info = self.env.step(self.action(action))
         return seen, reward, terminated, truncated, {**info, "action_mask": self.action_masks()}
 

@@ -48,13 +48,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     | `discrete_relative`    | `MultiDiscrete([N_max, N_max, offsets, 2])`          | c, r, offset, sticky            |
     | `discrete_relative_xy` | `MultiDiscrete([N_max, N_max, offsets, offsets, 2])` | c, r, x and y offset, sticky    |
 
-    c is the row of an available block. r is the row of the scene object that the block is placed relative to. If a row does not exist in
-    the scene or holds the wrong kind of object, the action is an invalid edge, which ends the episode. Most actions are invalid, so sample
-    from `info["legal"]`. A continuous number beyond ±1 is clipped. Anything that is not an element of the action space (NaN, a fraction
-    where an index belongs, an offset out of range, the wrong length) raises ValueError.
+    c is the row of an available block. r is the row of the reference: the object of the scene relative to which the block is placed. If a
+    row does not exist in the scene or holds the wrong kind of object, the action is an invalid edge, which ends the episode. Most actions
+    are invalid, so sample from `info["legal"]`. A continuous number beyond ±1 is clipped. Anything that is not an element of the action
+    space (NaN, a fraction where an index belongs, an offset out of range, the wrong length) raises ValueError.
 
     ## Observation
-    An observation of `trilith.world.observations`, float32, with int8 masks. Rows beyond the scene, and their masks, are 0:
+    There are six kinds of observation, from `trilith.world.observations`. Features are float32 and masks int8, unless the table says
+    otherwise. If the scene has fewer than N_max objects, the remaining rows and their masks are 0.
 
     | `observation`  | space                                                                                            |
     |----------------|--------------------------------------------------------------------------------------------------|
@@ -68,12 +69,14 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     An edge or a contact has two numbers: whether the two objects touch, and whether they are glued. The axes of a padded edge are
     sender and receiver.
 
-    ## Reward The change of the task's score minus the cost of glue. The reward is 0 if the placement is not possible or if a block touches
-    an obstacle.
+    ## Reward
+    The change of the task's score, minus the cost of glue. The reward is 0 if the placement is not possible or if a block touches an
+    obstacle.
 
-    ## End Always `terminated`, never `truncated`. The step limit is a rule of the task, not of this class, and the agent can see the blocks
-    placed so far. So a learner should not bootstrap from the state at the step limit. After the end, `step` raises ValueError until the
-    next `reset`.
+    ## End
+    An episode always ends with `terminated`, never with `truncated`. The step limit is a rule of the task, not of this class, and the agent
+    can see the blocks placed so far. So a learner should not bootstrap from the state at the step limit. After the end, `step` raises
+    ValueError until the next `reset`.
 
     ## Levels
     `"all"`, the training mix; `"hardest"`; a number from 0; or the name of a generalisation level.
@@ -81,7 +84,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     ## Arguments
     - `task`: a name or my_module:MyTask. Only `trilith/Construction-v0` needs it.
     - `action_space`, `observation`, `level`: as above.
-    - `connectivity`: edges of both graphs, `"full"`, `"sparse"` or `"sparse-both"`.
+    - `connectivity`: the edges of `graph` and `padded_graph`: `"full"`, `"sparse"` or `"sparse-both"`.
     - `offsets`: number of offsets of the discrete relative actions, at least 4.
     - `grid`: (heights, widths) of the discrete absolute actions; None means the task's default.
     - `zero_on_hit`: an episode that touches an obstacle has the return 0, as in the paper.
@@ -91,10 +94,10 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
     `reset(options={"state": …})` starts one from a given `State`. You can read, keep and set `env.unwrapped.state` at any time.
 
     ## Info
-    - `legal`, with discrete relative actions only: (7, N_max, offsets) or (7, N_max, offsets, offsets), bool: which
-      (c, r, offset) are a valid edge and overlap nothing. The first axis is the slot, which equals the row c. After the
-      end no action is legal.
-    - `reason`: None, or why the episode ended, one of `trilith.world.episode.REASONS`.
+    - `legal`, only with discrete relative actions: a boolean array (7, N_max, offsets) or (7, N_max, offsets, offsets). It is True where
+      (c, r, offset) is a valid edge and the new block overlaps nothing. The first axis is the slot, which equals the row c. After the end
+      no action is legal.
+    - `reason`: why the episode ended, one of `trilith.world.episode.REASONS`; None while it continues.
     - `level`: the level of this episode, always a string ("7", "nine_targets"), so that a vector environment can hold numbers and names.
     """
 
@@ -151,7 +154,7 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode, drawn from `np_random` or given by `options`. Returns observation and info."""
+        """Starts an episode. `np_random` draws its scene, unless `options` give a state. Returns observation and info."""
         super().reset(seed=seed)
         options = options or {}
         for name in options:
@@ -183,8 +186,8 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
         return picture(self.state.scene)
 
     def legal_actions(self) -> NDArray[np.bool_]:
-        """Boolean mask of the actions that are a valid edge and overlap nothing, with one axis for each part of an action. All True
-        if no action is legal.
+        """Boolean mask of the legal actions, with one axis for each part of an action. An action is legal if it is a valid edge and the new
+        block overlaps nothing. If no action is legal, the mask is all True.
 
         For discrete absolute actions the mask only says which actions use an available block. Raises ValueError for continuous actions.
         """
@@ -226,16 +229,18 @@ class ConstructionEnv(gymnasium.Env[Any, Any]):
 
 
 def one_of(what: str, value: Any, choices: Any) -> Any:
-    """Returns `value` if it is one of `choices`. Otherwise raises ValueError that names the choices."""
+    """Returns `value` if it is one of `choices`. Raises ValueError, with the choices, if it is not."""
     require(value in choices, f"{what} {value!r}: choose {', '.join(str(choice) for choice in choices)}")
     return value
 
 
 class Observation(NamedTuple):
-    """A kind of observation: its space for scenes of up to a given number of objects, and the function that observes a scene."""
+    """A kind of observation."""
 
     space: Callable[[int], spaces.Space[Any]]
+    """N_max -> the observation space."""
     of: Callable[[Scene, int, Connectivity], Any]
+    """(scene, N_max, connectivity) -> the observation of the scene."""
 
 
 def _objects_space(*rows: int) -> spaces.Box:

@@ -1,4 +1,4 @@
-"""Registers a user's task and its Gymnasium id. Separate from the environment, so that this module loads quickly."""
+"""Registers a user's task and its Gymnasium id. This module does not import the environments, so it loads quickly."""
 
 from __future__ import annotations
 
