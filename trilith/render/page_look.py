@@ -1,4 +1,5 @@
-"""A scene as the page shows it: its colours in light, stripes on obstacles, dots on sticky blocks, marks where something is done."""
+"""Draws a scene as the web page shows it in light mode. Obstacles have stripes, and sticky blocks have dots. Targets that are done and
+covered parts of obstacles are marked."""
 
 from __future__ import annotations
 
@@ -30,22 +31,23 @@ PAGE = {
     "covered": "#23775a",
     "ink": "#252a31",
 }
-"""The page's colours in light, as web/static/style.css has them."""
+"""The page's colours in light mode, the same as in web/static/style.css."""
 GRID = 0.7
 """Metres between two lines of the background: the height of a block."""
 STRIPES, DASHES = (0.22, 0.07), (0.26, 0.16)
-"""Metres along x from one stripe or dash to the next, and how long it is."""
+"""Distance from one stripe or dash to the next, and width of a stripe or dash, in metres along x."""
 DOT, DOT_INSET = 0.045, 0.14
-"""Radius of a sticky block's dots, and their distance from its upper and lower side, in metres."""
+"""Radius of the dots on a sticky block, and distance of their centres from its upper or lower side, in metres."""
 COVERED = 0.11
-"""Height of the line on what is covered, in metres."""
+"""Thickness of the line that marks a covered part of an obstacle, in metres."""
 
 Colour = NDArray[np.float32]
 """(4,): red, green, blue, alpha, each in [0, 1]."""
 
 
 def page_picture(scene: Scene, pixels: int, progress: Progress | None = None) -> Picture:
-    """(pixels, pixels, 3): the scene in the page's colours, with smooth edges. `progress` marks what is done."""
+    """(pixels, pixels, 3): the scene in the page's colours, antialiased. `progress` has the targets that are done and the covered parts,
+    which are marked. None marks nothing."""
     progress = progress or Progress()
     canvas = _background(pixels).copy()
     targets, done = scene.rows(Role.TARGET).tolist(), [*progress.done]
@@ -77,7 +79,7 @@ def page_picture(scene: Scene, pixels: int, progress: Progress | None = None) ->
             box(row, "sticky" if sticky else "block", "sticky-line" if sticky else "block-line")
             if sticky:
                 _discs(canvas, _dots(scene, row), DOT, "sticky-line")
-    for row in targets:  # above the blocks once more, as thin as a line: a block hides the target that it fills
+    for row in targets:  # only outlines, above the blocks: a block hides the target that it fills
         box(row, None, "target-line", dashed=row not in reached, alpha=0.9 if row in reached else 0.5)
     for left, right, y in progress.covered:
         span = np.array([[(left + right) / 2, y, 0.0]]), np.array([[right - left, COVERED]])
@@ -90,7 +92,7 @@ def page_picture(scene: Scene, pixels: int, progress: Progress | None = None) ->
 
 @lru_cache
 def colour(name: str) -> Colour:
-    """A colour of the page by its name."""
+    """Returns the colour of `PAGE` with this name as numbers."""
     text = PAGE[name]
     if text.startswith("#"):
         return np.array([*(int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)), 1], dtype=np.float32)
@@ -100,7 +102,7 @@ def colour(name: str) -> Colour:
 
 @lru_cache(maxsize=4)
 def _background(pixels: int) -> NDArray[np.float32]:
-    """(pixels, pixels, 3): sky with a line at the height of each layer of blocks, and the shelf below the floor."""
+    """(pixels, pixels, 3): the sky, with a line at the height of each layer of blocks, and the shelf below the floor. Values in [0, 1]."""
     canvas = np.empty((pixels, pixels, 3), dtype=np.float32)
     canvas[:] = colour("sky")[:3]
     left, right, _, top = SHOWN
@@ -112,32 +114,35 @@ def _background(pixels: int) -> NDArray[np.float32]:
 
 
 def _fine(pose: NDArray[np.float64], size: NDArray[np.float64], pixels: int) -> list[Window]:
-    """Windows of rectangles of the scene, in pixels that are still to be averaged."""
+    """Returns the window of each rectangle, given by `pose` (N, 3) and `size` (N, 2) in metres, with `SUPERSAMPLE` times the picture's
+    resolution. `shrink` then averages these fine pixels."""
     pose = pose.copy()
     pose[:, :2] = shown(pose[:, :2])
     return rectangles(pose, size * SCALE, pixels * SUPERSAMPLE, SUPERSAMPLE)
 
 
 def _boxes(scene: Scene, pixels: int, inset: float) -> tuple[list[Window], list[Window]]:
-    """Windows of all objects, smaller by `inset` on each side: in pixels of the picture, and in those that are still to be averaged."""
+    """Two lists with a window for each object: in the picture's pixels, and in fine pixels (see `_fine`). Each object is drawn smaller by
+    `inset` metres on each side."""
     fine = _fine(scene.pose, scene.size - 2 * inset, pixels)
     return [shrink(window, SUPERSAMPLE) for window in fine], fine
 
 
 def _stripes(window: Window, period: float, width: float, pixels: int) -> Window:
-    """Slanted stripes in a window of pixels that are still to be averaged, `period` and `width` in metres along x."""
+    """Fills a window of fine pixels with slanted stripes, and returns it in the picture's pixels. `period` and `width` are in metres along
+    x."""
     scale = pixels * SUPERSAMPLE / (SHOWN[1] - SHOWN[0])
     along = np.add.outer(np.arange(window.bottom - window.top), np.arange(window.right - window.left)) / scale
     return shrink(window._replace(cover=along % period < width), SUPERSAMPLE)
 
 
 def _cut(window: Window, by: Window) -> Window:
-    """The part of a window that `by`, of the same place, covers too."""
+    """The part of a window that `by` covers too. Both windows must have the same bounds."""
     return window._replace(cover=window.cover * by.cover)
 
 
 def _dots(scene: Scene, row: int) -> NDArray[np.float64]:
-    """(D, 2): where a sticky block's dots are."""
+    """(D, 2): the centres of the dots on the sticky block in row `row`, in metres."""
     (x, y, angle), (w, h) = scene.pose[row].tolist(), scene.size[row].tolist()
     n = max(2, round(w / 0.35))
     along = np.tile(-w / 2 + (np.arange(n) + 0.5) * (w / n), 2)
@@ -147,6 +152,6 @@ def _dots(scene: Scene, row: int) -> NDArray[np.float64]:
 
 
 def _discs(canvas: NDArray[np.float32], centres: NDArray[np.float64], radius: float, name: str) -> None:
-    """Draws discs at points (D, 2) of the scene."""
+    """Draws discs at points (D, 2) of the scene. `radius` is in metres, and `name` is a colour of `PAGE`."""
     for disc in discs(shown(centres), radius * SCALE, len(canvas) * SUPERSAMPLE, SUPERSAMPLE):
         blend(canvas, shrink(disc, SUPERSAMPLE), colour(name))

@@ -46,13 +46,14 @@ from trilith.world.tasks.task import Progress
 
 PIXELS = 640
 LIGHTEN, DARKEN = 0.25, 0.45
-"""How far the paper's colours move to white inside an object and to black along its outline, because pure blue would hide the outline."""
+"""Fractions by which the paper's colours move to white inside an object, and to black along its outline. Pure blue would hide the
+outline."""
 HIGHEST = 7
 """Height in metres above which no task needs blocks."""
 INK = (40, 44, 52)
 """Colour of text."""
 PAPER = (255, 255, 255)
-"""Colour below text."""
+"""Background colour of text."""
 LEGEND = {
     "block; below the floor: still available": BLOCK_COLOUR,
     "sticky block": STICKY_COLOUR,
@@ -99,8 +100,8 @@ def picture(scene: Scene, pixels: int = PIXELS) -> Picture:
 def thoughts_picture(
     scene: Scene, ideas: Sequence[tuple[Placement, float, int]], path: str | Path, title: str = "", seen: Picture | None = None
 ) -> None:
-    """Writes a PNG of a scene with the placements that a search tried. Each shows its value and its number of visits; the value sets
-    its shade.
+    """Writes a PNG of a scene with the placements that a search tried. `ideas` has (placement, value, number of visits) for each. The
+    picture shows both numbers, and the value sets the shade.
 
     The best placement is drawn last, with a thick outline. `seen` is drawn below the scene: the agent's view of the objects, from
     `views_picture`.
@@ -136,8 +137,9 @@ def thoughts_picture(
 def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], columns: int = 6, scale: int = 2) -> Picture:
     """(height, width, 3): the segmented images of objects, each with a caption and a frame around its window.
 
-    A view is a caption, the first row and column of a window in a picture of 64 × 64, and its pixels (height, width, 4), with colours
-    multiplied by alpha. Transparent pixels are grey.
+    A view is (caption, top, left, pixels). `top` and `left` are the first row and column of its window in a picture of 64 × 64. `pixels`
+    (height, width, 4) are those of the window: red, green, blue and alpha, with colours multiplied by alpha. Transparent pixels are drawn
+    grey.
     """
     found = []
     for _, top, left, pixels in views:
@@ -210,16 +212,16 @@ def legend_picture(width: int, size: int) -> Picture:
 
 
 def film_title(start: State, by: str = "") -> str:
-    """What a film is of: the task, the level and, if it is known, who builds."""
+    """The title of a film: the task, the level and, if `by` is not empty, the builder."""
     return f"{start.rules.title}, level {start.level}".replace("_", " ") + (f"   ·   {by}" if by else "")
 
 
 def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS, by: str = "") -> Iterator[Picture]:
-    """Pictures of an episode as the page shows it, at `FPS`, with falls in real time. Above are a line with the task, the level and who
-    builds (`by`), and a line with step, reward and total.
+    """Yields the frames of a film, `FPS` per second. They show an episode as the page shows it, with falls in real time. Above the scene
+    are two lines: the title with the builder `by`, and the step with its reward and the total.
 
-    `steps` must have been recorded (`Recording.replay(record=True)`). Each picture is (two lines and as high as the highest block,
-    pixels, 3); both sides are even, as video requires.
+    All frames have the same shape (height, width, 3). The width is `pixels`, and the height fits the highest block. Both are rounded to
+    even numbers, as video requires. Raises ValueError if `steps` were simulated without frames; `Recording.replay(record=True)` has them.
     """
     pixels += pixels % 2
     steps = list(steps)
@@ -240,7 +242,7 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS, by
             for pose in _moving(settled.frames)[::stride]:
                 yield frame(_at(settled.scene, pose), f"{title}   ·   total {_number(total)}")
         total = state.total
-        if state.ended != "obstacle_hit":  # that earns nothing, so what was done before it still counts
+        if state.ended != "obstacle_hit":  # such a step earns nothing, so the progress before it still counts
             counted = state.scene
         end = f"   ·   {state.ended.replace('_', ' ')}" if state.ended else ""
         caption = f"{title}   ·   reward {_number(reward, '+')}   ·   total {_number(total)}{end}"
@@ -250,8 +252,8 @@ def episode_frames(start: State, steps: Iterable[Step], pixels: int = PIXELS, by
 def film(frames: Iterable[Picture], path: str | Path, fps: float = FPS) -> None:
     """Writes pictures of one size as a .gif or .mp4, one by one. The file is complete or not written.
 
-    Raises ValueError for any other suffix, if there are no pictures, or if pictures differ in size. Raises OSError if the file cannot
-    be written.
+    Raises ValueError for any other suffix, if there are no pictures, or if pictures differ in size. Raises OSError if the file cannot be
+    written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -325,7 +327,8 @@ def _on_white(colour: NDArray[np.float32]) -> tuple[int, ...]:
 
 
 def _sky(steps: Sequence[Step], pixels: int) -> int:
-    """The even number of rows above everything in an episode; what lies above `HIGHEST` is shown only if a block is there."""
+    """Number of pixel rows to cut off at the top of all pictures of an episode, rounded down to an even number. No block is ever in these
+    rows. Nothing below `HIGHEST` is cut off."""
     falls = [each.frames[:, each.scene.rows(Role.BLOCK), 1] for _, _, each in steps if each is not None and each.frames is not None]
     highest = max((float(fall[np.isfinite(fall)].max(initial=0)) for fall in falls), default=0.0)
     _, _, bottom, top = SHOWN
@@ -342,14 +345,15 @@ def _at(scene: Scene, pose: Floats) -> Scene:
 
 
 def _moving(frames: Floats) -> Floats:
-    """The poses (T, N, 3) of a fall without its end, in which everything is almost at rest, and without poses that are not finite."""
+    """Shortens the poses (T, N, 3) of a fall. Leaves out poses that are not finite, and the end of the fall, in which no object is further
+    than `STILL` from its final pose."""
     frames = frames[np.isfinite(frames).all(axis=(1, 2))]
     away = np.abs(frames - frames[-1:]).max(axis=(1, 2), initial=0) > STILL
     return frames[: len(away) - int(np.argmax(away[::-1]))] if away.any() else frames[:0]
 
 
 def _lines(title: str, caption: str, pixels: int) -> Picture:
-    """(two lines, pixels, 3): what a film is of, and what happens in it; the height is even.
+    """(height, pixels, 3): the two lines above a film, the title and the caption of the moment. The height is even.
 
     Text is left-aligned, so that its beginning does not move while its end changes.
     """
@@ -384,5 +388,5 @@ def _font(size: int) -> Any:
 
 
 def _number(value: float, sign: str = "") -> str:
-    """The number with two decimals, never as minus zero."""
+    """Formats a number with two decimals, never as minus zero."""
     return format(round(value, 2) + 0.0, f"{sign}.2f")

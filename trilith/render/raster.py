@@ -1,4 +1,4 @@
-"""What all pictures for people share: the shown area, its scale, and rings drawn with the rasteriser of `observations.image`."""
+"""The shown area, its scale, and outlines. All pictures for people share these, and use the rasteriser of `observations.image`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ Picture = NDArray[np.uint8]
 """(height, width, 3): red, green, blue, 0 to 255."""
 
 SHOWN = (-9.5, 9.5, -3.0, 16.0)
-"""The shown area: left, right, bottom, top. Wider than an observation, which cuts off the longest block at an end."""
+"""The shown area in metres: left, right, bottom, top. It is wider than an observation, which cuts off a large block at x = 7.5."""
 SCALE = (VIEW[1] - VIEW[0]) / (SHOWN[1] - SHOWN[0])
-"""Metres of an observation for each metre of a picture."""
+"""Factor from metres of the scene to metres in which the rasteriser draws. It is below 1, because a picture shows more than an
+observation."""
 SUPERSAMPLE = 3
-"""Antialiasing: a pixel of a picture is the mean of this many by this many drawn pixels."""
+"""Antialiasing: a pixel of a picture is the mean of a square of fine pixels, which has this many on each side."""
 OUTLINE = 0.05
 """Width of the line around an object, in metres: two pixels of a picture of 640."""
 
