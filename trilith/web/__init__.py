@@ -1,4 +1,5 @@
-"""The page in the browser: build by hand, watch an agent, see its ideas. `serve` runs it. It needs the packages of the extra `web`."""
+"""The page in the browser: build by hand, watch an agent, see the placements that it considers. `serve` runs the page. It needs the
+packages of the extra `web`."""
 
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ def serve(
 ) -> None:
     """Serves the page until interrupted.
 
-    `path` is a recorded episode or a result file to open in the page. `agents` are further names that `trilith.agents.registry.load`
-    understands, such as folders of training runs. Trained agents are also offered with `budget` simulations per decision. `tasks` are
-    further tasks to offer, as my_module:MyTask. `world` is the world in which agents search, by a name that
-    `trilith.agents.dynamics.registry.make_world` knows. If it is not the simulator, the page shows its predictions. Raises ValueError
-    in one line if a file cannot be read, or if the address cannot be used.
+    `path` is a recorded episode or a result file to open in the page. `agents` are further agents to offer: folders of training runs, files
+    of weights, or my_module:MyAgent. Trained agents are offered a second time with `budget` simulations per decision, unless it is 0.
+    `tasks` are further tasks to offer, as my_module:MyTask. `world` is the transition model in which agents search: simulator, the folder
+    of a learned model, or my_module:MyWorld. If it is not the simulator, the page shows its predictions.
+
+    Raises ValueError, with a one-line message, if a file cannot be read, if there is no such agent, task or world, or if the address cannot
+    be used.
     """
     try:
         from trilith.web.server import run

@@ -1,10 +1,11 @@
 """Access control: refuses requests for a foreign host or from another site, and adds security headers to every answer.
 
-The server listens on loopback, where any web site that is open in the same browser could reach it. So a request must come from the
-page itself, and its Host header must name this machine. A site whose own name points at 127.0.0.1 has another Host header.
+The server listens on loopback, where any web site that is open in the same browser could reach it. So a request must come from the page
+itself, and its Host header must name this machine. If a site lets its own name point at 127.0.0.1 (DNS rebinding), the Host header has the
+name of the site, and the request is refused.
 
-Beyond loopback a request must also have the token of this server. The server prints an address with `?token=`, and answers it
-with a cookie. Later requests carry the token in this cookie, or as `Authorization: Bearer`.
+Beyond loopback a request must also have the token of this server. The server prints an address with `?token=`. The answer to this address
+sets a cookie. Later requests carry the token in this cookie, or as `Authorization: Bearer`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Allows only the page's own files, no inline script or style, and no frame around the page."""
+"""The content security policy: only the page's own files, no inline script or style, and no frame around the page."""
 HEADERS = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -66,7 +67,7 @@ class AccessControl:
             self.names.add(socket.gethostname().lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
+        """Passes an accepted request to the application. Answers any other request itself, with an error or the cookie."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -122,8 +123,8 @@ class AccessControl:
         return None
 
     def _is_us(self, host: str) -> bool:
-        """Whether a Host header names this machine. With --host any IP address is accepted, because only a name can be redirected to
-        another machine."""
+        """Whether a Host header names this machine. If the server listens beyond loopback, any IP address is accepted, because only a name
+        can be made to point at another machine."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
             _ = urlsplit(f"//{host}").port

@@ -25,7 +25,8 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium, closed when the block ends. Raises FileNotFoundError if Chromium is not installed."""
+    """Context manager: yields a headless Chromium, and closes it at the end of the `with` block. Raises FileNotFoundError if Chromium is
+    not installed."""
     from playwright.sync_api import sync_playwright
 
     path = find_chromium()

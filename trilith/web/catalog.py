@@ -22,7 +22,7 @@ class Spec(NamedTuple):
     budget: int = 0
     """Simulations per decision; 0: no search."""
     world: str = SearchConfig.world
-    """The world in which the simulations are made."""
+    """The transition model in which the agent searches."""
 
 
 UNTRAINED = {
@@ -34,9 +34,9 @@ UNTRAINED = {
         "Tries placements in the simulator and follows the best plan it finds. It has learned nothing.",
     ),
 }
-"""The title of each agent that needs no training, and one or two sentences about it."""
+"""Maps the name of each agent that needs no training to its title, and to one or two sentences about it."""
 METHODS = {"dqn": "Q-learning", "rs0": "an actor-critic"}
-"""The algorithms in words. An algorithm that is not listed is shown by its name."""
+"""Maps algorithms to their names on the page. An algorithm that is not listed keeps its name."""
 
 
 class Catalog:
@@ -44,7 +44,7 @@ class Catalog:
     would be the same, runs are labelled by their whole path."""
 
     def __init__(self, agents: Sequence[str], budget: int, tasks: Iterable[str], world: str = SearchConfig.world) -> None:
-        """Agents with search use the world `world`. Raises ValueError for an unknown agent, or a run without weights."""
+        """Agents with search use the transition model `world`. Raises ValueError for an unknown agent, or a run without weights."""
         known = available()
         for name in agents:
             require(
@@ -60,11 +60,11 @@ class Catalog:
             self.specs |= {f"{label} + search": Spec(name, budget, world) for label, name in found.items() if _is_searchable(name)}
         tasks = list(tasks)
         self.titles = {label: _title(label, spec) for label, spec in self.specs.items()}
-        """The title of each agent on the page, by label."""
+        """Maps each label to the agent's title on the page."""
         self.about = {
             task: {label: _sentence(spec, task) for label, spec in self.specs.items() if _builds(spec.name, task)} for task in tasks
         }
-        """A sentence about each agent, by task and label. Only agents that can build in the task are included."""
+        """Maps a task, then a label, to a sentence about the agent. Has only the agents that can build in the task."""
 
     def find(self, label: Any, task: str) -> Spec:
         """Returns the agent of a label. Only labels of the catalog are looked up, so a client cannot name a path. Raises ValueError
@@ -75,7 +75,7 @@ class Catalog:
         return self.specs[label]
 
     def trained(self) -> tuple[tuple[Spec, str], ...]:
-        """The trained agents, each with the first task in which it can build."""
+        """The trained agents, each with the first task in which it can build. An agent that can build in none is left out."""
         tasks = {label: next((task for task, labels in self.about.items() if label in labels), None) for label in self.specs}
         return tuple((spec, task) for label, spec in self.specs.items() if _is_trained(spec.name) and (task := tasks[label]) is not None)
 
@@ -90,7 +90,8 @@ def _is_trained(name: str) -> bool:
 
 
 def _is_searchable(name: str) -> bool:
-    """Whether a trained agent can search: its actions can be listed. True for all agents that come with the package."""
+    """Whether this is a trained agent that can search. A search needs actions that can be listed. All trained agents of the package can
+    search."""
     return _is_trained(name) and (bool(shipped(name)) or get_algorithm(read_card(weights_file(Path(name)))["algorithm"]).searchable)
 
 

@@ -1,4 +1,4 @@
-"""Closes connections that stay idle, because they would lock out other clients, and connections that do not speak HTTP."""
+"""Closes idle connections, because they would lock out other clients. Also closes connections that do not speak HTTP."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from trilith.web.access import CLOSE, HEADERS
 
 HEADER_SECONDS = 10.0
-"""Seconds that a client has to send the head of a request, counted from the connection or from the first byte of the request."""
+"""Seconds that a client has to send the head of a request. They begin with the connection or, for later requests, with the first byte of
+the request."""
 PER_CLIENT = 64
 """Maximum number of simultaneous connections from one address; a browser has about six."""
 IN_ALL = 200
+"""Maximum number of simultaneous connections from all addresses."""
 
 
 class Connection(H11Protocol):

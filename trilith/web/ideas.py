@@ -22,7 +22,7 @@ LOOKAHEAD_SECONDS = 1.5
 IDEAS_APART = 0.3
 """Metres: if two ideas for the same kind of block come to rest closer together than this, only the better is shown."""
 IDEAS_ASKED = 4
-"""Number of ideas requested from an agent per idea shown, because some may be equal after clipping."""
+"""For each idea to show, this many are requested from the agent, because some may be equal after clipping."""
 
 
 class Idea(NamedTuple):
@@ -48,7 +48,7 @@ class Thinker(Protocol):
 
 
 class Thoughts(NamedTuple):
-    """The ideas to show of an agent."""
+    """The ideas of an agent that the page shows."""
 
     source: str
     """"agent": the agent's own values; "plan": the steps of its plan, each with its reward; "lookahead": rewards of single
@@ -68,7 +68,8 @@ class PlansAhead(Protocol):
 
 
 def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoughts:
-    """The agent's own ideas, if it has any, or its plan. Otherwise its choice and a look-ahead of one placement.
+    """Returns the ideas of an agent to show. A `Thinker` gives its `k` best ideas, and an agent that `PlansAhead` gives its whole plan. For
+    any other agent, its choice comes first, and then the best placements of a `lookahead`.
 
     Each placement is first clipped as the rules clip it. If two clipped placements are equal, only the better one is shown.
     """
@@ -83,14 +84,14 @@ def think(agent: Agent, state: State, rng: np.random.Generator, k: int) -> Thoug
 
 
 def views(agent: Agent, state: State) -> list[ObjectView]:
-    """The agent's views of the objects; empty if it does not see pictures."""
+    """The agent's views of the objects. The list is empty if the agent does not see images."""
     inner = agent.agent if isinstance(agent, SearchAgent) else agent
     return inner.views(state) if isinstance(inner, ObjectViews) else []
 
 
 def value_map(agent: Agent, state: State, rng: np.random.Generator, slot: int) -> list[tuple[float, float, float]] | None:
-    """(x, y, value) of every position that an agent considers for the block of `slot`. The value is the higher one of sticky and not
-    sticky.
+    """(x, y, value) of every position that an agent considers for the block of `slot`, or for another block of the same width. If a
+    position has several values, for instance with and without glue, the highest counts.
 
     None for an agent without values. For an agent that searches, the values are those after its search.
     """
@@ -122,12 +123,13 @@ def _planned(state: State, plan: list[Placement]) -> list[Idea]:
 
 
 def _seen(placement: Placement) -> Placement:
-    """A placement, clipped as the rules will clip it."""
+    """Clips a placement to where blocks may be, as the rules do."""
     return Placement(placement.slot, *clipped(placement.x, placement.y), placement.sticky)
 
 
 def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
-    """Sorts ideas, best first, and leaves out an idea with the same effect as a better one. Blocks of equal width have the same effect."""
+    """Clips ideas, which must be sorted, best first. Leaves out an idea with the same effect as a better one: the same position and glue,
+    and a block of equal width."""
     found: dict[tuple[float, float, float, bool], Idea] = {}
     for idea in ideas:
         seen = _seen(idea.placement)
@@ -137,13 +139,13 @@ def _distinct(state: State, ideas: list[Idea]) -> list[Idea]:
 
 
 def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement | None = None) -> list[Idea]:
-    """Simulates legal relative placements and returns the `k` with the highest reward, best first. `first`, if given, comes before
-    all others.
+    """Simulates legal relative placements and returns the `k` with the highest reward, best first. `first`, if given, comes before all
+    others.
 
-    Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Blocks of equal
-    width are interchangeable, so only the first available slot of each width is tried, without glue. The result leaves out placements
-    that end the episode badly, and placements with about the same effect as a better one. If any placement earns a reward, it also
-    leaves out those without a reward.
+    Placements at the middles of targets are tried first, because a reward is likely there, then others at random. Blocks of equal width are
+    interchangeable, so only the first available slot of each width is tried, without glue. Some placements are left out: those that end the
+    episode for another reason than complete or max_steps, those with about the same effect as a better one and, if any placement earns a
+    reward, those without a reward.
     """
     found: list[tuple[Idea, tuple[float, ...]]] = []
     best = [] if first is None else [_tried(state, first)[:2]]
@@ -163,7 +165,7 @@ def lookahead(state: State, rng: np.random.Generator, k: int, first: Placement |
 
 
 def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
-    """Yields legal relative placements. Those at the middles of targets come first."""
+    """Yields up to `LOOKAHEAD_PLACEMENTS` legal relative placements. Those at the middles of targets come first."""
     codec, scene = DiscreteRelative(), state.scene
     choices = np.argwhere(codec.mask(scene) & first_of_width(scene)[:, None, None])
     likely = (scene.role[choices[:, 1]] == Role.TARGET) & (np.abs(choices[:, 2] - codec.offsets // 2) <= 1)
@@ -172,7 +174,8 @@ def _candidates(state: State, rng: np.random.Generator) -> Iterator[Placement]:
 
 
 def _tried(state: State, placement: Placement) -> tuple[Idea, tuple[float, ...], str | None]:
-    """Simulates a placement. Returns it with its reward, the width and the final pose of its block, and the reason if the episode ended."""
+    """Simulates a placement. Returns the placement with its reward; the width, x, y and angle of its block at rest; and the reason why the
+    episode ended, or None."""
     after, reward, _ = step(state, placement)
     row = len(after.scene) - 1 if len(after.scene) > len(state.scene) else placement.slot
     outcome = (float(state.scene.size[placement.slot, 0]), *after.scene.pose[row].tolist())

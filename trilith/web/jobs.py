@@ -35,10 +35,10 @@ _agents: dict[tuple[Spec, bool], Agent] = {}
 
 @runtime_checkable
 class Predicts(Protocol):
-    """A world that predicts more than a search needs. A learned model does."""
+    """A transition model that predicts more than a search needs, as a learned model does."""
 
     def predict(self, asked: Sequence[tuple[State, Placement]]) -> Sequence[Outcome]:
-        """Predicts the outcomes of placements. None of them may overlap anything."""
+        """Predicts the outcome of each placement. The new blocks must not overlap anything."""
         ...
 
 
@@ -87,7 +87,7 @@ def _encode(data: Any) -> bytes:
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
-    """Starts a scene, and makes the placements of a link in it."""
+    """Starts an episode, and makes the placements that a link has stored. Answers with all moments, without frames."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
 
 
@@ -164,10 +164,10 @@ def values(state: State, spec: Spec, seed: int, slot: int) -> bytes:
 
 
 def predict(world: str, state: State, placed: Placement | None, zero_on_hit: bool) -> bytes:
-    """The prediction of a placement, by a world that is not the simulator.
+    """The prediction of a placement, by a transition model that is not the simulator.
 
-    `poses` has the row, x, y and angle of each block at rest; it is empty if the rules alone decide the result. `end` and `hit` are
-    the probabilities that the episode ends and that an obstacle is touched; `hit` is null if the world does not predict it.
+    `poses` has the row, x, y and angle of each block at rest; it is empty if the rules alone decide the result. `end` and `hit` are the
+    probabilities that the episode ends and that an obstacle is touched. `hit` is null if the transition model does not predict it.
     """
     predictor = _world(world, zero_on_hit)
     [(after, reward, end)] = predictor.steps([state], [placed])
@@ -189,7 +189,7 @@ def predict(world: str, state: State, placed: Placement | None, zero_on_hit: boo
 
 
 def film(recording: Recording, by: str, folder: str) -> bytes:
-    """A GIF of an episode. It is smaller than a film of the command line, to be made in time."""
+    """A GIF of an episode. It is smaller than a film of the command line, because the time for a job is limited."""
     from trilith.render.pictures import episode_frames
     from trilith.render.pictures import film as write_film
 

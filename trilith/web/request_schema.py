@@ -1,7 +1,7 @@
 """The fields of requests and answers. Requests are validated here before anything else happens; answers are kept small.
 
-A state is sent as text, the JSON of `State.to_json`, and the page sends this text back unchanged. If JavaScript wrote the state
-itself, -0.0 would become 0, and the next state would have other bytes than without a browser.
+A state is sent as text, the JSON of `State.to_json`, and the page sends this text back unchanged. If JavaScript wrote the state itself,
+-0.0 would become 0, and the bytes of the next state would differ from those without a browser.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ MAX_SEED = 2**32 - 1
 MAX_PLACEMENTS = 64
 """Maximum number of placements in a link. No episode of the paper's tasks has more than 28."""
 MAX_IDEAS = 12
+"""Maximum number of ideas in an answer."""
 MIN_SIZE = 0.01
 """Smallest allowed size in metres. Nothing in a scene is smaller than 0.35, and the engine cannot handle tiny objects."""
 FRAME_STRIDE = 2
@@ -41,7 +42,8 @@ STILL = 0.002
 
 
 def parse(body: bytes | str) -> Any:
-    """Parses JSON whose numbers are all finite and of reasonable length. Raises ValueError."""
+    """Parses JSON. Raises ValueError, with the reason, if the text is not JSON, a number is not finite, or a whole number has more than 16
+    characters."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
         return json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
@@ -69,7 +71,8 @@ def _finite(text: str) -> float:
 
 
 def read(data: Any, names: str) -> dict[str, Any]:
-    """The values of a request's fields, in the order of `names`. Names that end in ? are optional. Raises ValueError."""
+    """Returns the validated values of a request's fields by name, in the order of `names`. A name that ends in ? is optional, and has a
+    default. Raises ValueError, with the name of the field, if a field is missing, unknown or wrong."""
     optional = {name.rstrip("?"): name.endswith("?") for name in names.split()}
     require(isinstance(data, dict), f"the request must be an object with the fields {names}")
     for name in data:
@@ -80,7 +83,7 @@ def read(data: Any, names: str) -> dict[str, Any]:
 
 
 def integer(value: Any, name: str, low: int, high: int) -> int:
-    """A whole number within bounds. Raises ValueError that names the bounds."""
+    """Returns a whole number. Raises ValueError, with the bounds, if `value` is not a whole number from `low` to `high`."""
     require(
         not isinstance(value, bool) and isinstance(value, int) and low <= value <= high,
         f"{name} must be a whole number from {low} to {high}",
@@ -89,13 +92,14 @@ def integer(value: Any, name: str, low: int, high: int) -> int:
 
 
 def boolean(value: Any, name: str) -> bool:
-    """True or false. Raises ValueError for anything else."""
+    """Returns true or false. Raises ValueError for any other value."""
     require(isinstance(value, bool), f"{name} must be true or false")
     return value
 
 
 def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
-    """One of the tasks of the page, and one of its levels. Raises ValueError that lists the tasks or levels.
+    """Returns the name of a task and one of its levels. Raises ValueError, with the known tasks or levels, if there is no such task or
+    level.
 
     Looks up only tasks that this process knows already, so that a request cannot import a module.
     """
@@ -107,13 +111,14 @@ def task_and_level(task: Any, level: Any) -> tuple[str, Level]:
 
 
 def placements(value: Any, at_most: int) -> list[Placement | None]:
-    """A list of placements, each [slot, x, y, sticky], or null to stop. Raises ValueError that names the problem."""
+    """Returns a list of placements, each given as [slot, x, y, sticky], or as null to stop. Raises ValueError, with the reason, if one is
+    wrong or if there are more than `at_most`."""
     require(isinstance(value, list) and len(value) <= at_most, f"placements must be a list of at most {at_most}")
     return [placement(each) for each in value]
 
 
 def placement(value: Any) -> Placement | None:
-    """One placement, or null to stop. Raises ValueError that names the problem."""
+    """Returns one placement, given as [slot, x, y, sticky], or as null to stop. Raises ValueError, with the reason, if it is wrong."""
     if value is None:
         return None
     require(
@@ -124,13 +129,14 @@ def placement(value: Any) -> Placement | None:
 
 
 def state(value: Any) -> State:
-    """A state from its text. It must not be larger than a state of its task can be. Raises ValueError that names the problem."""
+    """Reads a state from its text, the JSON of `State.to_json`. Raises the errors of `state_from`."""
     require(isinstance(value, str), "state must be text: the JSON of a state, as it came in an answer")
     return state_from(parse(value))
 
 
 def state_from(data: Any) -> State:
-    """A state from parsed JSON, with all bounds checked. Raises ValueError that names the problem."""
+    """Reads a state from parsed JSON. Raises ValueError, with the reason, if a field is missing or out of bounds, or if the scene has more
+    objects than its task and level can have."""
     require(
         isinstance(data, dict) and isinstance(data.get("scene"), dict),
         "a state is an object with the fields task, level, steps, total, ended, scene",
@@ -152,20 +158,21 @@ def state_from(data: Any) -> State:
 
 
 def running_state(value: Any) -> State:
-    """A state from its text. Its episode must not have ended. Raises ValueError that names the problem."""
+    """Reads a state from its text. Raises ValueError if its episode has ended, and the errors of `state_from`."""
     found = state(value)
     require(not found.ended, f"this episode has ended ({found.ended})")
     return found
 
 
 def recording(value: Any) -> Recording:
-    """An episode from its text. Raises ValueError that names the problem."""
+    """Reads an episode from its text, the JSON of a recording. Raises the errors of `recording_from`."""
     require(isinstance(value, str), "recording must be text: the JSON of an episode")
     return recording_from(parse(value))
 
 
 def recording_from(data: Any) -> Recording:
-    """An episode from parsed JSON, with all bounds checked. Raises ValueError that names the problem."""
+    """Reads an episode from parsed JSON. Raises ValueError, with the reason, if a field is missing or out of bounds, or if there are more
+    placements than the episode can have."""
     require(
         isinstance(data, Mapping) and "start" in data and "placements" in data,
         "an episode is an object with the fields 'start' and 'placements'",
@@ -180,10 +187,10 @@ def recording_from(data: Any) -> Recording:
 
 
 def open_text(text: str) -> list[dict[str, Any]]:
-    """The episodes of a file: one recorded episode, or the list "worst" of a result file. Each has its text, a note and the seed of
-    its scene.
+    """Reads the episodes of a file: one recorded episode, or the list "worst" of a result file. Returns the text of each episode, a note
+    about it, and the seed of its scene, with the keys "text", "note" and "seed".
 
-    Raises ValueError that names the problem.
+    Raises ValueError, with the number of the episode and the reason, if an episode is wrong; also if the file has none or too many.
     """
     try:
         data = parse(text)
@@ -208,12 +215,13 @@ def open_text(text: str) -> list[dict[str, Any]]:
 
 
 def text(value: Any, name: str, most: int) -> str:
-    """A text of limited length. Raises ValueError that names the limit."""
+    """Returns a text. Raises ValueError, with the limit, if `value` is not a text or has more than `most` letters."""
     require(isinstance(value, str) and len(value) <= most, f"{name} must be a text of at most {most} letters")
     return value
 
 
 DEFAULTS: dict[str, Any] = {"placements": [], "seed": 0, "zero_on_hit": False, "count": 5, "by": ""}
+"""The values of optional fields that a request leaves out."""
 READERS: dict[str, Callable[[Any], Any]] = {
     "state": running_state,
     "placement": placement,
@@ -227,7 +235,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "text": lambda value: text(value, "text", MAX_FILE),
     **dict.fromkeys(("task", "level", "agent"), lambda value: value),  # validated together with another field
 }
-"""The function that reads and validates each field of a request. It also gives the defaults of optional fields."""
+"""Maps each field of a request to the function that reads and validates its value."""
 
 
 def _note(case: Mapping[str, Any]) -> str:
@@ -247,7 +255,8 @@ def dumps(data: Any) -> str:
 
 
 def moment(state: State, counted: Scene | None = None) -> dict[str, Any]:
-    """A state for the page: its text, and the values that only the rules can compute.
+    """A state for the page: its text ("state"), and the values that only the rules can compute ("view"): the score, the highest possible
+    reward, the cost of glue, the step limit and the progress.
 
     `counted` is the scene that was scored last, if it is not the state's own scene.
     """
@@ -283,8 +292,8 @@ def listed(placed: Placement | None) -> list[Any] | None:
 
 
 def pack_frames(settled: Settled) -> dict[str, Any] | None:
-    """The fall as frames: {dt, rows, poses}. Only rows that move are included; a frame is a flat list of their x, y, angle. None if
-    no motion is visible."""
+    """The frames of a fall; None if no motion is visible. `dt` is the time between two frames in seconds. `rows` are the rows of the
+    objects that move. `poses` has one flat list per frame: x, y and angle of each of these objects."""
     if settled.frames is None or not np.isfinite(settled.frames).all():
         return None
     stride = max(FRAME_STRIDE, -(-len(settled.frames) // MAX_FRAMES))

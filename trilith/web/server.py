@@ -72,14 +72,15 @@ REQUESTS = {
     "ideas": ("ideas", "state agent seed? count?"),
     "values": ("values", "state agent seed? slot"),
 }
-"""Requests by name: the worker's job (a function of `web/jobs.py`), and the fields that are its arguments (`request_schema.READERS`)."""
+"""Maps each request to two values: the worker's job (a function of `web/jobs.py`), and the fields that are its arguments
+(`request_schema.READERS`)."""
 PHYSICS_REQUESTS = ("start", "step", "replay")
-"""Requests that need no agent."""
+"""Requests that need no agent. They run in the lane of physics."""
 
 
 class Site:
-    """The shared state of the handlers: the two lanes of workers, the tasks and agents on offer, the world for searches, and the opened
-    file."""
+    """The shared state of the handlers: the two lanes of workers, the tasks and agents on offer, the transition model for searches, and the
+    opened file."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class Site:
         self.catalog = Catalog(agents, budget, self.tasks, world)
         make_world(world, False)  # raises an error for a world that cannot be used, before the first request
         self.world = None if world == SearchConfig.world else world
-        """The world whose predictions are shown; None if it is the simulator."""
+        """Name of the transition model whose predictions are shown; None if agents search in the simulator."""
         self.physics = Pool(workers, QUEUE, PHYSICS_LIMIT, given=(names,))
         self.thinking = Pool(workers, QUEUE, AGENT_LIMIT, given=(names, self.catalog.trained(), self.world))
         self.opened = opened
@@ -141,7 +142,7 @@ class Site:
         }
 
     async def answer(self, name: str, data: Any) -> bytes:
-        """The answer to one of the `REQUESTS`."""
+        """Validates the request `name`, one of `REQUESTS`, and returns its answer."""
         job, fields = REQUESTS[name]
         given = schema.read(data, fields)
         if "level" in given:
@@ -152,7 +153,7 @@ class Site:
         return await lane.run(job, *given.values())
 
     async def predict(self, data: Any) -> bytes:
-        """The outcome of a placement, as predicted by the world in which agents search."""
+        """Predicts the outcome of a placement with the transition model in which agents search."""
         given = schema.read(data, "state placement zero_on_hit?")
         require(self.world is not None, "there is nothing to predict with: start the page with --world and the folder of a model")
         return await self.thinking.run("predict", self.world, *given.values())
@@ -184,9 +185,9 @@ def create_app(
     """The application. It has `workers` processes for physics, and as many for agents. With a `token`, only visitors who have it get
     access.
 
-    Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per decision. `tasks` are further
-    tasks to offer, as my_module:MyTask. Agents search in `world`. If it is not the simulator, the page shows its predictions.
-    Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
+    Trained agents are offered without search and, unless `budget` is 0, with `budget` simulations per decision. `tasks` are further tasks
+    to offer, as my_module:MyTask. `world` is the transition model in which agents search. If it is not the simulator, the page shows its
+    predictions. Raises ValueError if the file at `path` holds no episode, or if there is no such agent, task or world.
     """
     for name in tasks:
         get_task(name)  # before the file is opened, because its episodes may belong to this task
@@ -211,7 +212,7 @@ def create_app(
 
 
 def _endpoint(name: str, handler: Handler, limit: int, read: Callable[[bytes], Any], media_type: str) -> Route:
-    """The route of a handler. `read` parses the body of a request to the handler's argument."""
+    """The route of a handler. `read` converts the body of a request, at most `limit` bytes, to the handler's argument."""
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
@@ -266,7 +267,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     TooSlow: (504, "this took longer than the server allows, and was stopped"),
     Crashed: (500, "this failed on the server: {}"),
 }
-"""The HTTP status and the message, for each type of error."""
+"""Maps each type of error to an HTTP status and a message. {} in a message is replaced by the text of the error."""
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
@@ -318,12 +319,12 @@ def _describe(task: Task) -> dict[str, Any]:
 
 
 def _learned_tasks(world: str) -> list[str] | None:
-    """The tasks that a learned model was trained on; None for any other world."""
+    """The tasks on which a learned model was trained. None if `world` is not the folder of a learned model."""
     return read_model(Path(world))[2]["tasks"] if is_model(world) else None
 
 
 def _open(path: str | Path) -> list[dict[str, Any]]:
-    """The episodes of a file. Raises ValueError that names the file."""
+    """Reads the episodes in a file. Raises ValueError, with the path and the reason, if the file cannot be shown."""
     try:
         text = read_file(path, schema.MAX_FILE).decode()
     except UnicodeDecodeError:
@@ -366,7 +367,7 @@ def run(
     tasks: Sequence[str] = (),
     world: str = SearchConfig.world,
 ) -> None:
-    """Serves the page until interrupted."""
+    """Serves the page until interrupted. The arguments are those of `trilith.web.serve`."""
     token = None if is_loopback(host) else secrets.token_urlsafe(16)
     app = create_app(host, path, agents, budget=budget, tasks=tasks, token=token, world=world)
     bound = _bind(host, port)
