@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -164,6 +165,17 @@ def test_a_run_that_goes_on_has_its_own_options_and_not_those_of_a_recipe(tmp_pa
 def test_the_version_is_that_of_the_package(capsys):
     run("--version")
     assert capsys.readouterr().out == f"trilith {trilith_package.__version__}\n"
+
+
+def test_the_help_of_an_option_flows_across_the_lines_of_its_docstring(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        run("train", "--help-all")
+    rows = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    pairs = [(here, below) for here, below in pairwise(rows) if here.startswith(" " * 20) and below.startswith(" " * 20)]
+    assert len(pairs) > 100
+    for here, below in pairs:
+        assert len(here) + len(f" {below.split()[0]}") > 80, f"{below.split()[0]!r} has room behind {here.strip()!r}"
 
 
 def test_the_first_help_names_every_command():

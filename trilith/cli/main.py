@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Union
 
+import docstring_parser
 import tyro
 from tyro.conf import Suppress, arg, subcommand
 
@@ -57,6 +58,22 @@ TRAIN_OPTIONS = {"task", "recipe", "out", "minutes", "core_minutes", "steps", "a
 LONGEST = 600
 """Maximum number of letters in an error message. If a message is longer, for instance because it quotes a damaged file, its middle is cut
 out."""
+
+_parse_docstrings = docstring_parser.parse_from_object
+
+
+def _parse_docstrings_as_paragraphs(*given: Any) -> docstring_parser.Docstring:
+    """Parses the docstrings of fields, which are the help texts of options, and joins the lines of each.
+
+    tyro would begin a new line at every indented line, and fields' docstrings come with their indentation.
+    """
+    parsed = _parse_docstrings(*given)
+    for each in parsed.params:
+        each.description = " ".join(each.description.split()) if each.description else None
+    return parsed
+
+
+docstring_parser.parse_from_object = _parse_docstrings_as_paragraphs  # type: ignore[assignment]
 
 
 def _parse(arguments: Sequence[str]) -> Any:
