@@ -28,7 +28,7 @@ class Draw:
     """
 
     task: Positional[Annotated[str, arg(metavar="TASK")]]
-    """Name of a task, which `trilith tasks` lists, or a class of your own in a module of this folder, as my_module:MyTask."""
+    """Name of a task, which `trilith tasks` lists, or a class of your own in a module of the current folder, as my_module:MyTask."""
     level: str = "hardest"
     """A level's number or name, "hardest" or "all"."""
     seed: int = 0
