@@ -1,4 +1,5 @@
-"""Finds algorithms and recipes by name. The recipes of an algorithm are defined in its folder. Imports no learning framework."""
+"""Finds algorithms and recipes by name. The recipes of an algorithm are defined in its folder. This module imports no learning
+framework."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from trilith.agents.rs0.recipes import ALGORITHM as RS0
 from trilith.utils.checks import require
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (DQN, RS0)}
-"""The algorithms that come with the package."""
+"""The algorithms of this package, by name."""
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Returns the algorithm that `name` selects: a known name, or a user's module that has an attribute ALGORITHM. If there is none, raises
-    ValueError with the known names."""
+    """Returns the algorithm that `name` selects: a known name, or a user's module with an attribute ALGORITHM. Raises ValueError, with the
+    known names, if there is no such algorithm."""
     found = ALGORITHMS.get(name) or _of_module(name)
     if found is None:
         raise ValueError(
@@ -26,10 +27,10 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def get_recipe(name: str) -> tuple[str, Recipe]:
-    """Returns the pair (name of the algorithm, recipe). The name `objects` selects the newest version of a recipe, `objects-v2` an exact
-    one.
+    """Returns the pair (name of the algorithm, recipe). A name such as `objects` selects the newest version of a recipe, `objects-v2`
+    selects version 2.
 
-    A recipe in a user's module is written my_module:name. If there is no such recipe, raises ValueError with the known ones.
+    A recipe in a user's module is written my_module:name. Raises ValueError, with the known recipes, if there is no such recipe.
     """
     module, _, own = name.rpartition(":")
     algorithms = {module: get_algorithm(module)} if module else ALGORITHMS
@@ -40,13 +41,14 @@ def get_recipe(name: str) -> tuple[str, Recipe]:
 
 
 def exact_name(name: str) -> str:
-    """The name of a recipe with its version."""
+    """The name of a recipe with its version: `objects` becomes `objects-v3` if 3 is the newest version. A prefix my_module: stays."""
     module, colon, _ = name.rpartition(":")
     return f"{module}{colon}{get_recipe(name)[1].exact}"
 
 
 def check_recipe_version(exact: str | None) -> None:
-    """Raises ValueError if the recipe named in a card has no exact version, or is newer than this version of trilith knows."""
+    """Raises ValueError if the name of a recipe in a card has no version, or a higher version than this trilith knows. An unknown recipe
+    and None are accepted."""
     name, _, version = (exact or "").rpartition("-v")
     newest = max((each.version for known in ALGORITHMS.values() for each in known.recipes if each.name == name), default=None)
     require(not exact or version.isdecimal(), f"recipe {exact!r}: must name its version, as objects-v2")
@@ -54,7 +56,7 @@ def check_recipe_version(exact: str | None) -> None:
 
 
 def _of_module(name: str) -> Algorithm | None:
-    """Returns the algorithm of a module; None if there is no such module, or if the module has no algorithm.
+    """Returns the algorithm of the module `name`; None if there is no such module, or if the module has no algorithm.
 
     Raises ValueError if the module exists but cannot be imported.
     """

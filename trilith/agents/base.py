@@ -1,10 +1,10 @@
 """The interfaces of an agent, and of an algorithm that trains an agent. A training run uses only these interfaces.
 
-An agent gets the states of many episodes and returns a placement for each, so that a network can evaluate them in one batch. Each
-episode has its own random generator, so it does not depend on the other episodes of the batch.
+An agent gets the states of many episodes and returns a placement for each, so that a network can evaluate all states in one batch. Each
+episode has its own random generator, so that an episode does not depend on the other episodes of the batch.
 
-An algorithm is a folder with a `Policy`, which actors use to play, and a `Learner`, which a training run calls step by step. Neither
-depends on runs, processes or files, and a run depends on no particular algorithm.
+An algorithm is a folder with a `Policy`, which actors use to play, and a `Learner`, which a training run calls step by step. Policy and
+learner do not depend on runs, processes or files. A run does not depend on a particular algorithm.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:  # listing recipes and showing options must not load the physi
     from trilith.world.trajectory import Trajectory
 
 Weights = dict[str, NDArray[Any]]
-"""Parameters by their names."""
+"""Maps the name of each parameter to its values."""
 WORLD = "world."
-"""Prefix of parameter names that belong to a learned transition model. If actors search in such a model, its parameters are sent to them
-with the weights of the policy. They are not saved with the agent, because the search is not part of the agent; a run saves the model
+"""Prefix of the parameter names of a learned transition model. If actors search in such a model, its parameters are sent to the actors with
+the weights of the policy. These parameters are not saved with the agent, because the search is not part of the agent. A run saves the model
 separately (`LearnsModel`)."""
 
 
@@ -41,7 +41,7 @@ class Agent(Protocol):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """An agent with a policy over continuous actions. It can also sample from this policy."""
+    """An agent with a policy over continuous actions. The agent can also sample from this policy."""
 
     def sampling(self) -> Agent:
         """Returns a copy of this agent that samples its actions from the policy."""
@@ -56,7 +56,8 @@ class Decision(NamedTuple):
     """The record of this decision for the learner, with the policy's `dtype`. None if there was no action to choose; the episode then
     ends."""
     beside: tuple[Placement, ...] = ()
-    """Counterfactual placements: they are simulated in addition to the chosen one. A policy that returns any must implement `Foresees`."""
+    """Counterfactual placements: placements that are simulated in addition to the chosen one. A policy that returns such placements must
+    implement `Foresees`."""
 
 
 class Policy(Protocol):
@@ -64,7 +65,7 @@ class Policy(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a decision's record. It has at least the fields `state` and `action`."""
+        """The dtype of `Decision.step`. It has at least the fields `state` and `action`."""
 
     @property
     def wants_states(self) -> bool:
@@ -84,12 +85,13 @@ class Policy(Protocol):
         """Returns a decision for each state. `exploration` is the result of `Learner.exploration`."""
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns a decision for a placement that another agent made, with the nearest action of this policy. Only corrections need it."""
+        """Returns a decision for a placement that another agent made, with the nearest action of this policy. Only corrections need this
+        method."""
 
 
 @runtime_checkable
 class Searches(Protocol):
-    """A policy whose actors search before they act. It is also validated with search."""
+    """A policy whose actors search before they act. The validation during training searches too."""
 
     @property
     def searching_agent(self) -> Agent:
@@ -103,13 +105,13 @@ class Foresees(Protocol):
     def foresee(
         self, decisions: Sequence[Decision], outcomes: Sequence[Sequence[Step]], rngs: Sequence[np.random.Generator], exploration: Any
     ) -> list[int]:
-        """Returns for each decision the number of the placement to make: 0 is the chosen placement, and 1, 2, … are the counterfactual ones
-        in `beside`. `outcomes` has the simulated outcomes of all these placements, in the same order. The policy also stores the outcomes
-        that the learner needs in the record of the decision."""
+        """Returns for each decision the number of the placement to make: 0 is the chosen placement, and 1, 2, … are the counterfactual
+        placements in `beside`. `outcomes[i]` has the simulated outcomes of all placements of decision i, in the same order. The policy also
+        stores some outcomes for the learner in the record of the decision."""
 
 
 class ObjectView(NamedTuple):
-    """What an agent that reads segmented images sees of one object, and the highest value of a placement at this object."""
+    """One object as an agent sees it in segmented images, and the highest value of a placement at this object."""
 
     row: int
     """The object's row in the scene."""
@@ -120,16 +122,16 @@ class ObjectView(NamedTuple):
     pixels: NDArray[np.float32]
     """(height, width, 4): red, green, blue and alpha in the window. Colours are multiplied by alpha. Outside the window all four are 0."""
     value: float | None
-    """The highest value of a placement at this object or, if the object is an available block, of a placement of this block. None if no
-    such placement is allowed."""
+    """The highest value of all placements at this object. If the object is an available block: of all placements of this block. None if
+    there is no such placement."""
 
 
 @runtime_checkable
 class ObjectViews(Protocol):
-    """An agent that can show what it sees of each object."""
+    """An agent that can show its view of each object, for people to look at."""
 
     def views(self, state: State) -> list[ObjectView]:
-        """Returns the agent's view of each object. The list is empty if the agent does not see pictures."""
+        """Returns the agent's view of each object. The list is empty if the agent does not read segmented images."""
 
 
 class Episode(NamedTuple):
@@ -140,14 +142,14 @@ class Episode(NamedTuple):
     level: int
     """Number of the episode's level in the curriculum."""
     correction: bool
-    """Whether this is a correction: the continuation of the policy's own episode by a planner that earned more."""
+    """Whether this is a correction: a planner continued an episode of the policy, and earned more than the policy."""
     exploration: Any
     """The `exploration` with which the policy played; None for a correction."""
     trajectory: Trajectory | None = None
     """The episode with all its states, if the policy has `wants_states`."""
     ended: bool = True
-    """Whether the last recorded step ended the episode. False if the episode ended because no placement was possible or the agent
-    stopped. In both cases nothing follows, so the value after the last step is 0."""
+    """Whether the last recorded step ended the episode. False if the episode ended later, because no placement was possible or because the
+    agent stopped. In all cases the value after the last step is 0."""
 
 
 class Learner(Protocol):
@@ -162,10 +164,11 @@ class Learner(Protocol):
         """The policy whose weights are sent to actors, evaluated and saved."""
 
     def updates_due(self) -> float:
-        """Number of learner steps that may be made now, given the episodes added so far. Below 1, the run waits for more episodes."""
+        """Number of learner steps that may be made now, given the episodes added so far. If the number is below 1, the run waits for more
+        episodes."""
 
     def warmup_status(self) -> str:
-        """One line for the log about the progress until the first learner step; "" after learning has started."""
+        """One line for the log about the progress of the warm-up; "" after learning has started."""
 
     def exploration(self) -> Any:
         """The current exploration settings for actors."""
@@ -177,7 +180,7 @@ class Learner(Protocol):
         """Makes one learner step. Returns metrics for the log."""
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The content of a checkpoint: arrays by name, and all other values as JSON."""
+        """Returns the content of a checkpoint as two dictionaries: arrays by name, and all other values as JSON values by name."""
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
@@ -185,8 +188,7 @@ class Learner(Protocol):
 
 @runtime_checkable
 class LearnsFromCorrections(Protocol):
-    """A learner that learns from corrections. In a correction the policy plays an episode, and a planner replays it from one of its
-    states."""
+    """A learner that learns from corrections. For a correction, a planner continues from one state of an episode that the policy played."""
 
     def wants_correction(self, requested: int) -> bool:
         """Whether to request another correction. `requested` is the number of corrections requested so far."""
@@ -211,7 +213,7 @@ class LearnsModel(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named set of default options of an algorithm. Any change of a recipe must raise its version."""
+    """A named set of default options of an algorithm. If a recipe changes, its version must be raised."""
 
     name: str
     config: Any
@@ -219,10 +221,10 @@ class Recipe:
     about: str
     """The recipe in one sentence, with the agent of the paper that it reproduces, if any."""
     run: Mapping[str, Any] = field(default_factory=dict)
-    """The options of a training run (not of the algorithm) for which this recipe has its own defaults, as JSON values."""
+    """Maps options of a training run (not of the algorithm) to the defaults of this recipe, as JSON values."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Defaults that apply to one task only, by task. They are options of the run, as in `run`, and under the key `agent` fields of the
-    config."""
+    """Maps a task to the defaults for this task only. These are options of a run, as in `run`. Under the key `agent`, they are fields of
+    the config."""
     version: int = 1
 
     @property
@@ -233,8 +235,8 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The entry point of an algorithm. The parts that need a learning framework are given as strings module:attribute, which are imported
-    when they are first used."""
+    """The entry point of an algorithm. The parts that need a learning framework are given as strings module:attribute. They are imported at
+    their first use."""
 
     name: str
     config: type
@@ -246,20 +248,21 @@ class Algorithm:
     learner: str
     """Function (config, task, seed, device) -> Learner. It raises ValueError if options contradict each other."""
     needed: tuple[str, ...]
-    """The fields of the config that define the policy itself. The other fields concern only its training, and may change from version to
+    """The fields of the config that define the policy. The other fields concern only the training, and may change from version to
     version."""
     shapes: str = ""
-    """Function (config, task, *, beyond) -> shapes of a policy's weights by name. It must not allocate memory for the weights. May be "" if
-    weights are always small."""
+    """Function (config, task, *, beyond) -> dictionary from the names of a policy's weights to their shapes. The function must not allocate
+    memory for the weights. "": the shapes are not checked before loading, which is acceptable for small weights."""
     searchable: bool = True
-    """Whether the actions of a state can be enumerated, which a search requires. The policy's agent is then a `search.agent.Valuer`."""
+    """Whether the actions of a state can be enumerated. A search requires this. The policy's agent is then a `search.agent.Valuer`."""
 
     def make_policy(self, config: Any, task: str, *, beyond: bool = True, zero_on_hit: bool = False, device: str = "cpu") -> Policy:
-        """Returns a policy with placeholder weights. `zero_on_hit` says whether it will play by that rule."""
+        """Returns a policy with placeholder weights. `zero_on_hit` says whether the policy will play by the rule `zero_on_hit` (see
+        `world.episode`)."""
         return _imported(self.policy)(config, task, beyond=beyond, zero_on_hit=zero_on_hit, device=device)
 
     def check_shapes(self, config: Any, task: str, given: Mapping[str, tuple[int, ...]], *, beyond: bool = True) -> None:
-        """Raises ValueError if the shapes `given` are not those of the weights of a policy with this config."""
+        """Raises ValueError if the names or shapes in `given` do not fit the weights of a policy with this config."""
         wanted = _imported(self.shapes)(config, task, beyond=beyond) if self.shapes else given
         for name in sorted(wanted.keys() | given.keys()):
             if name not in wanted or name not in given:

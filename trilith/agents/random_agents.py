@@ -1,5 +1,4 @@
-"""Agents that act at random. They are the baseline of comparisons, and they provide the actions for a search without a network ("raw
-search")."""
+"""Agents that act at random. They are the baseline of comparisons, and list the actions for a search without a network ("raw search")."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class RandomAgent:
         return found
 
     def decode(self, state: State, action_id: int) -> Placement:
-        """The placement of an id of `priors`."""
+        """Converts an action id from `priors` to a placement."""
         return _decode(self.codec, state, action_id)
 
 
@@ -49,7 +48,7 @@ class LegalAgent:
     """Discount factor of a raw search."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """A uniformly random legal action in each state. The agent stops if there is none."""
+        """A uniformly random legal action in each state. None, which means stop, if there is no legal action."""
         return [self._choose(state, rng) for state, rng in zip(states, rngs, strict=True)]
 
     def _choose(self, state: State, rng: np.random.Generator) -> Placement | None:
@@ -72,12 +71,12 @@ class LegalAgent:
         return found
 
     def decode(self, state: State, action_id: int) -> Placement:
-        """The placement of an id of `priors`."""
+        """Converts an action id from `priors` to a placement."""
         return _decode(self.codec, state, action_id)
 
 
 def _decode(codec: DiscreteRelative, state: State, action_id: int) -> Placement:
-    """The placement of an action id, which encodes (edge, offset, sticky) as one number."""
+    """Converts an action id to a placement. An id is 2 · (`codec.offsets` · edge + offset) + sticky."""
     rest, sticky = divmod(action_id, 2)
     edge, offset = divmod(rest, codec.offsets)
     return codec.decode(state.scene, (*divmod(edge, len(state.scene)), offset, sticky))

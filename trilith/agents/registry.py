@@ -41,7 +41,7 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "scripted": partial(_make, "trilith.planners:ScriptedBuilder"),
     "planner": partial(_make, "trilith.planners:Planner"),
 }
-"""The agents that need no training, by name."""
+"""Maps the name of each agent that needs no training to a function that makes the agent."""
 ZOO = Path(__file__).parent.parent / "zoo"
 """Weights that come with the package: a folder for each agent, with a file and a card for each task."""
 
@@ -50,10 +50,11 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
     """Returns the agent that `name` selects: a known name, the folder of a training run, a file of weights, or a class of your own as
     my_module:MyAgent.
 
-    If `search` has a budget, or `budget` is given, the agent acts by search. With `sample`, the agent samples from its policy.
+    If `search` has a budget, or if `budget` is given, the agent acts by search. `budget` overrides the budget of `search`. With `sample`,
+    the agent samples from its policy.
 
-    `zero_on_hit` says whether episodes are played by that rule; a search then simulates it too. Raises ValueError if there is no such
-    agent, or if it cannot search or sample.
+    `zero_on_hit` says whether episodes are played by the rule `zero_on_hit`; a search then simulates this rule too. Raises ValueError if
+    there is no such agent, or if the agent cannot search or sample as requested.
     """
     agent = _load(name)
     if sample:
@@ -75,7 +76,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
 
 
 def fingerprint(name: str, task: str) -> str | None:
-    """Digest of the weights of a trained agent; None for an agent without weights."""
+    """Digest of the weights that a trained agent uses for a task: 16 hexadecimal digits. None for an agent without weights."""
     path = _weights(name, task)
     return None if path is None else hashlib.sha256(read_file(path, MAX_WEIGHTS)).hexdigest()[:16]
 
@@ -85,8 +86,8 @@ def _weights(name: str, task: str) -> Path | None:
 
 
 def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The field `code` of a result: a fingerprint (`own_code`) of all classes of the user that the agents, their algorithms and networks,
-    the task or the search use. Returned as a dictionary, which is empty if there are no such classes."""
+    """Returns the field `code` of a result as a dictionary {"code": fingerprint}. The fingerprint (see `own_code`) covers the user's own
+    classes: agents, algorithms, networks, the task and search algorithms. The dictionary is empty if there are no such classes."""
     cards = [read_card(path) for name in agents if (path := _weights(name, task))]
     trained = [(card["algorithm"], card["agent"]) for card in cards]
     code = own_code([agents, f"{type(get_task(task)).__module__}:{type(get_task(task)).__name__}", search, trained])
@@ -94,7 +95,7 @@ def code_of(agents: Sequence[str], task: str, search: Mapping[str, Any] | None) 
 
 
 def shipped(name: str) -> dict[str, Path]:
-    """The files of weights of a shipped agent, by task. Empty if there is no such agent."""
+    """Maps each task of a shipped agent to its file of weights. Empty if there is no such agent."""
     return {path.stem: path for path in sorted((ZOO / name).glob("*.safetensors"))} if name.replace("-", "_").isidentifier() else {}
 
 
@@ -106,7 +107,7 @@ def trained_for(name: str, task: str) -> bool:
 
 
 def check_builds(name: str, task: str) -> None:
-    """Raises ValueError if an agent cannot play a task."""
+    """Raises ValueError if an agent cannot play a task: it was not trained for the task, or the task has no planner or script."""
     if name in ("planner", "scripted"):
         from trilith.planners.registry import plan_for, script_for
 
@@ -116,12 +117,13 @@ def check_builds(name: str, task: str) -> None:
 
 
 def available() -> list[str]:
-    """The names of all agents that can be used without training: those in `AGENTS` and the shipped ones."""
+    """The names of all agents that can be used without training: first the names in `AGENTS`, then the shipped agents."""
     return [*AGENTS, *sorted(path.name for path in ZOO.glob("*") if shipped(path.name))]
 
 
 def short_names(agents: set[Path]) -> dict[Path, str]:
-    """A short name for each agent: the last part of its path, or more parts if two agents would have the same name."""
+    """Maps the path of each agent to a short name: the last part of the path. If two agents would have the same name, more parts are
+    used."""
     names, parts = dict[Path, str](), 1
     while len(names) < len(agents):
         ends = Counter("/".join(agent.parts[-parts:]) for agent in agents - names.keys())
@@ -167,22 +169,22 @@ class ShippedAgent:
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The best placement in each state. All states must belong to the same task."""
+        """Returns the best placement in each state. All states must belong to the same task."""
         return self.of(states[0].task).act(states, rngs) if states else []
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions in each state. All states must belong to the same task."""
+        """Lists the actions of each state with their values. All states must belong to the same task."""
         return self.of(states[0].task).priors(states) if states else []
 
     def decode(self, state: State, action_id: int) -> Placement | None:
-        """The placement of an id of `priors`."""
+        """Converts an action id from `priors` to a placement."""
         return self.of(state.task).decode(state, action_id)
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """The k placements with the highest values."""
+        """At most k placements with the highest values, best first, as (placement, value)."""
         return self.of(state.task).ideas(state, rng, k)
 
     def views(self, state: State) -> list[ObjectView]:
-        """The agent's view of each object; empty if the agent does not see pictures."""
+        """The agent's view of each object; empty if the agent does not read segmented images."""
         agent = self.of(state.task)
         return agent.views(state) if isinstance(agent, ObjectViews) else []

@@ -1,4 +1,4 @@
-"""The replay buffer. It stores whole episodes, one record per step, and drops the oldest steps first. Steps are drawn uniformly, without
+"""The replay buffer. It stores episodes, one record per step, and overwrites the oldest steps first. Steps are drawn uniformly, without
 priorities."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class Replay:
     """A ring buffer of steps. Episodes are stored in order, so the next step of an episode is at the next place of the ring."""
 
     def __init__(self, dtype: np.dtype[Any], megabytes: float, most: int | None = None) -> None:
-        """`dtype` is the dtype of a record. The capacity is as many steps as fit into `megabytes`, but at most `most` steps."""
+        """`dtype` is the dtype of a record. The capacity is the number of steps that fit into `megabytes`, at most `most`, but at least
+        256."""
         self.dtype = np.dtype([*dtype.descr, ("reward", "f4"), ("left", "u1")])
         """The dtype of a step. `left` is the number of steps to the end of the episode, including this one."""
         self.capacity = max(min(int(megabytes * 1e6) // self.dtype.itemsize, most or sys.maxsize), 256)
@@ -52,12 +53,12 @@ class Replay:
         return self.ring[at], count
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The content of a checkpoint, as plain arrays."""
+        """Returns the content of a checkpoint: `ring` has the stored steps as bytes, `added` the number of steps added."""
         return {"ring": self.ring[: len(self)].view(np.uint8), "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Resumes from the result of `state`. Raises ValueError if the records have a different dtype, or if their number contradicts the
-        number of steps added."""
+        """Resumes from the result of `state`. Raises ValueError if the bytes do not fit the dtype of this replay, or if the number of steps
+        contradicts `added`."""
         raw, added = np.ascontiguousarray(state["ring"]), state["added"]
         if raw.dtype != np.uint8 or raw.size % self.dtype.itemsize or raw.size // self.dtype.itemsize > self.capacity:
             raise ValueError(f"a replay of {raw.size} bytes does not fit records of {self.dtype.itemsize} bytes")

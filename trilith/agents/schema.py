@@ -1,6 +1,6 @@
-"""Descriptions, in words, of a network's input columns and of the parts of an action. They are stored in the card of weights.
+"""Descriptions, in words, of a network's input columns and of the parts of an action. The card of weights stores these descriptions.
 
-Weights cannot be loaded if they were trained with columns that differ from those of the current code.
+Weights cannot be loaded if they were trained with other columns than the current code has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trilith.world.observations.objects import COLUMNS as ROW_COLUMNS
 from trilith.world.observations.segments import COLUMNS as SEGMENT_COLUMNS
 
 Schema = dict[str, Sequence[str]]
-"""Names of columns, grouped by the thing that they describe: an object, a pair, …"""
+"""Maps a kind of input (an object, a pair, …) to the names of its columns."""
 
 _LENGTHS = (f"lengths are divided by {SCALE:g} m, widths at most {MAX_WIDTH:g} m, tanh of {SHARP:g} / m",)
 _ATTENTION: Schema = {"unit": _LENGTHS, "object": OBJECT_COLUMNS, "pair": PAIR_COLUMNS}
@@ -37,7 +37,7 @@ NETWORKS: dict[str, Schema] = {
     "pixels": _SEGMENTS,
     **{"mlp": _LIST, "rnn": _LIST, "cnn": _IMAGE, "cnn-rn": _IMAGE, "gn": _GRAPH, "attention": _ATTENTION},
 }
-"""The input columns of each network, by the name of the Q-network or of the actor-critic's encoder."""
+"""Maps the name of each Q-network, and of each encoder of an actor-critic, to its input columns."""
 _CLEARANCE = f"placed {CLEARANCE:g} m clear of the object"
 ACTIONS = {
     "discrete_relative": ("block", "object", "offset along x", "sticky", _CLEARANCE),
@@ -46,11 +46,11 @@ ACTIONS = {
     "continuous_relative": ("block", "x of the object", "y of the object", "offset along x", "sticky", _CLEARANCE),
     "continuous_absolute": ("block", "x", "y", "sticky"),
 }
-"""Parts of an action, by the name of its codec (`world.actions`)."""
+"""Maps the name of each codec (`world.actions`) to the parts of its actions, in order."""
 
 
 def observation_columns(config: Any) -> list[str]:
-    """The input columns of the network that an algorithm's config describes. Empty for a network of the user."""
+    """The input columns of the network in an algorithm's config, each as "kind of input: column". Empty for a network of the user's own."""
     net = getattr(config, "net", None)
     schema = dict(NETWORKS.get(getattr(net, "network", getattr(net, "encoder", "")), {}))
     if getattr(net, "clock", False):
@@ -60,13 +60,13 @@ def observation_columns(config: Any) -> list[str]:
 
 def action_parts(config: Any, listed: bool) -> list[str]:
     """The parts of an action in the action space of an algorithm's config; `listed` says whether the actions are discrete. Empty for an
-    algorithm of the user."""
+    algorithm of the user's own."""
     return list(ACTIONS.get(f"{'discrete' if listed else 'continuous'}_{getattr(config, 'actions', '')}", ()))
 
 
 def check_same(field: str, stored: Sequence[str], known: Sequence[str]) -> None:
-    """Raises ValueError if the columns in a card, `stored`, differ from those of the code, `known`. The message names the field of the card
-    and the first difference."""
+    """Raises ValueError if the columns `stored` in a card differ from the columns `known` to the code. The message names the field of the
+    card and the first difference."""
     for number, (old, new) in enumerate(zip_longest(stored, known), start=1):
         if old != new:
             raise ValueError(f"{field} column {number} is {shortened(old)}, this version of trilith has {shortened(new)}")

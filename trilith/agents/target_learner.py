@@ -1,5 +1,5 @@
-"""The code that all learners share: optimiser steps, the learning-rate schedule, target networks, and the conversion of all these to named
-arrays and back."""
+"""Code shared by all learners: optimiser steps, the learning-rate schedule and target networks. Also converts the state of a learner to
+named arrays and back."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def scheduled_rate(rate: float, step: int, warmup: int, decay_steps: int) -> float:
-    """The learning rate at a step. It rises linearly over the first `warmup` steps, and falls along a cosine to a tenth of `rate` over
-    `decay_steps`. If `decay_steps` is 0, it does not fall."""
+    """The learning rate at a learner step. The rate rises linearly over the first `warmup` steps, and falls along a cosine to a tenth of
+    `rate` over `decay_steps` steps. If `decay_steps` is 0, the rate does not fall."""
     rate *= min(1.0, (step + 1) / max(warmup, 1))
     return rate * (0.55 + 0.45 * cos(pi * min(step / decay_steps, 1.0))) if decay_steps else rate
 
@@ -41,8 +41,8 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """The state of Adam as named arrays: the moments and the step count of each parameter. A name begins with the number of the
-    parameter."""
+    """The state of Adam as named arrays: the moments and the step count of each parameter. A name is the number of the parameter, a point,
+    and step, exp_avg or exp_avg_sq."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()
@@ -83,7 +83,8 @@ def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[A
 
 
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of all groups in one dictionary. Each name gets the prefix of its group. `part` is the inverse."""
+    """Returns the arrays of all groups in one dictionary. `groups` maps a prefix to the arrays of a group; this prefix is put before each
+    of their names. `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
 
 
@@ -118,7 +119,8 @@ class TargetLearner(Generic[N]):
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, fused=fused)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The content of a checkpoint: weights of both networks, the state of the optimiser, the replay, and the number of steps."""
+        """The content of a checkpoint. The arrays are the weights of both networks, the state of the optimiser and the replay; the other
+        value is the number of steps."""
         networks = {"net.": parameters_of(self.net), "target.": parameters_of(self.target), "optimiser.": moments_of(self.optimiser)}
         return prefixed({**networks, "replay.": self.replay.state()}), {"steps": self.steps}
 
@@ -136,7 +138,7 @@ class TargetLearner(Generic[N]):
     def update(self, loss: Tensor, figures: Mapping[str, float]) -> None:
         """Makes one optimiser step at the current learning rate, then updates the target network.
 
-        Raises ValueError if the loss or another number in `figures` is not finite.
+        Raises ValueError if a number in `figures` is not finite. `figures` has the metrics of this step, with the key `loss`.
         """
         if not isfinite(sum(figures.values())):
             raise ValueError(
@@ -151,8 +153,8 @@ class TargetLearner(Generic[N]):
     def update_target(self) -> None:
         """Moves the target network towards the online network at the rate `tau` (Polyak averaging).
 
-        Early in training the rate is higher, so that the target network does not lag behind: it is then the mean of the online network over
-        all steps so far.
+        Early in training the rate is higher, so that the target network does not lag behind: the target network is then the mean of the
+        online network over all steps so far.
         """
         share = max(self.config.tau, 1 / (self.steps + 1))
         with torch.no_grad():

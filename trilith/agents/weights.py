@@ -1,9 +1,9 @@
 """Weights on disk: a safetensors file, and beside it a JSON file, the card, which describes the weights.
 
 A card names the algorithm, the task, the exact recipe and the physics. It also lists, in words, every observation column and every part of
-an action. Loading compares all of these with the code. If anything differs, it raises ValueError with a one-line message that names the
-field, except that different physics gives only a warning. The card holds two checksums: one of the weights, which shows that card and
-weights belong together, and one of its own fields.
+an action. Loading compares all of these with the code. If the physics differs, loading prints a warning. If anything else differs, loading
+raises ValueError with a one-line message that names the field. The card holds two checksums. The checksum of the weights shows that card
+and weights belong together. The other is a checksum of the card's own fields.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Cost(TypedDict):
     """Cost of a training."""
 
     minutes: float
-    """Wall-clock time of the training."""
+    """Wall-clock time of the training, in minutes."""
     core_minutes: NotRequired[float]
-    """Processor time of all processes of the training."""
+    """Processor time of all processes of the training, in minutes."""
     simulated: NotRequired[dict[str, int]]
     """Number of simulator steps that the agent learned from, by purpose."""
     kept: float
-    """When these weights were saved: the time since the start of training, in core-minutes if these are known, else in minutes."""
+    """Time from the start of training to the saving of these weights; in core-minutes if `core_minutes` is known, else in minutes."""
     processes: int
 
 
 class Tested(TypedDict):
-    """Figures of an evaluation on test scenes."""
+    """Results of an evaluation on test scenes."""
 
     level: str
     budget: int
@@ -56,12 +56,15 @@ class Tested(TypedDict):
     """Search algorithm, if there was a search."""
     scenes: int
     reward: float
+    """Mean return."""
     interval: float
+    """Half the width of the 95 % interval of `reward` over scenes."""
     solved: float
+    """Fraction of the episodes that completed the task."""
     forfeited: NotRequired[float]
     """Mean reward under `zero_on_hit`; unknown for agents that searched."""
     ends: NotRequired[dict[str, int]]
-    """Number of episodes by the reason why they ended."""
+    """Maps each reason for the end of an episode to the number of episodes."""
 
 
 class Seed(TypedDict):
@@ -90,7 +93,7 @@ class Card(TypedDict):
     weights: str
     """Checksum of the weights."""
     agent: dict[str, Any]
-    """Fields of the algorithm's config that define a policy."""
+    """The fields of the algorithm's config that define the policy."""
     learning: NotRequired[dict[str, Any]]
     """The other fields of the config, which describe the training."""
     recipe: NotRequired[str]
@@ -109,8 +112,8 @@ class Card(TypedDict):
 
 
 def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes weights to `path`, and their card beside them. The card has all fields that are needed to load the weights, and the fields of
-    `about`.
+    """Writes weights to `path`, and their card beside this file. The card has all fields that are needed to load the weights, and the
+    fields of `about`.
 
     The parameters of a transition model in which actors search (prefix `WORLD`) are left out, because the agent acts without this model.
     """
@@ -132,14 +135,15 @@ def save_weights(path: Path, algorithm: str, config: Any, task: str, weights: Ma
 
 
 def write_pair(path: Path, card: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Writes weights to `path` and their card, with its checksum, beside them. Each file appears whole or not at all."""
+    """Writes weights to `path`, and beside this file their card with its checksum. Each file appears whole or not at all."""
     with atomic_write(path.with_suffix(".json")) as aside:  # both files are complete on the disk before either gets its final name
         aside.write_text(json.dumps(sealed(card), allow_nan=False) + "\n", encoding="utf-8")
         save_tensors(path, weights)
 
 
 def is_pair(path: Path) -> bool:
-    """Whether weights and the card beside them belong together. They do not if a process was killed after writing one of the two files."""
+    """Whether the weights at `path` and the card beside them belong together. If a process was killed between writing the two files, the
+    result is False."""
     try:
         return bool(read_card(path)["weights"] == read_header(path).checksum)
     except ValueError:
@@ -147,8 +151,8 @@ def is_pair(path: Path) -> bool:
 
 
 def weights_file(path: Path) -> Path:
-    """Returns the file of weights that a path refers to: the path itself or, if it is the folder of a run, the best weights if there are
-    any, else the last weights."""
+    """Returns the file of weights that a path refers to. A path that is no folder is returned as it is. In the folder of a run, the file is
+    best.safetensors if it exists, else last.safetensors. Raises ValueError if neither exists."""
     if not path.is_dir():
         return path
     found = [path / name for name in ("best.safetensors", "last.safetensors") if (path / name).exists()]
@@ -159,7 +163,7 @@ def weights_file(path: Path) -> Path:
 
 
 def read_card(path: Path) -> Card:
-    """Reads the card of a file of weights. Raises ValueError if there is no card, or if it is not valid."""
+    """Reads the card of the file of weights `path`. Raises ValueError if there is no card, or if the card is not valid."""
     where = path.with_suffix(".json")
     data = read_json(where)
     require(isinstance(data, dict) and {"agent", "task"} <= data.keys(), f"{where} does not describe an agent")
@@ -173,9 +177,8 @@ def read_card(path: Path) -> Card:
 
 
 def load_policy(path: Path, *, beyond: bool = True, device: str = "cpu") -> tuple[Policy, Card]:
-    """The policy of a file of weights, and its card. Raises ValueError if they are damaged or do not belong together. The
-    shapes that the card implies are compared with the file's header before memory for a network is allocated.
-    """
+    """Returns the policy of a file of weights, and the card. Raises ValueError if weights or card are missing, damaged, or do not fit each
+    other or the code. The shapes are checked by the file's header before memory for a network is allocated."""
     card, where = read_card(path), path.with_suffix(".json")
     algorithm = get_algorithm(card["algorithm"])
     with prefix_errors(f"{where} does not describe an agent: "):
@@ -209,7 +212,7 @@ def learning() -> bool:
 
 
 def missing(what: str) -> str:
-    """The error message if `what` needs a package of the extra `learn` that is not installed."""
+    """The error message that `what` needs packages of the extra `learn`, with the names of the missing packages."""
     absent = ", ".join(package for package in LEARNING if not find_spec(package))
     return f'{what} needs more packages ({absent} missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 

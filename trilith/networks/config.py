@@ -1,4 +1,4 @@
-"""Configs of networks: of Q-networks, of actor-critics and of learned models. Imports no learning framework."""
+"""Configs of Q-networks, actor-critics and learned models. This module imports no learning framework."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trilith.utils.checks import require
 from trilith.utils.config import check_least, check_most
 
 Mask = Literal["none", "edges", "legal"]
-"""Which actions may be chosen. none: all. edges: those that place an available block at an object of the scene. legal: of these, only those
-whose block overlaps nothing."""
+"""Which actions may be chosen. none: all actions. edges: actions that place an available block at an object of the scene. legal: as edges,
+but the placed block must also overlap nothing."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,14 @@ class NetConfig:
 
     network: str = "objects"
     """objects (placements attend to all objects; ours) or graph (the paper's graph network). pixel-attention (ours) and pixels (the
-    paper's) see only a segmented image of each object. Or a class of your own in a module of this folder, as my_module:MyNetwork."""
+    paper's) see only a segmented image of each object. Or a class of your own from a module in the current folder, as
+    my_module:MyNetwork."""
     width: int = 64
     """Units of every hidden layer; with attention, units of an object's token."""
     layers: int = 3
     """Objects and pixel-attention: number of attention layers."""
     heads: int = 4
-    """Objects and pixel-attention: heads of a layer."""
+    """Objects and pixel-attention: attention heads of each layer."""
     pair: int = 32
     """Objects and pixel-attention: units for the relation of two objects."""
     decoder: int = 128
@@ -43,7 +44,7 @@ class NetConfig:
     connectivity: Literal["full", "sparse", "sparse-both"] = "full"
     """Graph: edges between all objects, or the sparse edges of the paper's §C.2, in one direction or in both."""
     blank: bool = False
-    """Pixels and pixel-attention: replace all pictures by empty ones, to measure how much is learned without them."""
+    """Pixels and pixel-attention: whether to replace all pictures by empty ones, to measure how much is learned without pictures."""
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, decoder=1, message=1, token=1, recurrent=1)

@@ -1,10 +1,10 @@
 """The network of the learned transition model. By attention over the objects of a scene it predicts the result of a placement: the new
 poses, the contacts, the reward, and whether the episode ends.
 
-Every object is a token, and the token of the new block is marked. Each object has a base pose, which is an input. For the new block it is
-the pose at the end of a straight fall, because contacts begin there. For any other object it is the current pose. For each block the
-network predicts whether it moves away from its base pose, and if so, where to. A block that is predicted to stay keeps its exact pose, even
-when predictions are chained.
+Every object is a token, and the token of the new block is marked. Each object has a base pose, which is an input. The base pose of the new
+block is the pose at the end of a straight fall, because contacts begin there. The base pose of any other object is its current pose. For
+each block the network predicts whether the block moves away from its base pose, and its new pose in this case. A block that is predicted to
+stay keeps its exact pose, even when predictions are chained.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Predicted(NamedTuple):
     """Predictions for B placements, in scenes of up to R objects."""
 
     base: Tensor
-    """(B, R, 3): the base pose of each object: its pose if the new block falls straight down and nothing else moves."""
+    """(B, R, 3): the base pose of each object: the pose if the new block falls straight down and nothing else moves."""
     fixed: Bools
     """(B, R): mask of the objects that cannot move."""
     moves: Tensor
@@ -45,7 +45,8 @@ class Predicted(NamedTuple):
     """(B, R, 2): cosine and sine of twice the new angle, if the object moves. The angle is doubled because a rectangle rotated by 180° is
     the same rectangle."""
     pose: Tensor
-    """(B, R, 3): the predicted pose of each object: the displaced pose if its probability to move is above 0.5, else the base pose."""
+    """(B, R, 3): the predicted pose of each object: the displaced pose if the object moves with a probability above 0.5, else the base
+    pose."""
     touch: Tensor
     """(B, R, R): logit of the probability that two objects touch."""
     hit: Tensor
@@ -110,7 +111,8 @@ class Dynamics(AttentionTrunk):
 
 
 def _nodes(placed: Placed, fixed: Bools, pose: Tensor, is_new: Tensor, fall: Tensor) -> Tensor:
-    """The input features (B, R, NODE_INPUTS) of each object. Those of the new block include the features of its fall, `fall` (B, 7)."""
+    """The input features (B, R, NODE_INPUTS) of each object. `fall` (B, 7) has the features of the new block's fall; for the other objects
+    these columns are 0."""
     size = torch.from_numpy(placed.size)
     x, y, angle = pose.unbind(-1)
     w, h = size[..., 0].clamp(max=MAX_WIDTH), size[..., 1]
@@ -136,8 +138,8 @@ _MINE, _OTHERS = [0, 1, 2, 3, 2, 3, 4, 5], [0, 1, 2, 3, 3, 2, 5, 4]
 
 
 def _between(sides: Tensor, pair_at: tuple[Tensor, ...]) -> Tensor:
-    """Signed distances (p, 24) between the two objects of each pair: between their centres, between equal sides (left to left) and between
-    opposite sides (left to right), each in three forms (see `_SHARPNESS`)."""
+    """Eight signed distances between the two objects of each pair, each in three forms (see `_SHARPNESS`): (p, 24). The distances are
+    between the centres, between equal sides (left to left) and between opposite sides (left to right)."""
     scene, i, j = pair_at
     lengths = sides[scene, i][:, _MINE] - sides[scene, j][:, _OTHERS]
     return torch.cat([lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE, *((each * lengths).tanh() for each in _SHARPNESS)], dim=1)

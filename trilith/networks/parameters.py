@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises ValueError if the names or shapes of `weights` differ from `shapes`."""
+    """Raises ValueError if the names or shapes of `weights` differ from `shapes`, or if an array is not float32. The message names the
+    first such parameter."""
     for name in sorted(shapes.keys() | weights.keys()):
         if name not in shapes or name not in weights:
             raise ValueError(f"{name} is {'missing' if name in shapes else 'not of this network'}")
@@ -23,18 +24,18 @@ def check_weights(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, N
 
 
 def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
-    """The shapes of a network's parameters by name."""
+    """Returns a dictionary from the name of each parameter of a network to its shape."""
     return {name: tuple(value.shape) for name, value in module.state_dict().items()}
 
 
 def parameters_of(module: nn.Module) -> dict[str, NDArray[Any]]:
-    """A copy of a network's parameters by name."""
+    """Returns a dictionary from the name of each parameter of a network to a copy of its values."""
     return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
 
 
 def load_parameters(module: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Loads a network's parameters by name. If names or shapes do not match, raises ValueError with a one-line message and changes
-    nothing."""
+    """Loads a network's parameters by name. Raises ValueError with a one-line message, and changes nothing, if names, shapes or types do
+    not match."""
     import torch
 
     check_weights(shapes_of(module), weights)

@@ -1,4 +1,4 @@
-"""Agents that learn nothing: `ScriptedBuilder` follows rules of thumb, `Planner` searches with the simulator.
+"""Agents that do not learn: `ScriptedBuilder` follows rules of thumb, `Planner` searches with the simulator.
 
 Each task has its own script and its own planning function, registered by the task's name. Importing this package registers the
 functions of the paper's tasks.

@@ -1,8 +1,8 @@
 """The candidate placements in a scene: every legal discrete relative action, with a forecast of where the placed block comes to rest.
 
 The forecast is plain geometry: the block falls straight down until it meets something, and nothing else moves. Scripts choose by the
-forecast alone. Planners use it to decide which placements are worth simulating. How the planner of a task orders and prunes these
-placements is in the file named after the task.
+forecast alone. Planners use the forecast to decide which placements are worth simulating. The file named after a task orders and prunes
+these placements for the planner of this task.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ GRID = CODEC.grid(2.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """K candidate placements without glue, called options, as arrays with one row each. Of several available blocks of equal width only the
-    first is used, because they are interchangeable."""
+    """K candidate placements without glue, called options. Entry k of every array describes option k. All lengths are in metres. Of several
+    available blocks of equal width only the first is used, because they are interchangeable."""
 
     scene: Scene
     edge: Ints
-    """(K, 3): row of the available block, row of the reference object, index of the offset."""
+    """(K, 3): scene row of the available block, scene row of the reference object, index of the offset."""
     x: Floats
     """(K,): x of the block's centre."""
     width: Floats
@@ -46,7 +46,7 @@ class Options:
     right: Floats
     """(K,): x of the rightmost point at which the block is supported."""
     safe: Bools
-    """(K,): whether the block stays clear of every obstacle."""
+    """(K,): whether the falling block keeps a distance of at least `OBSTACLE_GAP` from every obstacle."""
     held: Bools
     """(K,): whether the block rests on something sticky, so that it cannot tip over."""
 
@@ -60,8 +60,8 @@ class Options:
 
     @property
     def balance(self) -> Floats:
-        """(K,): how far the middle of each block lies inside its range of support, in metres. If it is negative, the middle lies outside
-        and the block tips over."""
+        """(K,): the distance in metres by which the middle of each block lies inside its range of support. If the distance is negative, the
+        middle lies outside and the block tips over."""
         return np.minimum(self.x - self.left, self.right - self.x)
 
     def placement(self, k: int, sticky: bool = False) -> Placement:
@@ -70,7 +70,7 @@ class Options:
 
 
 def options(scene: Scene) -> Options:
-    """All options of a scene."""
+    """Finds all options of a scene, ordered by available block, reference object and offset. K is 0 if no placement is legal."""
     edge = np.argwhere(CODEC.mask(scene) & first_of_width(scene)[:, None, None])
     slot, ref, offset = edge.T
     width = scene.size[slot, 0]
@@ -86,7 +86,8 @@ def options(scene: Scene) -> Options:
 
 
 def stands(scene: Scene, margin: float = 0.0) -> bool:
-    """Whether every block would stay in place, by statics with a safety margin of `margin` metres. All blocks must be upright."""
+    """Whether every block would stay in place, computed by statics. `margin` is a safety margin in metres; a negative margin is a
+    tolerance. All blocks must be upright."""
     rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
     return is_stable(
         scene.pose[rows], scene.size[rows], scene.sticky[rows], bond_matrix(scene.glue, len(scene))[np.ix_(rows, rows)], margin

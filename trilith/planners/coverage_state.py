@@ -2,7 +2,7 @@
 option would cover, and missing supports.
 
 Lengths are counted in cells of 0.05 m. `world.geometry.coverage` computes the exact covered length, but only for one scene at a time. A
-planner needs the length that each of many options would add. With cells, this length is the difference of two running sums.
+planner needs the additional covered length for each of many options. With cells, this length is the difference of two running sums.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CELL_WIDTH = float(CELL_X[1] - CELL_X[0])
 SUPPORT_REACH = 0.45
 """Maximum distance in metres from the end of an obstacle to a support in the same layer."""
 SUPPORT_BAND = (0.3, 0.5)
-"""Range of distances in metres from the end of an obstacle. A support in a lower layer must overlap this range, so that it lies about under
-the middle of the support above it."""
+"""Range of distances in metres from the end of an obstacle. A support in a lower layer must overlap this range. The lower support is then
+about under the middle of the support above."""
 
 
 class CoverageState:
@@ -34,7 +34,7 @@ class CoverageState:
         layer = np.rint((scene.pose[obstacles, 1] - layer_y(0)) / SPACING).astype(np.int64)
         self.left, self.right, _, top = boxes(scene.pose[blocks], scene.size[blocks])
         self.height = np.rint(top / SPACING).astype(np.int64)
-        """(B,): the height of the top of each of B placed blocks, in layers."""
+        """(B,): the height of each placed block's top, in layers."""
         self.layers: list[int] = sorted(set(layer.tolist()))
         """The numbers of the layers that contain obstacles."""
         begin, end, _, _ = boxes(scene.pose[obstacles], scene.size[obstacles])
@@ -60,9 +60,10 @@ class CoverageState:
         return np.where(self.over, (upto[:, self.last] - upto[:, self.first]).T, 0.0).sum(axis=1)
 
     def supports(self) -> Floats:
-        """(K,): how many missing supports each option would provide.
+        """(K,): the number of missing supports that each option would provide.
 
-        Each end of every bare stretch needs a column of blocks, from the floor up to the obstacle's own layer.
+        A bare stretch is a run of consecutive bare cells in a layer. Each end of a stretch needs a column of blocks, from the floor up to
+        the obstacle's own layer.
         """
         o = self.options
         left, right, layer = o.x - o.width / 2, o.x + o.width / 2, o.layer
@@ -84,11 +85,12 @@ class CoverageState:
 
 
 def running(bare: Bools) -> Floats:
-    """Running sums (layers, cells + 1): the length of all bare cells before each cell of a layer, in metres."""
+    """Running sums (layers, cells + 1), in metres: entry i of a layer is the length of the bare cells before cell i."""
     return np.concatenate([np.zeros((len(bare), 1)), np.cumsum(bare, axis=1)], axis=1) * CELL_WIDTH
 
 
 def stretches(bare: Bools) -> list[tuple[float, float]]:
-    """The beginning and the end (x in metres) of each run of consecutive bare cells in a layer."""
+    """Finds the runs of consecutive bare cells in one layer, `bare` (cells,). Returns (x of the first cell, x of the last cell) for each
+    run, in metres, from left to right."""
     edges = np.flatnonzero(np.diff(bare.astype(np.int8), prepend=0, append=0))
     return [(float(CELL_X[a]), float(CELL_X[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]

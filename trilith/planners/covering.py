@@ -22,7 +22,7 @@ PLACEMENT_TRIES = 12
 COVERING_PLANS = 20
 """Maximum number of plans."""
 SCORE_NOISE = 0.15
-"""Scale of the noise in a placement's score. The first plan has no noise."""
+"""Scale of the Gumbel noise that is added to a placement's score, in metres. The first plan has no noise."""
 FALLEN = 0.15
 """A block has fallen if it comes to rest farther than this many metres from its forecast position."""
 
@@ -44,10 +44,10 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering")
 def plan(state: State) -> list[Placement]:
-    """The best of several plans. Each plan orders placements as the script does, with its own random noise. Planning stops at the first
-    plan that covers everything.
+    """The best of several plans; empty if no plan gains anything. Each plan orders placements as the script does, with its own random
+    noise. Planning stops at the first plan that covers everything.
 
-    If a block falls, makes others fall or touches an obstacle, its placement is undone and the next best placement is tried.
+    If a placed block falls, causes others to fall or touches an obstacle, its placement is undone. Then the next best placement is tried.
     """
     best: list[Placement] = []
     most = state.total
@@ -68,7 +68,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None) -> Ints:
-    """The indices of the options worth trying, in this order: lower layers first, and within a layer the highest score first."""
+    """The indices of the options worth trying: lower layers first, and within a layer the highest score first. Options with a smaller
+    `balance` than the argument are left out."""
     o = view.options
     gain = view.gain + SUPPORT_GAIN * view.supports()
     k = np.flatnonzero(o.safe & (o.balance >= balance) & (gain > MIN_GAIN))
@@ -79,8 +80,8 @@ def _ranked(view: CoverageState, balance: float, rng: np.random.Generator | None
 
 
 def _try(state: State, rng: np.random.Generator | None) -> tuple[Placement, State] | None:
-    """The first placement whose simulated block comes to rest where it was forecast, and the state after it. None if there is no such
-    placement."""
+    """Simulates placements in the order of `_ranked`. Returns the first placement for which the block comes to rest at its forecast
+    position, and the state after this placement. None if there is no such placement."""
     view = CoverageState(state.scene)
     for k in _ranked(view, 0.0, rng)[:PLACEMENT_TRIES].tolist():
         placement = view.options.placement(k)

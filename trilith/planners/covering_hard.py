@@ -1,5 +1,5 @@
-"""Script and planner for Covering Hard. There are only seven blocks, so the planner is a beam search. It ranks scenes by the reward so far
-and by their prospects, a geometric estimate of the reward that can still be earned.
+"""Script and planner for Covering Hard. There are only seven blocks, so the planner is a beam search. The search ranks scenes by the reward
+so far and by their prospects. Prospects are a geometric estimate of the reward that can still be earned.
 
 The best structure over an obstacle is rarely an arch. A sticky block holds the block below it and the blocks on top of it. So a chain in
 which every second block is sticky can overhang far to one side. If the chain begins with a sticky block on the floor, it can reach over
@@ -24,8 +24,8 @@ GLUE_COST = get_task("covering_hard").sticky_cost
 TIPS_BELOW = 0.03
 """A block needs glue if its middle lies less than this many metres inside its range of support."""
 STEADY_MARGIN = 0.12
-"""Safety margin of the statics for the script, in metres. Without a margin the script earns about 0.5 less, because some piles fall that
-should stand by statics."""
+"""Safety margin of the statics for the script, in metres. Without a margin the script earns about 0.5 less reward, because some piles that
+are stable by statics fall in the simulator."""
 HANGING_OVERLAP = 0.3
 """Assumed horizontal overlap of two consecutive blocks of a hanging chain, in metres."""
 BEGUN_VALUE = 0.5
@@ -45,8 +45,8 @@ ROUND_SIMULATIONS = 110
 BEAM_CHILDREN = 10
 """Maximum number of placements that the search considers in one scene. The limit is higher when the beam holds few scenes."""
 CELL_APART = 0.4
-"""Width of a cell of placements, in metres. Of all placements of equally wide blocks in the same layer and cell, only the most promising is
-considered."""
+"""Width of a cell in x, in metres. Placements are similar if they agree in block width, layer, cell and glue. Of similar placements, only
+the most promising is considered."""
 BEAM_SLACK = 0.05
 """Tolerance of statics in metres. Statics is a little stricter than the simulator, so a placement is simulated even if it misses stability
 by less than this."""
@@ -74,8 +74,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("covering_hard")
 def plan(state: State) -> list[Placement]:
-    """The best sequence of placements that a beam search finds. Each round simulates the most promising placements over all scenes of the
-    beam."""
+    """The best sequence of placements that a beam search finds; empty if none gains anything. Each round simulates the most promising
+    placements over all scenes of the beam."""
     best: list[Placement] = []
     most = state.total
     beam = [_Node(state, [], CoverageState(state.scene))]
@@ -105,8 +105,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
-    """The placements worth considering, best first, as (value, index of the option, sticky). The value is the sum of the covered length and
-    of the progress of supports, minus the cost of glue."""
+    """The placements worth considering, best first, as (value, index of the option, sticky). The value is the additional covered length,
+    plus the progress of supports, minus the cost of glue. Small terms prefer balanced blocks and short falls."""
     o = view.options
     layer, tips = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     gain = view.gain + _raised(view)
@@ -123,8 +123,8 @@ def _ranked(view: CoverageState) -> list[tuple[float, int, bool]]:
 
 
 def prospect(view: CoverageState) -> float:
-    """Estimates the reward that can still be earned if nothing falls. In imagination it repeatedly adds the block that gains most, on the
-    scene or at the end of a hanging chain."""
+    """Estimates the reward that can still be earned if nothing falls. Repeatedly adds the block that gains most, without simulation: on the
+    scene, or at the end of a hanging chain."""
     o = view.options
     layer, tips_over = o.layer, (o.balance < TIPS_BELOW) & ~o.held
     supply = Counter(view.scene.size[view.scene.rows(Role.AVAILABLE), 0].tolist())
@@ -169,8 +169,8 @@ def prospect(view: CoverageState) -> float:
 
 
 def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, float, int]]:
-    """The column of blocks that each end of each bare stretch needs, as (left, right, needed height, half the length of the stretch,
-    present height). Heights are in layers."""
+    """Lists the columns of blocks that bare stretches need, one at each end of a stretch. A column is (left, right, needed height, half the
+    length of the stretch, present height). Left and right are x in metres, heights are in layers."""
     columns = []
     for n, cells in zip(view.layers, bare, strict=True):
         for begin, end in stretches(cells):
@@ -181,12 +181,13 @@ def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, 
 
 
 def _begun(view: CoverageState, bare: Bools) -> float:
-    """Sum of the lengths of all bare stretches in metres, each times the fraction of its two columns that is already built."""
+    """The sum of the lengths of all bare stretches, in metres. Each length is multiplied by the fraction of its two columns that is already
+    built."""
     return sum(length * now / wanted for _, _, wanted, length, now in _columns(view, bare))
 
 
 def _raised(view: CoverageState) -> Floats:
-    """(K,): how much each option would increase `_begun`, times BEGUN_VALUE."""
+    """(K,): the amount by which each option would increase `_begun`, times BEGUN_VALUE."""
     o = view.options
     left, right, layer = o.x - o.width / 2, o.x + o.width / 2, o.layer
     value = np.zeros(len(o))

@@ -29,7 +29,8 @@ class PaperScript:
     """An agent that follows the paper's scripts for Silhouette and Covering. The paper has no script for the other tasks."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The placement that the script chooses in each state; None means that it stops. Raises ValueError if the task has no script."""
+        """The placement that the script chooses in each state. None means stop: the script has no placement. Raises ValueError if the task
+        has no script."""
         return [self._script(state.task)(state.scene) for state in states]
 
     @staticmethod
@@ -40,9 +41,10 @@ class PaperScript:
 
 
 def silhouette(scene: Scene) -> Placement | None:
-    """Fills targets layer by layer, from the centre to the sides.
+    """Fills targets layer by layer, from the centre to the sides. Returns None if no unfilled target has room.
 
-    A block gets glue if none of the blocks that it will touch is sticky, and its centre of mass is not above blocks of the layer below.
+    A block gets glue under two conditions: its centre of mass is not supported from the layer below, and all blocks that it will touch are
+    without glue. A block on the floor is always supported.
     """
     targets = scene.rows(Role.TARGET)
     centre = scene.pose[targets, 0].mean()
@@ -64,8 +66,8 @@ def silhouette(scene: Scene) -> Placement | None:
 
 
 def covering(scene: Scene) -> Placement | None:
-    """Builds layer by layer, large blocks first. In a layer it fills the gaps between obstacles, then covers the obstacles below,
-    then fills the rest."""
+    """Builds layer by layer, large blocks first. A layer with obstacles is filled between the obstacles. In a layer without obstacles,
+    first the obstacles below are covered, then the rest is filled. Returns None if no block would stay balanced."""
     view = CoverageState(scene)
     o = view.options
     possible = o.safe & (o.balance >= LEAST_BALANCE)

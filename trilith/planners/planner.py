@@ -16,7 +16,7 @@ CACHED_PLANS = 256
 
 
 class Planner:
-    """Tries placements in the simulator before it commits to one.
+    """An agent that simulates whole plans before it makes a placement.
 
     The choice depends on the current state alone. The planner first plans the whole episode from its initial state, which is the current
     scene without the placed blocks. If the current state occurs in that plan, the choice is the next placement of the plan. In any other
@@ -39,8 +39,8 @@ class Planner:
 
 
 def course(state: State) -> dict[tuple[Scene, int], list[Placement]]:
-    """Plans from `state` and simulates the plan to its end. Maps every situation on the way, as (scene, number of steps), to the remaining
-    placements of the plan."""
+    """Plans from `state` and simulates the plan to its end. The result maps each state of the plan, as (scene, number of steps), to the
+    remaining placements of the plan."""
     todo = plan_for(state.task)(state)
     found = {(state.scene, state.steps): todo}
     for k, placement in enumerate(todo, start=1):

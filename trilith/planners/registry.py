@@ -1,4 +1,4 @@
-"""Scripts and planners by the name of their task. A module that defines a task can also register a script and a planner for it."""
+"""Scripts and planners by the name of their task. A module that defines a task can also register a script and a planner for this task."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Script and planner for Silhouette. The script resembles the paper's. The planner searches over the order in which targets are filled and
-over which blocks get glue."""
+"""Script and planner for Silhouette. The script resembles the paper's. The planner searches for two things: the order of the targets, and
+the blocks that need glue."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PILE_SLACK = 0.1
 """Tolerance of statics in metres. Statics is a little stricter than the simulator, so a placement is simulated even if it misses stability
 by less than this."""
 MAX_SHIFT = 0.08
-"""Maximum horizontal shift of a block relative to its target, as a fraction of its width. A target counts as filled at 90% overlap, yet a
-tenth would be too far, because some overlap is also lost in height."""
+"""Maximum horizontal shift of a block relative to its target, as a fraction of its width. A target counts as filled at 90 % overlap. A
+shift of a tenth would be too far, because some overlap is also lost in height."""
 SIMULATION_BUDGET = 600
-"""Approximate maximum number of simulated placements of each of the two searches."""
+"""Approximate maximum number of placements that each of the two searches simulates."""
 OPEN_TARGET_VALUE = 0.8
-"""Value of an unfilled target in the priority of a state. It is below 1, so that of two states with equal upper bounds the one with more
-filled targets is expanded first."""
+"""Value of an unfilled target in the priority of a state. This value is below 1: if two states have equal upper bounds, the search first
+expands the state with more filled targets."""
 
 
 @scripts("silhouette")
@@ -52,8 +52,8 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("silhouette")
 def plan(state: State) -> list[Placement]:
-    """The best sequence of placements that two searches find. The first puts every block in the middle of its target. If this does not fill
-    all targets without glue, the second also shifts blocks.
+    """The best sequence of placements that two searches find; empty if none gains anything. The first search puts every block in the middle
+    of its target. If not all targets can be filled this way without glue, the second search also shifts blocks.
 
     A target accepts a block that is shifted by almost a tenth of its width. Such a shift often balances a block that would otherwise
     need glue.
@@ -63,8 +63,8 @@ def plan(state: State) -> list[Placement]:
 
 
 def _search(state: State, best: list[Placement], most: float, shifted: bool, budget: int) -> tuple[list[Placement], float]:
-    """A* search for a better sequence than `best`, which earns `most`. From any state, each unfilled target can add at most 1 to the
-    reward. This upper bound tells the search when a sequence is optimal."""
+    """A* search for a sequence with a higher sum of rewards than `best`. `most` is the sum of rewards of `best`. Returns the best sequence
+    and its sum. Each unfilled target can add at most 1 to the reward. This upper bound excludes states that cannot improve on `most`."""
     tie = count()
     queue: list[tuple[float, int, State, list[Placement]]] = [(0.0, next(tie), state, [])]
     seen: set[bytes] = set()
@@ -88,7 +88,8 @@ def _search(state: State, best: list[Placement], most: float, shifted: bool, bud
 
 
 def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
-    """Yields placements that fill a target, each with the forecast scene in which the block is at rest."""
+    """Yields (placement, forecast scene) for placements that fill a target. In the forecast scene the block is at rest. With `shifted`,
+    also yields placements beside the middle of a target."""
     yield from (_fill(scene, target, sticky) for target in _open(scene) for sticky in (False, True))
     if not shifted:
         return
@@ -105,18 +106,18 @@ def _choices(scene: Scene, shifted: bool) -> Iterator[tuple[Placement, Scene]]:
 
 
 def _unfilled(scene: Scene) -> Ints:
-    """Rows of the targets that are not filled."""
+    """Scene rows of the targets that are not filled."""
     return scene.rows(Role.TARGET)[~filled(scene)]
 
 
 def _open(scene: Scene) -> list[int]:
-    """Rows of the targets that are not filled and have room for their block."""
+    """Scene rows of the targets that are not filled and have room for their block."""
     mask = CODEC.mask(scene)[:, :, MIDDLE_OFFSET]
     return [target for target in _unfilled(scene).tolist() if mask[_slot(scene, target), target]]
 
 
 def _slot(scene: Scene, target: int) -> int:
-    """The slot of the block that has the size of a target."""
+    """The first slot whose block has the width of a target. `target` is the scene row of the target."""
     return int(np.argmin(np.abs(scene.size[:SLOTS, 0] - scene.size[target, 0])))
 
 

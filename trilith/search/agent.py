@@ -22,7 +22,7 @@ class Valuer(ActionValues[State, Placement | None], Protocol):
     """An agent that estimates the value of every action. An action is a placement, or None, which stops the episode."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The agent's choice without search."""
+        """Returns one action per state, chosen without search."""
 
 
 @runtime_checkable
@@ -34,12 +34,12 @@ class ValuesByTask(Protocol):
 
 
 class SearchAgent:
-    """An agent that searches before it acts. Another agent estimates the values of actions. A transition model, by default the simulator,
-    predicts their outcomes.
+    """An agent that searches before it acts. Another agent estimates the values of actions. A transition model predicts the outcomes of
+    actions; by default it is the simulator.
 
     The tree below the chosen action is kept for the next decision of the same episode. To find the tree again, an episode is identified by
     its next state and by the state of its random generator after the decision. So a copy of an episode continues exactly like the original.
-    If the random generator was replaced or used between two decisions, the search starts with a new tree. Two episodes never share a tree,
+    The search starts with a new tree if the random generator was replaced or used between two decisions. Two episodes never share a tree,
     even if their states and generators are equal.
     """
 
@@ -47,10 +47,10 @@ class SearchAgent:
         self.agent, self.config, self.world = agent, config, Simulator() if world is None else world
         self.algorithm = make_algorithm(config)
         self._kept: defaultdict[tuple[State, bytes], list[Node[State]]] = defaultdict(list)
-        """The kept trees by `episode_key`; several if episodes are equal."""
+        """Maps each `episode_key` to its kept trees. There are several trees if several episodes have the same key."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """Searches from each state and returns the chosen placements; None if the agent stops or has no action."""
+        """Searches from each state. Returns one placement per state; None if the agent stops or has no action."""
         if not self.config.budget:
             return self.agent.act(states, rngs)
         roots = self.search(states, rngs)
@@ -60,7 +60,7 @@ class SearchAgent:
         return [None if action is None else self._decode(root, action) for root, action in zip(roots, actions, strict=True)]
 
     def search(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Node[State]]:
-        """Searches from each state and returns the roots of the trees. All states must belong to the same task."""
+        """Searches from each state. Returns the root of each tree. All states must belong to the same task."""
         kept = [self._pop_kept(state, rng) for state, rng in zip(states, rngs, strict=True)]
         self._kept.clear()  # one call contains all running episodes, so the other trees belong to finished episodes
         valuer = self.agent.of(states[0].task) if states and isinstance(self.agent, ValuesByTask) else self.agent
@@ -74,8 +74,8 @@ class SearchAgent:
         return roots
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float, int, tuple[Placement, ...]]]:
-        """At most k placements, best first, as (placement, value, number of simulations, following placements). Placements that were
-        simulated come before all others."""
+        """Searches from a state. Returns at most k placements, best first, as (placement, value, number of simulations, following
+        placements). The value is the estimated return. Simulated placements come before all others."""
         [root] = self.search([state], [rng])
         best = sorted(range(len(root.values)), key=lambda action: (action not in root.children, -root.values[action], -root.counts[action]))
         found = []
@@ -86,18 +86,20 @@ class SearchAgent:
         return found
 
     def line(self, root: Node[State]) -> tuple[Placement, ...]:
-        """The placements of the principal variation from `root`: in each node the principal action."""
+        """The placements along the `principal_variation` from `root`, in order. Actions without a valid placement are left out."""
         placements = [self._decode(node, action) for node, action in principal_variation(root)]
         return tuple(placement for placement in placements if placement is not None and placement != INVALID_EDGE)
 
     def keep(self, root: Node[State], action: int | None, rng: np.random.Generator) -> None:
-        """Keeps the tree below `action` for the next decision of the episode. `rng` is the episode's generator."""
+        """Keeps the tree below `action` for the next decision of the episode. `rng` is the episode's generator. Does nothing if the action
+        was never simulated or ended the episode."""
         child = None if action is None else root.children.get(action)
         if child is not None:
             self._kept[episode_key(child.state, rng)].append(child)
 
     def _pop_kept(self, state: State, rng: np.random.Generator) -> Node[State] | None:
-        """Removes and returns the tree that was kept for a state, or None. It is removed so that no other episode grows the same tree."""
+        """Returns the tree that was kept for a state, or None. The tree is then no longer kept, so that no other episode grows the same
+        tree."""
         trees = self._kept.get(episode_key(state, rng)) if self._kept else None
         return trees.pop(0) if trees else None
 
@@ -106,5 +108,5 @@ class SearchAgent:
 
 
 def episode_key(state: State, rng: np.random.Generator) -> tuple[State, bytes]:
-    """The key by which an episode is recognised at its next decision."""
+    """The key that identifies an episode at its next decision: the state, and the pickled state of the random generator."""
     return state, pickle.dumps(rng.bit_generator.state)

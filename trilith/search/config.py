@@ -1,10 +1,10 @@
-"""The search algorithms by name, and their options. Imports no learning framework.
+"""The search algorithms by name, and their options. This module imports no learning framework.
 
 To add an algorithm, write a file in this package and a line here, or use a class of your own as my_module:MyAlgorithm.
 
-The options of all algorithms are in one flat config. Each algorithm reads the options that have the names of its fields. With a nested
-config per algorithm instead, the option `--search.c 2` would need a subcommand, and the configs of two results could not be compared field
-by field.
+The options of all algorithms are in one flat config. Each algorithm reads the options that have the names of its fields. A nested config
+for each algorithm would have two disadvantages: the option `--search.c 2` would need a subcommand, and the configs of two results could not
+be compared field by field.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from trilith.utils.modules import imported, names_a_class
 ALGORITHMS: dict[str, type[SearchAlgorithm]] = {"rollout": Rollout, "halving": Halving, "mcts": MCTS, "lookahead": Lookahead}
 
 ONLINE = "online"
-"""The value of `world` that selects a transition model which is learned during the same training run. The learner sends this model to the
-actors; it cannot be loaded from a folder."""
+"""The value of `world` that selects a transition model learned during the same training run. The learner sends this model to the actors; it
+cannot be loaded from a folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +35,14 @@ class SearchOptions:
     """Options of a search. The defaults are ours (see docs/explanation/search.md); the paper uses the algorithm mcts with c = 2."""
 
     algorithm: str = "rollout"
-    """rollout: simulate episodes to their end and follow the best. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).
-    halving: sequential halving at the root, UCT below. lookahead: the agent's best action that does not end the episode by mistake (one or
-    two simulations). Or a class of your own, as my_module:MyAlgorithm."""
+    """rollout: simulate episodes to their end and follow the best one. mcts: Monte-Carlo tree search by an upper confidence bound (UCT).
+    halving: sequential halving at the root, UCT below. lookahead: the agent's best action that does not end the episode by mistake (needs
+    one or two simulations). Or a class of your own, as my_module:MyAlgorithm."""
     c: float = MCTS.c
     """mcts, halving: exploration constant, in units of reward."""
     stages: Literal[1, 2] = MCTS.stages
-    """mcts, halving: 2 selects first an edge, by its best action, then an action of this edge; 1 selects among all actions."""
+    """mcts, halving: number of stages of a selection. 2: select an edge by its best action, then an action of this edge. 1: select among
+    all actions."""
     max_candidates: int = Halving.max_candidates
     """halving: number of actions among which the first simulations are divided."""
     world: Annotated[str, arg(prefix_name=False)] = "simulator"

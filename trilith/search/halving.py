@@ -23,13 +23,13 @@ class HalvingNode(MCTSNode[S]):
     candidates = 0
     """Number of candidates in the last search from this node."""
     schedule: Sequence[int] = ()
-    """One number for each remaining simulation. The simulation selects among the actions that have been simulated exactly this many
-    times."""
+    """One number for each remaining simulation. A simulation with the number v selects among the actions that have been simulated exactly v
+    times. Empty below the root."""
 
 
 @dataclass(frozen=True)
 class Halving(MCTS):
-    """Sequential halving. The decision is the action with the highest value among those with the most simulations."""
+    """Sequential halving. The decision is one of the actions with the most simulations: the action with the highest value."""
 
     max_candidates: int = 8
     """Maximum number of candidates: actions among which the first simulations are divided."""
@@ -37,7 +37,7 @@ class Halving(MCTS):
     node_type = HalvingNode
 
     def start(self, root: Any, budget: int) -> None:
-        """Sets the number of candidates and the schedule of simulations of a root."""
+        """Prepares a root for a search: resets its counts, and sets its number of candidates and its schedule."""
         root.counts[:] = 1  # a kept tree starts with fresh counts
         root.edge_counts[:] = np.diff(root.first)
         root.candidates = min(self.max_candidates, len(root.values), max(budget, 1))
@@ -52,8 +52,8 @@ class Halving(MCTS):
         return argmax(np.where(left, node.values, -np.inf), rng)
 
     def decide(self, root: Any, rng: np.random.Generator) -> int | None:
-        """The action with the highest value among those with the most simulations. If there was only one candidate: the action with the
-        highest value of all, simulated or not."""
+        """One of the actions with the most simulations: the action with the highest value. If there was only one candidate: the action with
+        the highest value of all, simulated or not. None if there are no actions."""
         halved = root.candidates > 1
         return best_action(root, np.where(root.counts == root.counts.max(), root.values, -np.inf) if halved else root.values, rng)
 

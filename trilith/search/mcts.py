@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MCTSNode(Node[S]):
-    """A node that also stores the sum of returns, and that groups its actions by E edges."""
+    """A node that also stores a sum of returns, and groups its actions by edge. E is the number of edges."""
 
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, prior)
@@ -43,12 +43,12 @@ class MCTSNode(Node[S]):
 
     @cached_property
     def edge_values(self) -> Floats:
-        """(E,): the highest value among the actions of each edge."""
+        """(E,): for each edge, the highest value among its actions."""
         return np.maximum.reduceat(self.values, self.first[:-1])
 
     @cached_property
     def edge_counts(self) -> Floats:
-        """(E,): the sum of the counts of the actions of each edge."""
+        """(E,): for each edge, the sum of the counts of its actions."""
         return np.add.reduceat(self.counts, self.first[:-1])
 
     def update(self, action: int, value: float) -> None:
@@ -63,12 +63,12 @@ class MCTSNode(Node[S]):
 
 @dataclass(frozen=True)
 class MCTS(SearchAlgorithm):
-    """UCT. The decision is the action with the highest value."""
+    """UCT, see the module. The decision is the action with the highest value."""
 
     c: float = 0.1
     """Exploration constant, in units of reward; the paper uses 2."""
     stages: Literal[1, 2] = 2
-    """2, as in the paper: select first an edge, by its best action, then an action of this edge. 1: select among all actions."""
+    """2, as in the paper: select an edge by its best action, then an action of this edge. 1: select among all actions."""
 
     node_type = MCTSNode
 
@@ -94,8 +94,8 @@ class MCTS(SearchAlgorithm):
         """Called for each root before a search. UCT has nothing to prepare."""
 
     def select(self, root: MCTSNode[S], rng: np.random.Generator) -> Path[MCTSNode[S]]:
-        """The path of a simulation: down to an action that was never simulated, or to an action that ends the episode. Empty if the root
-        has no actions."""
+        """Selects the path of one simulation. The path ends with an action that was never simulated, or with an action that ends the
+        episode. The path is empty if the root has no actions."""
         path: Path[MCTSNode[S]] = []
         node: MCTSNode[S] | None = root
         while node is not None and len(node.values):

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from trilith.world.scene import Ints
 
 MAX_ACTIONS = 64
-"""Maximum number of actions that a node stores: those with the highest values. The limit saves memory, because there are many nodes."""
+"""Maximum number of actions that a node stores: the actions with the highest values. The limit saves memory, because there are many
+nodes."""
 VALUE_ERROR = 1.0
-"""Assumed error of estimated values, in units of reward. An action is not tried if its estimated return is more than this below the return
+"""Assumed error of estimated values, in units of reward. An action is not tried if its estimated return plus this error is below the return
 of the plan."""
 ROUNDING = 1e-6
 """Tolerance for rounding errors in a sum of rewards."""
@@ -61,7 +62,7 @@ class RolloutNode(Node[S]):
     def __init__(self, state: S, prior: Prior) -> None:
         super().__init__(state, top_actions(prior, MAX_ACTIONS))
         self.plans: dict[int, Plan] = {}
-        """Best finished rollout of each action."""
+        """Maps an action to the best finished rollout that begins with it."""
 
     @cached_property
     def order(self) -> Ints:
@@ -70,12 +71,12 @@ class RolloutNode(Node[S]):
 
     @property
     def next_action(self) -> int:
-        """The untried action with the highest value."""
+        """The untried action with the highest prior value. There must be one."""
         return int(self.order[len(self.children)])
 
     @property
     def plan(self) -> Plan | None:
-        """The best finished rollout over all actions, or None."""
+        """The finished rollout with the highest return over all actions; None if no rollout is finished."""
         return max(self.plans.values(), key=lambda plan: plan.earned, default=None)
 
     @property
@@ -99,7 +100,7 @@ class Rollout(SearchAlgorithm):
         rngs: Sequence[np.random.Generator],
         budget: int,
     ) -> None:
-        """Simulates at most `budget` actions in each tree, one per round in all trees."""
+        """Simulates at most `budget` actions in each tree. Each round simulates one action of every tree in one batch."""
         discount = valuer.discount
         paths: list[Path[RolloutNode[S]]] = [[] for _ in roots]
         for i in range(budget):
@@ -113,12 +114,13 @@ class Rollout(SearchAlgorithm):
             root.decision = choose(root, discount)
 
     def decide(self, root: RolloutNode[S], rng: np.random.Generator) -> int | None:
-        """The decision of the last search from this root. Without a search, the action with the highest value."""
+        """The decision of the last search from this root. If there was no search, the action with the highest value. None if there are no
+        actions."""
         return best_action(root, root.values, rng) if root.decision is None else root.decision
 
 
 def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
-    """Returns the path of an unfinished rollout with its next action appended. Returns an empty path if the rollout is finished, or if its
+    """Returns the path of an unfinished rollout with the next action appended. Returns an empty path if the rollout is finished, or if its
     estimated return has become too low."""
     tip = path[-1][0].likely_child(path[-1][1]) if path else None
     if tip is None or not len(tip.values):
@@ -130,8 +132,8 @@ def extend(path: Path[RolloutNode[S]], discount: float) -> Path[RolloutNode[S]]:
 
 
 def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Path[RolloutNode[S]]:
-    """The path to the untried action with the highest estimated return, where the next rollout starts. Empty if all estimates are too low,
-    or if the plan is optimal.
+    """The path to the untried action with the highest estimated return. The next rollout starts there. The path is empty if all estimates
+    are too low, or if the plan is optimal.
 
     An untried action is considered only if its rollout can be finished before the agent reaches that action in the episode. The rollout is
     assumed to be as long as the plan. The available simulations are the rest of this decision's budget, and `budget` for each decision on
@@ -151,8 +153,8 @@ def branch(root: RolloutNode[S], discount: float, budget: int, spent: int) -> Pa
 
 
 def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
-    """Counts a simulation in each node of its path. If the rollout is now finished and its return is the best so far for the action taken
-    in a node, the node stores the rollout as the plan of that action."""
+    """Counts a simulation in each node of its path. If the rollout is now finished, each node compares the return with the plan of the
+    action taken there. A better rollout becomes the plan of that action."""
     for node, action in path:
         node.visits += 1
         node.counts[action] += 1
@@ -168,8 +170,9 @@ def back_up(path: Path[RolloutNode[S]], discount: float) -> None:
 
 
 def choose(root: RolloutNode[S], discount: float) -> int | None:
-    """The decision: the first action of the plan or, if an unfinished rollout has a far higher estimated return or there is no plan, the
-    first action of the unfinished rollout with the highest estimate."""
+    """Returns the decision: the first action of the plan, or of the unfinished rollout with the highest estimated return. The unfinished
+    rollout is chosen if there is no plan, or if its estimate is far higher than the return of the plan (see `FAR_LESS`). None if there is
+    neither."""
     plan = root.plan
     highest, chosen = (max(plan.discounted, plan.discounted / FAR_LESS), plan.action) if plan else (-inf, None)
     for path, node, earned, weight in open_nodes(root, discount):
@@ -181,8 +184,8 @@ def choose(root: RolloutNode[S], discount: float) -> int | None:
 
 
 def open_nodes(root: RolloutNode[S], discount: float) -> Iterator[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]]:
-    """Yields every node of the tree in which the episode continues, as (path to the node, node, sum of discounted rewards on the path,
-    discount factor of rewards after the node)."""
+    """Yields every node in which the episode continues, as (path, node, earned, weight). `path` leads to the node, `earned` is the
+    discounted sum of rewards on the path, and `weight` is the discount factor for rewards after the node."""
     stack: list[tuple[Path[RolloutNode[S]], RolloutNode[S], float, float]] = [([], root, 0.0, 1.0)]
     while stack:
         path, node, earned, weight = stack.pop()

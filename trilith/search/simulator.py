@@ -1,4 +1,4 @@
-"""The simulator, which is the default transition model. It applies the exact rules of the world.
+"""The simulator: the default transition model, which applies the exact rules of an episode.
 
 The interface is `search.tree.TransitionModel`. `agents/dynamics/registry.py` makes the transition model that the option `--world` names.
 """
@@ -14,12 +14,12 @@ from trilith.world.scene import Placement
 
 @dataclass(frozen=True)
 class Simulator:
-    """A transition model that simulates placements with the rules of an episode, so that outcomes are exact."""
+    """A transition model that simulates placements by the rules of an episode. Its outcomes are exact."""
 
     zero_on_hit: bool = False
     """Whether the return of an episode becomes 0 if a block touches an obstacle."""
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, bool]]:
-        """Makes one placement in each state. Returns the next state, the reward, and whether the episode ended."""
+        """Makes one placement in each state. Returns (next state, reward, whether the episode ended) for each."""
         after = [step(state, placement, self.zero_on_hit) for state, placement in zip(states, placements, strict=True)]
         return [(each.state, each.reward, each.state.ended is not None) for each in after]

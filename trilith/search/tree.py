@@ -50,7 +50,7 @@ class TransitionModel(Protocol[S, A_in]):
     transitions."""
 
     def steps(self, states: Sequence[S], actions: Sequence[A_in]) -> Sequence[tuple[S, float, float]]:
-        """Takes one action in each state. Returns for each the next state, the reward, and the probability that the episode ended."""
+        """Takes one action in each state. Returns (next state, reward, probability that the episode ended) for each."""
 
 
 class ActionValues(Protocol[S_in, A_out]):
@@ -73,7 +73,7 @@ class Node(Generic[S]):
     def __init__(self, state: S, prior: Prior) -> None:
         self.state = state
         self.continue_probability = 1.0
-        """Probability that the episode has not ended on the way to this node. It is below 1 only if a learned transition model is
+        """Probability that the last action before this node did not end the episode. It is below 1 only if a learned transition model is
         uncertain."""
         self.ids = prior.ids
         """(A,): the ids of the actions, see `Prior`."""
@@ -82,11 +82,11 @@ class Node(Generic[S]):
         self.prior_value = float(self.values.max()) if len(self.values) else 0.0
         """Value of the state before any simulation: the value of its best action."""
         self.rewards: dict[int, float] = {}
-        """Reward of each simulated action."""
+        """Maps each simulated action to its reward."""
         self.children: dict[int, Self | None] = {}
-        """The node that each simulated action leads to; None if the episode ended."""
+        """Maps each simulated action to the next node; None if the action ended the episode."""
         self.visits = 0
-        """Simulations that passed through this node."""
+        """Number of simulations that took an action in this node."""
 
     @cached_property  # computed when needed, because most nodes are never visited again
     def counts(self) -> Floats:
@@ -95,7 +95,7 @@ class Node(Generic[S]):
 
     @property
     def principal_action(self) -> int:
-        """The simulated action that was taken most often; among ties, the one with the highest value."""
+        """The simulated action that was taken most often; among ties, the one with the highest value. There must be a simulated action."""
         return max(self.children, key=lambda action: (self.counts[action], self.values[action]))
 
     def likely_child(self, action: int) -> Self | None:
@@ -110,8 +110,8 @@ def make_nodes(node_type: type[N], valuer: ActionValues[S, Any], states: Sequenc
 
 
 def expand(valuer: ActionValues[S, A], model: TransitionModel[S, A], paths: Sequence[Path[N]]) -> None:
-    """Simulates the last action of every path in one batch, and adds the resulting nodes to the trees. Skips actions that were simulated
-    before."""
+    """Simulates the last action of every path in one batch, and adds the resulting nodes to the trees. Skips empty paths, and actions that
+    were simulated before."""
     leaves = [path[-1] for path in paths if path and path[-1][1] not in path[-1][0].children]
     if not leaves:
         return
@@ -132,8 +132,8 @@ def argmax(scores: Floats, rng: np.random.Generator) -> int:
 
 
 def best_action(root: Node[Any], values: Floats, rng: np.random.Generator) -> int | None:
-    """The action of a root with the highest entry in `values` (A,). Of several such actions, the one taken most often. None if there are no
-    actions."""
+    """The action of a root with the highest entry in `values` (A,). Ties are broken by the highest count, then at random. None if there are
+    no actions."""
     if not len(values):
         return None
     top = np.flatnonzero(values == values.max())
@@ -151,7 +151,7 @@ def principal_variation(root: N) -> Path[N]:
 
 
 def depth(root: Node[Any]) -> int:
-    """Number of actions from the root to the deepest node."""
+    """Number of actions on the longest path from the root; 0 if no action was simulated."""
     return max((1 + (depth(child) if child else 0) for child in root.children.values()), default=0)
 
 
@@ -162,8 +162,8 @@ def size(root: Node[Any]) -> int:
 
 @dataclass(frozen=True)
 class SearchAlgorithm(ABC):
-    """Base class of a search algorithm. A subclass is a frozen dataclass whose fields are its options. They are set from the fields of
-    `SearchOptions` that have the same name.
+    """Base class of a search algorithm. A subclass is a frozen dataclass, and its fields are its options. Each option is set from the field
+    of `SearchOptions` with the same name.
 
     The tree below the chosen action becomes the tree of the next decision, so a root may have been searched before.
     """

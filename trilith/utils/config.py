@@ -1,4 +1,4 @@
-"""Functions for configs, which are frozen dataclasses. Their fields become options of the command line. Configs are validated on creation
+"""Functions for configs. A config is a frozen dataclass; its fields become options of the command line. Configs are validated on creation
 and stored as JSON."""
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from trilith.utils.files import prefix_errors, typed
 
 
 def check_least(config: Any, **least: int) -> None:
-    """Raises ValueError for the first field of a config that is below its lower bound in `least`. The value None is always allowed."""
+    """Raises ValueError for the first field of a config that is below its lower bound in `least`, infinite or NaN. The value None is always
+    allowed."""
     for name, lowest in least.items():
         value = getattr(config, name)
         require(value is None or lowest <= value < float("inf"), f"{name} {value}: must be {lowest} or more")
@@ -30,7 +31,8 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: Any, data: Any) -> Any:
-    """Restores a config of the dataclass `kind` from the result of `to_json`. Raises ValueError for any other data."""
+    """Restores a config of the dataclass `kind` from the result of `to_json`. Raises ValueError if `data` has wrong types, wrong values or
+    unknown fields."""
     name = getattr(kind, "__origin__", kind).__name__
     with prefix_errors(f"not a {name}: "):
         config = typed(data, kind)
@@ -39,7 +41,8 @@ def from_json(kind: Any, data: Any) -> Any:
 
 
 def _no_others(name: str, data: dict[str, Any], known: dict[str, Any]) -> None:
-    """Raises ValueError for an unknown field. It may come from a later version, and dropping it could change what the config means."""
+    """Raises ValueError for a field of `data` that `known` does not have. Such a field may come from a later version; without the field,
+    the config could have another meaning."""
     for field, value in data.items():
         require(field in known, f"a {name} has no field {field!r}")
         if isinstance(value, dict):

@@ -31,11 +31,11 @@ def show(table: Table) -> None:
 
 
 def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[float]], without: str = "") -> None:
-    """Appends to `rewards` all rewards that `parts` yields. Meanwhile shows progress: the number of finished episodes and their mean
+    """Appends all rewards from `parts` to `rewards`. Meanwhile shows progress: the number of finished episodes of `total`, and their mean
     reward.
 
-    Ctrl-C ends the program with a line that says how to resume: by the same command, without the option `without` if it is given. The
-    caller must have saved the finished episodes.
+    Ctrl-C ends the program with exit code 130 and a line that says how to resume: with the same command. If the option `without` is given,
+    the line says that the command must be used without this option. The caller must have saved the finished episodes.
     """
     with Progress(name, total, len(rewards)) as progress:
         try:
@@ -52,7 +52,7 @@ def tracked(name: str, total: int, rewards: list[float], parts: Iterable[list[fl
 class Progress:
     """Shows progress on standard error: a moving bar in a terminal, otherwise a line every `pause` seconds.
 
-    By default the work done is shown as a count, such as "3 of 10" episodes, and with `share` as a percentage.
+    By default the work done is shown as a count, such as "3 of 10". With `share`, it is shown as a percentage.
     """
 
     pause = 10.0
@@ -91,7 +91,7 @@ class Progress:
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
     def _how_far(self, now: float) -> str:
-        """Text that says how much work is done, with an estimate of the time left. The estimate uses the mean speed so far, so it changes
+        """The text about the work done, with an estimate of the time left. The estimate uses the mean speed so far, so the estimate changes
         smoothly."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
         left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # rounding can bring `done` slightly above the total

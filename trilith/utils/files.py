@@ -29,7 +29,7 @@ CHECKSUM = "sha256"
 
 @contextmanager
 def name_path_in_errors(path: str | Path) -> Iterator[None]:
-    """Context manager: replaces an OSError raised in the `with` block by one with a one-line message that names `path`."""
+    """Context manager: gives an OSError from the `with` block a one-line message that names `path`."""
     try:
         yield
     except OSError as error:
@@ -63,9 +63,10 @@ def check_png(path: str | Path) -> None:
 
 
 def check_same(path: Path, what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], instead: str = "remove it") -> None:
-    """Raises ValueError for the first field whose values in `wanted` and `found` differ. `found` is the content of the file `path`.
+    """Raises ValueError for the first field of `wanted` that has a different value in `found`. `found` is the content of the file `path`.
 
-    In the error message, `what` names the content, such as "a result". `instead` suggests an alternative to choosing another --out.
+    The error message advises to choose another --out. In this message, `what` names the content of the file, such as "a result", and
+    `instead` names an alternative.
     """
     for name, value in wanted.items():
         there = found.get(name)
@@ -146,7 +147,7 @@ def _lives(process: int) -> bool:
 
 
 def _keep(path: Path, previous: Path) -> None:
-    """Makes the file also available at the path `previous`, by a hard link or a copy. Replaces a file that is already there."""
+    """Makes the file `path` also available as `previous`, by a hard link or a copy. Replaces an older file `previous`."""
     aside = _aside(previous)
     try:
         aside.unlink(missing_ok=True)
@@ -169,19 +170,20 @@ def _sync(path: Path) -> None:
 
 
 def write_json(path: str | Path, data: Any, *, durable: bool = True) -> None:
-    """Writes data as JSON, with numbers in full precision. The file appears whole or not at all."""
+    """Writes data as JSON, with numbers in full precision. The file appears whole or not at all. Raises ValueError if a number is not
+    finite."""
     with atomic_write(path, durable=durable) as aside:
         aside.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def json_checksum(data: dict[str, Any]) -> str:
-    """A digest of JSON values. It does not depend on the order of the fields of an object."""
+    """A digest of JSON values: 32 hexadecimal digits. The order of the fields of an object does not matter."""
     text = json.dumps(data, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `data` with a checksum added: SHA-256 of all other fields as JSON, in their order. The checksum reveals damage. It is
+    """Returns `data` with an additional checksum: SHA-256 of all other fields as JSON, in their order. The checksum reveals damage; it is
     not a signature."""
     facts = {name: value for name, value in data.items() if name != CHECKSUM}
     return facts | {CHECKSUM: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
@@ -211,7 +213,7 @@ def check_regular(path: str | Path, most: int) -> None:
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """The content of a regular file of at most `most` bytes. Raises ValueError for anything else."""
+    """The content of a regular file of at most `most` bytes. Raises ValueError if the path is anything else, or cannot be read."""
     check_regular(path, most)
     try:
         return Path(path).read_bytes()
@@ -220,14 +222,16 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 
 def read_json(path: str | Path, kind: Any = Any, most: int = MAX_JSON) -> Any:
-    """Reads a JSON file as a value of the type `kind`. Raises ValueError with a message that names the file and the error."""
+    """Reads a JSON file as a value of the type `kind`. Raises ValueError, which names the file and the error, if the file cannot be read,
+    is not JSON or does not fit `kind`."""
     text = read_file(path, most)
     with prefix_errors(f"{path} is "):
         return parse_json(text, kind)
 
 
 def parse_json(text: bytes | str, kind: Any = Any) -> Any:
-    """Parses JSON as a value of the type `kind`: a dataclass, a TypedDict, a list of numbers, … Raises ValueError."""
+    """Parses JSON as a value of the type `kind`: a dataclass, a TypedDict, a list of numbers, … Raises ValueError if the text is not JSON
+    or does not fit `kind`."""
     try:
         data = msgspec.json.decode(text)
     except RecursionError:
@@ -239,7 +243,8 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Converts plain JSON values to a value of the type `kind`. Raises ValueError with a message that names the wrong field."""
+    """Converts plain JSON values to a value of the type `kind`. Raises ValueError, which names the wrong field, if the values do not fit
+    `kind`."""
     try:
         return msgspec.convert(data, kind, dec_hook=_path)
     except (msgspec.ValidationError, RecursionError) as error:

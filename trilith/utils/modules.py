@@ -18,15 +18,15 @@ from trilith.utils.files import MAX_JSON, read_file
 
 
 def names_a_class(name: str) -> bool:
-    """Whether a name has the form my_module:MyClass."""
+    """Whether a name has the form my_module:MyClass. The module may be in packages: my_package.my_module:MyClass."""
     return all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")) if name.count(":") == 1 else False
 
 
 def imported(name: str, what: str) -> Any:
-    """Imports the class `name`, written my_module:MyClass. Raises ValueError if it does not exist. In the message, `what` says what the
-    name should refer to, such as "task".
+    """Imports the class `name`, written my_module:MyClass. Raises ValueError if there is no such module or class. In the message, `what` is
+    the kind of class that was expected, such as "task".
 
-    Modules in the folder where the process was started are found like installed ones.
+    Modules in the current folder are found like installed modules.
     """
     module, _, attribute = name.partition(":")
     if "" not in sys.path:
@@ -38,11 +38,11 @@ def imported(name: str, what: str) -> Any:
 
 
 def own_code(data: Any) -> dict[str, str]:
-    """Fingerprint of the user's own classes whose names occur in `data`: a digest of each source file, and the versions of Python, numpy
-    and trilith.
+    """The fingerprint of the user's own classes whose names occur in `data`. The result maps the path of each source file to a digest of
+    the file, and the names python, numpy and trilith to their versions.
 
-    The source files are the modules that define these classes. For a module in the working folder, they also include all modules in that
-    folder that it imports, directly or indirectly. Returns an empty dictionary if `data` names none of the user's classes.
+    The source files are the modules that define these classes. If such a module is in the working folder, its imports from the same folder
+    are source files too, direct and indirect ones. Returns an empty dictionary if `data` names none of the user's classes.
     """
     files: dict[str, str] = {}
     for module in sorted({name.partition(":")[0] for name in _classes(data)}):
@@ -63,7 +63,7 @@ def _classes(data: Any) -> Iterator[str]:
 
 
 def _sources(module: str, path: Path) -> dict[str, str]:
-    """Digests of the source files of a module. The keys are paths relative to the folder in which Python found the module."""
+    """Maps the path of each source file of a module to its digest. Paths are relative to the folder in which Python found the module."""
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     below = root.is_relative_to(Path.cwd()) and "site-packages" not in root.parts
     found: dict[Path, str] = {}

@@ -1,5 +1,5 @@
-"""Folders of training runs that differ only in their seeds. For example, `trilith train --seeds 2 --out runs/x` makes runs/x/seed0 and
-runs/x/seed1."""
+"""Folders of training runs that differ only in their seeds. For example, `trilith train --seeds 2 --out runs/x` makes two folders,
+runs/x/seed0 and runs/x/seed1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def seed_folder(out: Path, seed: int) -> Path:
 
 
 def run_and_seed(agent: str) -> tuple[Path, int]:
-    """Splits the folder of an agent: runs/x/seed1 gives (runs/x, 1). Any other path is returned as it is, with seed 0."""
+    """Splits the folder of an agent into run and seed: runs/x/seed1 gives (runs/x, 1). A path that does not end in seed and a number gives
+    (path, 0)."""
     path = Path(agent)
     of_seed = re.fullmatch(r"seed(\d+)", path.name)
     return (path.parent, int(of_seed[1])) if of_seed and path.parent.name else (path, 0)

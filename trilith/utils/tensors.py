@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files, which hold named arrays, named texts, and a checksum of both. Such files cannot contain executable
+"""Reads and writes safetensors files. Such a file holds named arrays, named texts, and a checksum of both. It cannot contain executable
 code."""
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from trilith.utils.files import CHECKSUM, atomic_write, check_regular
 MAX_WEIGHTS = 2**30
 """Maximum size in bytes of a file of weights or of recorded episodes."""
 MAX_CHECKPOINT = 2**36
-"""Maximum size of a checkpoint in bytes. It is large because a checkpoint holds the replay buffer."""
+"""Maximum size of a checkpoint in bytes. The limit is large because a checkpoint holds the replay buffer."""
 
 
 class Header(NamedTuple):
     """The header of a file, which is read before any array."""
 
     shapes: dict[str, tuple[int, ...]]
-    """Shapes of the arrays by name."""
+    """Maps the name of each array to its shape."""
     checksum: str
 
 
@@ -60,7 +60,7 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read_header(path: Path) -> Header:
-    """Reads the header of a file written by `save_tensors`. Raises ValueError if the file is missing or cannot be read."""
+    """Reads the header of a file written by `save_tensors`. Raises ValueError if the file is missing, cannot be read or has no checksum."""
     with _opened(path, MAX_WEIGHTS) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         return Header(shapes, _stated(path, dict(file.metadata() or {})))
@@ -94,7 +94,7 @@ def _stated(path: Path, texts: dict[str, str]) -> str:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) -> str:
-    """Checksum of the arrays (names, types, shapes and bytes) and of the texts. It does not depend on their order."""
+    """SHA-256 of the arrays (names, types, shapes and bytes) and of the texts. The order of arrays and texts does not matter."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

@@ -1,4 +1,5 @@
-"""All settings of Q-learning. The fields of the dataclass are also options of the command line. Imports no learning framework."""
+"""All settings of Q-learning. The fields of the dataclass are also options of the command line. This module imports no learning
+framework."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from trilith.utils.config import check_least, check_most
 
 @dataclass(frozen=True)
 class DQNConfig:
-    """All settings of Q-learning. The defaults are those of the recipe `objects`, except that the number of steps left is not an input."""
+    """All settings of Q-learning. The defaults equal the recipe `objects`, except that the number of steps left is not an input."""
 
     net: NetConfig = field(default_factory=NetConfig)
     """The Q-network."""
@@ -25,13 +26,14 @@ class DQNConfig:
     offsets: int = 15
     """Relative actions: number of offsets along an axis."""
     grid: tuple[int, int] | None = None
-    """Absolute actions: number of heights and of widths of the grid. None: the size that the paper found best for the task."""
+    """Absolute actions: size of the grid, as number of heights and number of widths. None: the size that the paper found best for the
+    task."""
     mask: Mask = "legal"
-    """Which actions are allowed, in acting, exploring and the bootstrap maximum. none: all (an invalid choice ends the episode).
-    edges: edges from an available block to an object. legal: of these, only placements that overlap nothing."""
+    """Which actions are allowed in acting, in exploring and in the bootstrap maximum. none: all actions (an invalid choice ends the
+    episode). edges: actions that place an available block at an object. legal: as edges, but the placed block must also overlap nothing."""
     stop: bool = True
-    """Whether to end the episode if every action has a negative value. State values are then at least 0. Not needed with the mask none,
-    where ending by an invalid edge is an ordinary action."""
+    """Whether to end the episode if every action has a negative value. State values are then at least 0. The mask none does not need this
+    option, because the agent can end an episode by an invalid edge."""
     learning_rate: float = 5e-4
     """Learning rate of Adam."""
     warmup: int = 500
@@ -49,43 +51,44 @@ class DQNConfig:
     double: bool = True
     """Double Q-learning, for networks without state values: the online network selects the action, the target network gives its value."""
     tau: float = 0.005
-    """Rate at which the target network moves towards the online network, per learner step. 0: the target is a copy, renewed every
-    `target_period` steps."""
+    """Rate at which the target network moves towards the online network, per learner step. 0: the target network is a copy of the online
+    network, renewed every `target_period` learner steps."""
     target_period: int = 1000
     """Learner steps between copies to the target network, if `tau` is 0."""
     act_with_target: bool = True
     """Whether actors and saved weights use the target network (an average over recent learner steps) instead of the online network."""
     huber_delta: float = 10.0
-    """Delta of the Huber loss: larger errors count linearly. A small delta makes values optimistic, because risks show only in rare large
-    errors."""
+    """Delta of the Huber loss: errors above delta count linearly. A small delta makes values optimistic, because risks appear only as rare
+    large errors."""
     max_grad_norm: float = 10.0
     """Maximum norm of gradients, which are clipped to it; 0: no clipping."""
     mirror: bool = True
     """Whether half of the transitions are replayed with left and right swapped; the rules are symmetric."""
     epsilon: float = 0.3
-    """Exploration: at step n an action is random with probability ε / max(L - n, 1), where L is a running mean of the episode length at
-    that level. The paper prints min, but its stated purpose, less exploration early in an episode, needs max."""
+    """Exploration: at step n an action is random with probability ε / max(L - n, 1). L is a running mean of the episode length at the same
+    level. The paper prints min instead of max, but its stated purpose, less exploration early in an episode, needs max."""
     replay_mb: float = 600.0
     """Size of the replay in megabytes."""
     counterfactual_actions: int = 8
     """Number of counterfactual actions that an actor without search simulates beside the chosen action. Half are drawn from the 16 actions
-    with the highest values, the others from all actions that the mask allows. The learner trains on them as on the chosen action; without
-    state values, only on those that end the episode."""
+    with the highest values, the others from all actions that the mask allows. The learner trains on counterfactual actions as on the chosen
+    action. A network without state values trains only on those counterfactual actions that end the episode."""
     counterfactual_targets: int = 3
-    """Network objects: number of counterfactual actions per state whose values get a target r + γ V(s'), drawn anew at every learner step.
-    Actions that end the episode always get a target. For the rest, only rewards and ends are learned."""
+    """Network objects: number of counterfactual actions per state that get a target r + γ V(s') for their value. They are drawn anew at
+    every learner step. Actions that end the episode always get a target. For the other actions, only rewards and ends are learned."""
     lookahead: float = 0.5
     """Network objects: probability that an actor replaces the chosen action by the one with the highest r + γ V(s') among the chosen and
     the counterfactual actions."""
     lower_bounds: bool = True
-    """Whether a target is at least the return that was observed. The world is deterministic, so this return can be earned again."""
+    """Whether a target is raised to the observed return if it is lower. The simulator is deterministic, so the observed return can be
+    earned again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends, relative to the errors of values."""
     corrections_per_update: float = 0.0
-    """Corrections per learner step. In a correction the agent plays an episode, and the planner replays it from one of its states. If the
+    """Corrections per learner step. For a correction, the planner continues from one state of an episode that the agent played. If the
     planner earns more, the agent learns from the planner's actions."""
     correction_share: float = 0.35
-    """Fraction of a batch that comes from corrections."""
+    """Fraction of a batch that comes from corrections, as soon as there are any."""
     margin: float = 0.3
     """Margin by which the value of a corrected action should exceed the values of all other actions."""
     margin_weight: float = 1.0
@@ -93,14 +96,14 @@ class DQNConfig:
     search: SearchConfig = field(default_factory=SearchConfig)
     """Search of the actors during training; budget 0: no search. The trained agent can search with other settings."""
     model: OnlineConfig = field(default_factory=OnlineConfig)
-    """The transition model that is learned in the same run, if the world is online."""
+    """The transition model that is learned in the same run, if --world is online."""
     learning_starts: int = 6000
-    """Steps in the replay before learning starts. Until then actors make random placements that overlap nothing and, about once per
-    episode, any action that the mask allows. If a placement touches an obstacle, a counterfactual action replaces it, so that episodes get
-    longer and earn some reward."""
+    """Number of steps in the replay before learning starts. Until then actors make random placements that overlap nothing. About once per
+    episode they make any action that the mask allows. If a placement would touch an obstacle, a counterfactual action replaces it, so that
+    episodes get longer and earn some reward."""
 
     def check(self) -> None:
-        """Raises ValueError if options contradict each other. The message names these options."""
+        """Raises ValueError if options contradict each other. The message says which options, and what to choose."""
         shown = self.actions != "absolute" or not self.corrections_per_update
         require(shown, "the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
         used = self.search.world != ONLINE or self.search.budget

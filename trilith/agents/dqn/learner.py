@@ -29,20 +29,20 @@ from trilith.world.tasks import get_task
 
 
 class Sample(NamedTuple):
-    """B transitions over up to n steps."""
+    """B transitions, each over at most n steps. States are records, see `networks.inputs.scene_batch`."""
 
     records: Records
     """(B,): the states."""
     actions: Ints
-    """(B, 4): the actions made in these states."""
+    """(B, 4): the edge actions made in these states."""
     rewards: Floats
     """(B,): the immediate rewards of these actions."""
     returns: Floats
-    """(B,): the discounted sum of the next n rewards, or of fewer if the episode ends earlier."""
+    """(B,): the discounted sum of the next n rewards; of fewer rewards if the episode ends earlier."""
     following: Records
-    """(B,): the states n steps later. They are valid where `discounts` is not 0."""
+    """(B,): the states n steps later. Valid only where `discounts` is not 0."""
     discounts: Floats
-    """(B,): the discount of the value of the state in `following`; 0 if the episode ended before it."""
+    """(B,): the discount factor for the value of the state in `following`; 0 if the episode ended before that state."""
     ended: Bools
     """(B,): whether the action ended the episode."""
     earned: Floats
@@ -51,7 +51,8 @@ class Sample(NamedTuple):
 
     @staticmethod
     def of(steps: NDArray[Any], count: Ints, discount: float) -> Sample:
-        """Makes a sample from windows (B, n + 1) of consecutive steps in a replay. Of each window, `count` (B,) steps are real."""
+        """Makes a sample from windows (B, n + 1) of consecutive steps in a replay. In window i only the first `count[i]` steps are real,
+        see `Replay.windows`."""
         n = steps.shape[1] - 1
         first = steps[:, 0]
         powers = discount ** np.arange(n)
@@ -75,17 +76,17 @@ class Counterfactuals(NamedTuple):
     scenes: Ints
     """(m,): the index of the state in which each action was simulated, in ascending order."""
     actions: Ints
-    """(m, 4): the actions."""
+    """(m, 4): the edge actions."""
     rewards: Floats
-    """(m,): their immediate rewards."""
+    """(m,): the immediate reward of each action."""
     ended: Bools
     """(m,): whether each action would have ended the episode."""
     after: Records | None
-    """(f,): the next states of actions that did not end the episode, without masks of legal actions. None if the replay does not store
-    them."""
+    """(f,): the next states of actions that did not end the episode, without masks of legal actions. None if the replay does not store next
+    states."""
     valued: Ints
-    """(t,): the indices, in ascending order, of the actions whose values get a target. They ended the episode or have their next state in
-    `after`."""
+    """(t,): the indices, in ascending order, of the actions whose values get a target. These actions ended the episode, or have their next
+    state in `after`."""
 
     @staticmethod
     def of(steps: NDArray[Any]) -> Counterfactuals:
@@ -107,7 +108,7 @@ class Counterfactuals(NamedTuple):
 
     def with_targets(self, most: int, rng: np.random.Generator) -> Counterfactuals:
         """Returns a copy that keeps the next states of at most `most` actions per state of the sample, chosen uniformly at random. Only
-        these actions, and those that ended the episode, get a target."""
+        these actions, and the actions that ended the episode, get a target."""
         if self.after is None:
             return self
         going = np.flatnonzero(~self.ended)
@@ -125,10 +126,10 @@ class DQNFacts(LearnerFacts):
 
 
 RETURNS: list[tuple[str, str]] = [("earned", "f4"), ("ended", "?")]
-"""Columns that the learner adds to the record of a step: the discounted return from this step on, and whether this step ended the
-episode."""
+"""Columns that the learner adds to the record of a step: the discounted return from this step to the end of the episode, and whether this
+step ended the episode."""
 FIRST_LENGTH = float(SLOTS)
-"""Expected episode length before any episode was played: as many steps as there are blocks to choose from."""
+"""Expected episode length before any episode was played: one step for each slot."""
 LENGTH_RATE = 0.02
 """Weight of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
@@ -148,7 +149,7 @@ class DQNLearner(TargetLearner[QNet]):
         self.schema = make_schema(config, task, beyond=False)
         super().__init__(config, partial(make_net, config, self.schema), seed, device)
         self.model = OnlineModel(config.model, task, seed) if config.search.world == ONLINE else None
-        """The transition model in which actors search, if it is learned in this run."""
+        """The transition model in which actors search, if this run learns one; else None."""
         acting = self.target if config.act_with_target and config.tau else self.net
         self.policy = DQNPolicy(config, task, net=acting, model=self.model.world if self.model else None)
         kept = np.dtype([*self.policy.dtype.descr, *RETURNS])
@@ -156,7 +157,7 @@ class DQNLearner(TargetLearner[QNet]):
         self.corrected = Replay(kept, config.replay_mb)
         """Replay of corrections."""
         self.lengths = [FIRST_LENGTH] * len(get_task(task).levels)
-        """Running mean of the episode length for each level: the paper's estimate L̂ of an episode's typical length."""
+        """For each level of the curriculum, a running mean of the episode length: the paper's estimate L̂."""
 
     # ---- requests to actors
 
@@ -166,7 +167,7 @@ class DQNLearner(TargetLearner[QNet]):
         return self.replay.added < self.config.learning_starts
 
     def updates_due(self) -> float:
-        """Number of learner steps that the ratio `updates_per_step` allows now, minus those already made."""
+        """Number of learner steps that the ratio `updates_per_step` allows so far, minus the learner steps already made."""
         return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
 
     def warmup_status(self) -> str:
@@ -183,7 +184,8 @@ class DQNLearner(TargetLearner[QNet]):
         return requested < self.config.corrections_per_update * self.steps
 
     def add(self, episode: Episode) -> None:
-        """Adds an episode to the replay, and updates the mean length of episodes."""
+        """Adds an episode to the replay, or a correction to the replay of corrections. Updates the mean length of episodes at the same
+        level."""
         if self.model:
             self.model.add(episode)
         (self.corrected if episode.correction else self.replay).add(self._with_returns(episode))
@@ -220,7 +222,7 @@ class DQNLearner(TargetLearner[QNet]):
         return arrays | prefixed(groups), facts
 
     def load(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """Checks the whole result of `state`, then resumes from it."""
+        """Resumes from the result of `state`. Raises ValueError if the checkpoint does not fit this learner."""
         checked: DQNFacts = typed(facts, DQNFacts)
         if len(checked["lengths"]) != len(self.lengths):
             raise ValueError(f"it has {len(checked['lengths'])} levels, not {len(self.lengths)}")
@@ -287,9 +289,9 @@ class DQNLearner(TargetLearner[QNet]):
         return numbers
 
     def _rivals(self, batch: SceneBatch, actions: Tensor, shown: int) -> tuple[Tensor, Tensor]:
-        """For the first `shown` states of a batch, finds the action with the highest value apart from the corrected action. Returns the
-        indices (shown,) of these actions, and whether there is such an action (shown,). The margin loss depends only on the values of these
-        two actions, so only these values need gradients."""
+        """For the first `shown` states of a batch, finds the rival: the action with the highest value apart from the planner's action.
+        Returns the indices (shown,) of the rivals, and 1 where there is a rival, else 0 (shown,). The margin loss depends only on the
+        values of the rival and of the planner's action, so only these two values need gradients."""
         if not shown:
             return actions[:0], actions[:0]
         with torch.no_grad():
@@ -298,8 +300,8 @@ class DQNLearner(TargetLearner[QNet]):
         return torch.where(there, best, actions[:shown]), there.float()
 
     def _targets(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """Returns the targets (t,) of values, and the index (t,) of the action that each target is for. First come all actions that were
-        made, then the counterfactual actions in `valued`."""
+        """Returns the targets (k,) of values, and for each target the index (k,) of its action. First come the B actions that were made,
+        then the counterfactual actions in `valued`."""
         config, beside, size = self.config, sample.beside, len(sample.returns)
         known = beside.valued
         discounts = np.concatenate([sample.discounts, np.where(beside.ended[known], 0.0, config.discount)])
@@ -319,7 +321,7 @@ class DQNLearner(TargetLearner[QNet]):
         return wanted, torch.from_numpy(np.concatenate([np.arange(size), size + known])).to(self.device)
 
     def _sent(self, *numbers: Floats | Bools) -> Tensor:
-        """Concatenates arrays to one float tensor on the device."""
+        """Concatenates arrays to one float32 tensor on the device of the networks."""
         return torch.from_numpy(np.concatenate(numbers).astype(np.float32)).to(self.device)
 
     @torch.no_grad()

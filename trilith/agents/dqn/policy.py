@@ -1,6 +1,6 @@
 """Acts by the Q-values of the edges of a scene graph (paper §4.4 and §D): greedily, with exploration, or by search.
 
-This module needs torch only if the network has no version without torch (in `networks.inference`), or does not run on the CPU.
+Networks in `networks.inference` act on the CPU without torch. In all other cases this module needs torch.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySchema:
-    """Returns the format in which states of a task are stored. With `beyond`, it also fits the scenes of generalisation levels; a replay
-    does not need this.
+    """Returns the format in which states of a task are stored. With `beyond`, the format also fits the scenes of generalisation levels; a
+    replay does not need this.
 
     Raises ValueError if the action space of the config is unknown, or if the mask does not fit the action space.
     """
@@ -56,8 +56,8 @@ def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
 
 
 def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu") -> QFunction:
-    """Returns the network that a config describes, for acting, with placeholder weights. It works without torch if there is such a version
-    and the device is the CPU."""
+    """Returns the network that a config describes, for acting, with placeholder weights. On the CPU the version without torch is used, if
+    there is one."""
     if device == "cpu" and config.net.network in ACTING:
         return ACTING[config.net.network](schema, config.mask, config.net, config.stop)
     from trilith.networks.device import pick_device
@@ -66,7 +66,7 @@ def make_acting_net(config: DQNConfig, schema: ReplaySchema, device: str = "cpu"
 
 
 def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
-    """If actors search in a transition model that is learned in the same run, returns this model with placeholder weights; else None."""
+    """Returns the transition model in which actors search, with placeholder weights. None if no such model is learned in the same run."""
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.world import ModelWorld
@@ -76,7 +76,8 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes, by name, of the parameters of the network that a config describes. Allocates no memory for them."""
+    """Returns a dictionary from parameter names to shapes, for the network that a config describes. Allocates no memory for the
+    parameters."""
     schema = make_schema(config, task, beyond)
     if config.net.network in ACTING:
         return ACTING[config.net.network].shapes(config.net, 2 * schema.offsets)
@@ -87,7 +88,7 @@ def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[
 
 
 def observe(schema: ReplaySchema, states: Sequence[State]) -> Records:
-    """Packs states into records (B,)."""
+    """Packs states into records (B,), with the number of steps left if the schema stores it."""
     return schema.pack([state.scene for state in states], [state.max_steps - state.steps for state in states] if schema.clock else ())
 
 
@@ -97,7 +98,7 @@ class Exploration(NamedTuple):
     epsilon: float
     """About the number of random actions per episode, ε: at step n an action is random with probability ε / max(L - n, 1)."""
     lengths: tuple[float, ...]
-    """The typical number of steps of an episode, L, for each level."""
+    """For each level of the curriculum, L: the typical number of steps of an episode."""
     warm_up: bool = False
     """Whether to make random placements that overlap nothing, instead of the network's actions. Where ε asks for a random action, any
     action that the mask allows is made."""
@@ -106,12 +107,12 @@ class Exploration(NamedTuple):
 
 
 HIGHEST = 16
-"""Half of the counterfactual actions are drawn from this many actions with the highest values, because the agent is likely to choose one of
-them soon."""
+"""Half of the counterfactual actions are drawn from this many actions with the highest values, because the agent will probably choose such
+actions soon."""
 
 
 def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool = False) -> int | None:
-    """Returns the index of the best action of a state or, if `random`, of any action.
+    """Returns the index of the action with the highest value in a state. If `random`, returns the index of a uniformly random action.
 
     Returns None if there is no action or, for an agent that `stops`, if the highest value is negative.
     """
@@ -122,8 +123,8 @@ def choose(listed: Listed, random: bool, rng: np.random.Generator, stops: bool =
 
 
 class DQNPolicy:
-    """A network, and the rule by which actors use it: first they act at random, later mostly greedily or, if the config has a search
-    budget, by search."""
+    """A network, and the rule by which actors use the network. At first actors act at random. Later they act mostly greedily or, if the
+    config has a search budget, mostly by search."""
 
     def __init__(
         self,
@@ -142,17 +143,18 @@ class DQNPolicy:
         self.zero_on_hit = zero_on_hit
         self._levels: dict[Level, int] = {level: k for k, level in enumerate(get_task(task).levels)}
         self.model = make_model(config, zero_on_hit) if model is None else model
-        """The transition model in which actors search, if it is learned in the same run. Its weights are sent together with the weights of
-        the network."""
+        """The transition model in which actors search, if it is learned in the same run; else None. Its weights are sent to actors together
+        with the weights of the network."""
         world = self.model or make_world(config.search.world, zero_on_hit)
         self._searcher = SearchAgent(DQNAgent(self.net, config.discount, stops=False), config.search, world)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a record: the state and the action (sender, receiver, offset, sticky).
+        """The dtype of a record. Its first fields are `state` and the edge action `action`: (slot, object, offset, sticky).
 
-        If there are counterfactual actions, the field `beside` (K, 4) holds them, with -1 in unused rows. Further fields hold their
-        rewards, whether they ended the episode and, for a network with state values, the next states (`after`).
+        If there are counterfactual actions, the field `beside` (K, 4) holds these edge actions; unused rows are -1. Further fields (K,)
+        hold their rewards (`beside_reward`), whether they ended the episode (`beside_ended`) and, for a network with state values, their
+        next states (`after`).
         """
         columns: list[Any] = [("state", self.schema.dtype), ("action", "i4", (4,))]
         if k := self.config.counterfactual_actions:
@@ -162,7 +164,8 @@ class DQNPolicy:
 
     @property
     def wants_states(self) -> bool:
-        """Whether the learner needs all states of an episode (`Episode.trajectory`): if a transition model is learned in the same run."""
+        """Whether the learner needs all states of an episode (`Episode.trajectory`). True if a transition model is learned in the same
+        run."""
         return self.model is not None
 
     @property
@@ -172,8 +175,8 @@ class DQNPolicy:
 
     @property
     def searching_agent(self) -> Agent:
-        """The agent that takes the best action of a search. Without a search budget, or if actors search in a model that is learned in the
-        same run, this is `agent`."""
+        """The agent that takes the best action of a search. The same as `agent` in two cases: without a search budget, and if actors search
+        in a model that is learned in the same run."""
         searches = self.config.search.budget and self.model is None
         return SearchAgent(self.agent, self.config.search, self._searcher.world) if searches else self.agent
 
@@ -243,11 +246,11 @@ class DQNPolicy:
         exploration: Exploration,
     ) -> list[int]:
         """Chooses among the simulated actions of each decision. Returns the number of the action to make: 0 is the chosen action, and 1, 2,
-        … are the counterfactual ones.
+        … are the counterfactual actions.
 
-        With probability `lookahead` this is the action with the highest r + γ V(s'). During the warm-up, a chosen action that would touch
-        an obstacle is replaced, if possible, by an action that does not end the episode. The outcomes of the actions that are not made are
-        stored in the record of the decision.
+        With probability `lookahead` the agent makes the action with the highest r + γ V(s'), else the chosen action. During the warm-up, a
+        chosen action that would touch an obstacle is replaced, if possible, by an action that does not end the episode. The record of the
+        decision stores the outcomes of the actions that are not made.
         """
         if not self.config.counterfactual_actions:
             return [0] * len(decisions)
@@ -275,8 +278,8 @@ class DQNPolicy:
 
     @staticmethod
     def _keep(decision: Decision, outcomes: Sequence[Step], made: int) -> None:
-        """Stores in the record which action is made, and the outcomes of the others. If a counterfactual action is made, it swaps places
-        with the chosen action."""
+        """Stores in the record of a decision which action is made, and the outcomes of the other actions. If a counterfactual action is
+        made, it changes places with the chosen action."""
         kept = decision.step
         assert kept is not None
         if made:
@@ -286,7 +289,8 @@ class DQNPolicy:
         kept["beside_ended"][: len(others)] = [step.state.ended is not None for step in others]
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses a random placement that overlaps nothing in each state or, where `random` is True, any action that the mask allows."""
+        """Chooses an action in each state: a random placement that overlaps nothing or, where `random` is True, any action that the mask
+        allows. Returns its index, or None if there is none."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
@@ -310,7 +314,8 @@ class DQNPolicy:
         return None
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses an action in each state by search with the values of the network or, where `random` is True, at random."""
+        """Chooses an action in each state: by search with the values of the network or, where `random` is True, at random. Returns its
+        index, or None if there is none."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
@@ -327,11 +332,11 @@ class DQNAgent:
         self.stops = net.stops if stops is None else stops
         """Whether the agent ends the episode if all values are below 0."""
         self._stop = net.schema.edges * net.outputs
-        """The index of the stop action. It follows the indices of all other actions."""
+        """The index of the stop action. It is higher than the indices of all other actions."""
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:
-        """The placement with the highest value in each state. None, which means stop, if the mask allows no action or, with `stops`, if all
-        values are negative."""
+        """Returns the placement with the highest value in each state. None means stop: the mask allows no action, or all values are
+        negative and the agent `stops`."""
         if not states:
             return []
         listed = self.net.listed(observe(self.schema, states))
@@ -339,8 +344,8 @@ class DQNAgent:
         return [None if index is None else self.decode(state, index) for state, index in zip(states, indices, strict=True)]
 
     def priors(self, states: Sequence[State]) -> list[Prior]:
-        """The values of all actions that the mask allows. Several available blocks of equal width are listed as one, with the highest of
-        their values.
+        """Lists the actions of each state that the mask allows, with their values. Several available blocks of equal width are listed as
+        one block, with the highest of their values.
 
         If the agent can stop, there is an additional action for it, with the value 0 and an edge of its own.
         """
@@ -362,14 +367,15 @@ class DQNAgent:
         return None if action_id == self._stop else self.schema.decode(state.scene, self.schema.parts(action_id))
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
-        """The k placements with the highest values, each with its value."""
+        """At most k placements with the highest values, best first, as (placement, value)."""
         [prior] = self.priors([state])
         best = np.argsort(-prior.values, kind="stable")[:k]
         found = [(self.decode(state, int(prior.ids[a])), float(prior.values[a])) for a in best]
         return [(placement, value) for placement, value in found if placement not in (None, INVALID_EDGE)]
 
     def views(self, state: State) -> list[ObjectView]:
-        """The agent's view of each object, available blocks first. Empty if its network does not see pictures."""
+        """The agent's view of each object, available blocks first. Empty if the network does not read segmented images, or if actions are
+        absolute."""
         if not self.schema.points or not self.schema.codec.relative:
             return []
         records = observe(self.schema, [state])

@@ -1,6 +1,6 @@
 """Recipes of Q-learning: the agents of the paper, and ours. To add a recipe, add an entry to `ALGORITHM.recipes`.
 
-Recipes have versions: if any part of a recipe changes, increase its `version`. Imports no learning framework.
+Recipes have versions: if any part of a recipe changes, increase its `version`. This module imports no learning framework.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _OBJECTS_TASKS: dict[str, dict[str, Any]] = {
     "covering": {"steps": 24_000, "agent": {"decay_steps": 24_000}},
     "covering_hard": {"steps": 40_000, "agent": {"discount": 0.97, "decay_steps": 40_000}},
 }
-"""Settings that differ by task."""
+"""Maps a task to the settings of `objects` for this task, as in `Recipe.tasks`."""
 _OBJECTS_TASKS_V2 = {**_OBJECTS_TASKS, "covering": {"steps": 18_000, "agent": {"decay_steps": 18_000}}}
-"""The same for version 2, which differs only in Covering. Shipped agents of the other tasks were trained with it."""
+"""The same for version 2 of the recipe, which differs only in Covering. Shipped agents of the other tasks were trained with version 2."""
 
 GN_DQN = DQNConfig(
     # As printed in §C.2 and §D of the paper, with the target network of the DQN that it cites.
@@ -67,14 +67,14 @@ CNN_GN_DQN = replace(GN_DQN, net=replace(GN_DQN.net, network="pixels"))
 """The paper's agent CNN-GN-DQN: the same as GN-DQN, but it sees only the segmented image of each object."""
 
 CNN_GN_DQN_MCTS = replace(GN_DQN_MCTS, net=CNN_GN_DQN.net)
-"""The paper's agent CNN-GN-DQN-MCTS."""
+"""The paper's agent CNN-GN-DQN-MCTS: the same as GN-DQN-MCTS, but it sees only the segmented image of each object."""
 
 
 def _tuned(paper: DQNConfig) -> DQNConfig:
     """A tuned version of an agent of the paper, with changes that let it learn within an hour on one core.
 
-    The changes are the same for relative and absolute actions, so that the agents differ only in their structure. So the mask excludes only
-    invalid choices, not placements that overlap something, because absolute actions have no mask for the latter.
+    The changes are the same for relative and absolute actions, so that the agents differ only in their structure. Absolute actions have no
+    mask for placements that overlap something, so the mask excludes only invalid choices.
     """
     return replace(
         paper,
@@ -104,8 +104,8 @@ FROM_PIXELS = replace(
 """Our agent `pixels`. It sees only the segmented image of each object, and the planner corrects it."""
 
 _PAPER_RUN: dict[str, Any] = {"zero_on_hit": True, "steps": 10_000_000, "curriculum": {"steps": 40_000, "hardest_share": 0.0}}
-"""Options of a training run as in the paper. One is our choice, because the paper does not say it: that all levels reached so far are
-equally likely."""
+"""Options of a training run as in the paper. One option is our choice, because the paper does not state it: all levels reached so far are
+equally likely (`hardest_share` is 0)."""
 _PAPER_SEARCH_RUN = {**_PAPER_RUN, "steps": 4_000_000}
 _TUNED_RUN: dict[str, Any] = {"zero_on_hit": True, "curriculum": {"steps": 3_000, "hardest_share": 0.0}}
 

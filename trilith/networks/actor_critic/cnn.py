@@ -30,8 +30,8 @@ PAIR_LAYERS = (64, 128)
 def pixels(batch: SceneBatch) -> Tensor:
     """The images (B, 5, 64, 64) of a batch, with the channels last in memory.
 
-    They equal the images that the environment returns, except that a pixel may differ if its centre lies within a micrometre of an object's
-    boundary, because states are stored in single precision.
+    The images equal the images from the environment, with one exception. States are stored in single precision, so a pixel may differ if
+    its centre lies within a micrometre of an object's boundary.
     """
     colours = images(*batch.drawing)
     seen = np.concatenate([colours, np.broadcast_to(COORDINATES, (len(colours), *COORDINATES.shape))], axis=-1)
@@ -39,13 +39,14 @@ def pixels(batch: SceneBatch) -> Tensor:
 
 
 def pool(x: Tensor) -> Tensor:
-    """A 3 × 3 max pool with stride 2 and "same" padding, which pads only the end of an axis, and only if needed."""
+    """A 3 × 3 max pool with stride 2 and "same" padding: it halves height and width, if these are even. An axis is padded only at its end,
+    and only if needed."""
     return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
 def convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """Makes a 3 × 3 convolution with stride 1 and "same" padding. Its weights have the channels last in memory, which is several times
-    faster on a CPU."""
+    """Makes a 3 × 3 convolution with stride 1 and "same" padding. Its weights have the channels last in memory. This layout is several
+    times faster on a CPU."""
     return nn.Conv2d(inputs, outputs, 3, padding=1).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
@@ -106,8 +107,8 @@ class RelationEncoder(nn.Module):
 
 
 def _pairs(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The outputs of both layers of the pair function for one image, with a row for each pair: (positions², width) and (positions²,
-    units)."""
+    """Returns the outputs of the first layer (positions², width) and of the second layer (positions², units) of the pair function, for one
+    image. There is one row per pair."""
     hidden = F.relu(one[:, None] + other).flatten(0, 1)
     return hidden, F.relu(torch.addmm(bias, hidden, weight.t()))
 
@@ -116,10 +117,12 @@ class _MeanOfPairs(torch.autograd.Function):
     """An autograd function. Its output (B, units) is the mean of relu(weight · relu(one[i] + other[j]) + bias) over all pairs (i, j) of
     positions.
 
-    `one` and `other` (B, positions, width) are the two parts of the first layer: from the first and from the second position of a pair.
+    `one` and `other` (B, positions, width) are the two parts of the first layer: `one` from the first position of a pair, `other` from the
+    second.
 
     The 4,096 pairs of each of a hundred images do not fit into a processor's caches. So images are processed one at a time, and the
-    backward pass computes the pairs again, so that they need not be stored. This is twice as fast and needs a hundredth of the memory.
+    backward pass computes the pairs again, so that they need not be stored. Compared with all images at once, this is twice as fast and
+    needs a hundredth of the memory.
     """
 
     @staticmethod

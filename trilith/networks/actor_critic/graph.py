@@ -1,8 +1,9 @@
 """The paper's graph network for actors and critics (§C.2). Unlike the Q-network, it uses the sparse graph, has one processing step without
 a GRU, and its decoder is a full graph network.
 
-Actor and critic share the encoder; each has its own core and decoder. Actions enter and leave through the globals. As in `q/graph.py`,
-every MLP has two layers, both with a ReLU. Edges are summed into nodes, and edges and nodes are averaged into globals.
+Actor and critic share the encoder; each has its own core and decoder. The critic reads an action as part of the globals. The outputs of
+actor and critic are computed from the decoded globals. As in `q/graph.py`, every MLP has two layers, both with a ReLU. Edges are summed
+into nodes, and edges and nodes are averaged into globals.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from trilith.world.observations.objects import FEATURES
 
 
 class Seen(NamedTuple):
-    """A batch of encoded graphs. Each row of edges, nodes and globals is the input, followed by the output of the encoder."""
+    """A batch of encoded graphs. In each row of edges, nodes and globals, the input columns come first, then the output of the encoder."""
 
     links: Links
     edges: Tensor
-    """(4, 2 + width): a row for each of the four possible inputs of an edge."""
+    """(4, 2 + width): a row for each of the four possible inputs of an edge, see `edge_codes`."""
     nodes: Tensor
     """(V, 15 + width): a row for each node."""
     globals: Tensor
@@ -64,11 +65,12 @@ class GraphBlock(nn.Module):
         self.glob = MLP(2 * width + glob, width)
 
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). The input `edges` has one row per edge (E, e) or,
-        with `table`, one row (4, e) for each of the four possible edges.
+        """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). `edges` (E, e) has one row per edge. With `table`,
+        `edges` is (4, e) instead: one row for each of the four possible inputs of an edge.
 
-        The first layer of each MLP is a sum of parts. The part of the nodes is computed once per node, not once per edge, and the part of
-        the globals once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one copy only.
+        The first layer of each MLP is a sum of parts. The part from the nodes is computed once per node, not once per edge, and the part
+        from the globals once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one copy
+        only.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
         of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
@@ -89,7 +91,7 @@ class GraphBlock(nn.Module):
 
 
 class GraphCore(nn.Module):
-    """Core and decoder of an actor, or of a critic, which also reads actions. The output is a linear function of the decoded globals."""
+    """Core and decoder of an actor or a critic. Only a critic reads actions. The output is a linear function of the decoded globals."""
 
     def __init__(self, actions: int, width: int, outputs: int) -> None:
         super().__init__()

@@ -53,8 +53,8 @@ class RNNEncoder(nn.Module):
 
 @once_per_batch
 def rows(batch: SceneBatch, length: int) -> Tensor:
-    """The padded lists of objects (B, length, 16). First come the rows of `observations.objects` in order of appearance, then padding: rows
-    of 0 whose last column is 1.
+    """The padded lists of objects (B, length, 16). First come the rows of `observations.objects` in order of appearance, then padding. A
+    padding row is 0, except for its last column, which is 1.
 
     If a scene has more than `length` objects, as in generalisation levels, some are left out: first the earliest targets, then the
     earliest obstacles, then the earliest blocks. Available blocks and the floor always stay.
@@ -68,8 +68,8 @@ def rows(batch: SceneBatch, length: int) -> Tensor:
 
 
 def _places(batch: SceneBatch, length: int) -> tuple[Ints, Ints, Ints]:
-    """Three index arrays for all objects that are listed: the scene, the node, and the row in the list. Nodes 0 to 6 are the slots; the
-    others are the objects of the scene in the order in which they are stored."""
+    """Returns three index arrays with one entry per listed object: the scene, the node, and the row in the list. Nodes 0 to 6 are the
+    slots; the other nodes are the objects of the scene in stored order."""
     available, present = batch.available, batch.present
     used = SLOTS - available.sum(axis=1, keepdims=True)
     stored = np.arange(present.shape[1])[None]

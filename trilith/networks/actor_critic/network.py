@@ -22,8 +22,8 @@ from trilith.world.tasks import Task
 class ActorCritic(nn.Module):
     """An actor and a critic, each with its own core, over one shared encoder.
 
-    `encoder(batch)` returns the features of B states, which both read. `actor(features)` returns (B, outputs); its last layer is linear.
-    The critic also reads an action, concatenated to the features or, in the graph network, to the globals.
+    `encoder(batch)` returns the features of B states. Actor and critic read these features. `actor(features)` returns (B, outputs); its
+    last layer is linear. The critic also reads an action, concatenated to the features or, in the graph network, to the globals.
     """
 
     def __init__(self, schema: SceneSchema, encoder: nn.Module, actor: nn.Module, critic: nn.Module) -> None:
@@ -33,11 +33,12 @@ class ActorCritic(nn.Module):
         self.encoder, self.actor, self.critic = encoder, actor, critic
 
     def value(self, seen: Any, actions: Tensor) -> Tensor:
-        """The critic's values (B, K) of K actions (B, K, A) in each state."""
+        """The critic's values (B, K) of K actions (B, K, A) in each state. `seen` is the output of the encoder."""
         return self.critic(seen, actions)[..., 0]
 
     def slope(self, seen: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """The critic's values (B, K), and their gradients with respect to the actions (B, K, A). Both are detached."""
+        """Returns the critic's values (B, K), and the gradients of the values with respect to the actions (B, K, A). Both are detached.
+        `seen` is the output of the encoder."""
         weights = list(self.critic.parameters())
         given, leaf = tree_map(lambda each: each.detach(), seen), actions.detach().requires_grad_()
         try:
@@ -77,11 +78,11 @@ class MLPCore(nn.Module):
 
 
 def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: int, beyond: bool = True) -> ActorCritic:
-    """Makes the network that a config describes. An action has `actions` numbers, and the policy has `outputs` outputs. The initial weights
-    are drawn from torch's global random generator.
+    """Makes the network that a config describes. `actions` is the length of an action, and `outputs` is the number of outputs of the
+    policy. The initial weights are drawn from torch's global random generator.
 
     With `beyond`, states are stored in a format that also fits the larger scenes of generalisation levels. Without it, a replay buffer
-    needs less memory. If the encoder is unknown, raises ValueError with the names of the known ones.
+    needs less memory. Raises ValueError, with the known names, if there is no such encoder.
     """
     if config.encoder not in ENCODERS:
         raise ValueError(f"there is no encoder {config.encoder!r}: choose {', '.join(ENCODERS)}")
@@ -94,7 +95,7 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
 
 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
-    """Makes the core of an actor (`actions` is 0), or of a critic that reads actions of `actions` numbers."""
+    """Makes the core of an actor or a critic. `actions` is the length of the actions that the critic reads; 0 for an actor."""
     if config.encoder == "gn":
         return GraphCore(actions, config.graph, outputs)
     layers = config.layers or (3 if config.encoder in IMAGES else 4)
@@ -111,7 +112,6 @@ ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
 }
 """Encoders by name. To add one, write a file in this package and a line here."""
 POINTING = ("attention",)
-"""Encoders with a policy that points at objects: the policy is a mixture with components for every pair of a kind of block and an
-object."""
+"""Encoders with a policy that points at objects. Such a policy is a mixture with components for every pair (kind of block, object)."""
 IMAGES = ("cnn", "cnn-rn")
 """Encoders that see an image."""

@@ -1,10 +1,10 @@
 """An actor-critic that points at objects (ours). The policy is a mixture, and each of its components belongs to a kind of block and an
 object. The critic attends to objects.
 
-The paper's encoders end in one vector, from which the policy regresses the numbers of an action: which block, and where the reference
-object lies. Here every object is a token of an attention network, and each pair of a kind of block and an object has its own components.
-The means of a component are preset to pick its block and its object. The network learns the probability of each component and the remaining
-numbers of the action: Δx, or x and y of absolute actions.
+The paper's encoders return one vector. From this vector the policy regresses the numbers of an action: the block, and the position of the
+reference object. Here every object is a token of an attention network, and each pair of a kind of block and an object has its own
+components. The means of a component are preset to pick its block and its object. The network learns the probability of each component and
+the remaining numbers of the action: Δx, or x and y of absolute actions.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ NEAR = 0.3
 PICKED = 0.07
 """Length scale at which the first number of an action counts as picking a slot. The numbers of two slots are at least 0.15 apart."""
 ATTENTIVE = 5.0
-"""Initial logarithm of the ratio between two attention weights: that of the object that an action points at, and that of a distant
-object."""
+"""Initially, an object at the point of an action gets about exp(ATTENTIVE) times the attention weight of a distant object."""
 RELATIVE = 5
-"""How many numbers a relative action has."""
+"""Length of a relative action."""
 
 
 class Tokens(NamedTuple):
@@ -51,13 +50,13 @@ class Tokens(NamedTuple):
     pooled: Tensor
     """(B, width): the mean token of each scene."""
     boxes: Tensor
-    """(n, 4): x and y of the centre, width and height of each object."""
+    """(n, 4): x and y of the centre, width and height of each object, in metres."""
     is_target: Tensor
     """(n,): 1 if the object is a target, else 0."""
     scene: Tensor
     """(n,): the index of each object's scene."""
     place: Tensor
-    """(n,): the index of each object in the padded rows (B · R)."""
+    """(n,): the index of each object among the padded rows (B · R)."""
     present: Tensor
     """(B, R): mask of the rows that are not padding."""
     available: Tensor
@@ -85,12 +84,12 @@ class PointingActor(nn.Module):
     without and with glue."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 128) -> None:
-        """`actions` is how many numbers an action has: 5 (relative) or 4 (absolute)."""
+        """`actions` is the length of an action: 5 (relative) or 4 (absolute)."""
         super().__init__()
         self.relative = actions == RELATIVE
         self.free = slice(3, 4) if self.relative else slice(1, 3)
-        """The positions, within an action, of the numbers that pick neither the block nor the object. Their means and scales are
-        learned."""
+        """The slice of an action whose means and scales are learned: Δx of a relative action, x and y of an absolute one. The other numbers
+        pick the block, the object and glue."""
         self.reference = nn.Linear(width, decoder)
         self.pooled = nn.Linear(width, decoder, bias=False)
         self.kind = nn.Linear(KINDS + 2, decoder, bias=False)
@@ -102,8 +101,8 @@ class PointingActor(nn.Module):
         self.picks = _picks()
 
     def forward(self, seen: Tokens) -> Tensor:
-        """Returns the raw parameters (B, M (2 A + 1)) of a mixture with M components over actions of A numbers: first all means, then all
-        scales, then the logits of the components. Means and scales are not yet limited to their ranges."""
+        """Returns the raw parameters (B, M (2 A + 1)) of a mixture policy. M is the number of components, A is the length of an action.
+        First come all means, then all scales, then the logits of the components. Means and scales are not yet limited to their ranges."""
         (b, r), n = seen.present.shape, len(seen.tokens)
         kinds = seen.available[:, None] & self.holds  # (B, 3, 7): the slots of each kind that are left
         left = kinds.sum(dim=-1)
@@ -129,8 +128,8 @@ class PointingActor(nn.Module):
         return torch.cat([padded(mean.flatten(1), 0.0), padded(scale.flatten(1), 0.0), weight], dim=1)
 
     def anchors(self, seen: Tokens, picks: Tensor) -> Tensor:
-        """The initial means (n, 3, 6, A) of the six components of each object and kind of block. `picks` (B, 3) is the first number of an
-        action that picks a block of each kind."""
+        """The initial means (n, 3, 6, A) of the six components of each object and kind of block. `picks` (B, 3) has, for each kind, the
+        value of an action's first number that picks a block of this kind."""
         x, y, wide, high = (each[:, None, None, None] for each in seen.boxes.unbind(-1))
         places = torch.tensor(PLACES, device=x.device)[:, None]
         glue = torch.tensor(GLUE, device=x.device)
@@ -145,9 +144,9 @@ class PointingActor(nn.Module):
 
 
 class PointedCritic(nn.Module):
-    """A critic that attends to objects. For each object it computes features from the object's token, the action, and the vector from the
-    object to the point given by the action. The value of the action is computed from a weighted mean of these features. The weights are
-    learned; initially the nearest object has the highest weight."""
+    """A critic that attends to objects. For each object the critic computes features from the object's token, the action, and the vector
+    from the object to the action's point (x, y). The value of the action is computed from a weighted mean of these features. The weights
+    are learned; initially the nearest object has the highest weight."""
 
     def __init__(self, actions: int, width: int = 64, decoder: int = 64) -> None:
         super().__init__()

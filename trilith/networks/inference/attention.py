@@ -1,8 +1,8 @@
-"""The code that the networks which act without torch share. By attention over objects they compute the values of placing a kind of block at
-an object.
+"""Code shared by the networks that act without torch. These networks compute the values of placing a kind of block at an object, by
+attention over objects.
 
-These networks consist of arrays and compiled loops, so they need no more packages than the tasks do. The torch modules `layers.attention`
-and `q.base.BlockTypeQNetwork` compute the same functions, for learning.
+The networks consist of arrays and compiled loops, so they need no more packages than the tasks do. The torch modules `layers.attention` and
+`q.base.BlockTypeQNetwork` compute the same functions, for learning.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from trilith.utils.checks import require
 from trilith.world.scene import Bools
 
 Shapes = dict[str, tuple[int, ...]]
-"""Shapes of a network's parameters by name."""
+"""Maps the name of each parameter of a network to its shape."""
 
 
 class ActingBlockTypes(QFunction):
-    """Base class of a network whose actions place a kind of block at an object. All parameters are 0 until `load` is called."""
+    """Base class of networks that value edges: placing a kind of block at an object. All parameters are 0 until `load` is called."""
 
     by_kind = True
 
@@ -41,11 +41,12 @@ class ActingBlockTypes(QFunction):
     @staticmethod
     @abstractmethod
     def shapes(net: NetConfig, outputs: int) -> Shapes:
-        """The shape of every parameter of a network with `outputs` actions per edge."""
+        """Returns a dictionary from the name of each parameter to its shape, for a network with `outputs` actions per edge."""
 
     @abstractmethod
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Encodes scenes, before any action is considered. Returns at least one row per object, one scene after another."""
+        """Encodes scenes; this part does not depend on actions. Returns the encoded objects (n, decoder), one scene after another. A
+        subclass may append further rows."""
 
     @abstractmethod
     def _fill(self, values: Floats32, mask: Bools, scenes: SceneBatch, references: Floats32) -> None:
@@ -58,8 +59,8 @@ class ActingBlockTypes(QFunction):
         check_weights(self._shapes, weights)
         self._weights = {name: np.array(value) for name, value in weights.items()}
         self._linears: dict[str, tuple[Floats32, Floats32]] = {}
-        """The linear layers by name, each as a matrix (inputs, outputs) and a bias (outputs,), the format that the function `linear`
-        takes."""
+        """Maps the name of each linear layer to its matrix (inputs, outputs) and its bias (outputs,), as the function `linear` takes
+        them."""
         for name in (each.removesuffix(".weight") for each, shape in self._shapes.items() if len(shape) == 2):
             matrix = self._weights[f"{name}.weight"]
             self._linears[name] = np.ascontiguousarray(matrix.T), self._weights.get(f"{name}.bias", np.zeros(len(matrix), np.float32))
@@ -94,8 +95,8 @@ class ActingBlockTypes(QFunction):
 
 
 def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without_bias: Collection[str]) -> Shapes:
-    """The shapes of all parameters of a network: those of the attention layers, and those of the layers `own`, given by the shapes
-    (outputs, inputs) of their matrices. Layers in `without_bias` have no bias."""
+    """The shapes of all parameters of a network. `own` maps the name of each linear layer outside the attention layers to the shape
+    (outputs, inputs) of its matrix. The layers in `without_bias` have no bias."""
     width = net.width
     matrices = {**own, "bias": (net.layers * net.heads, net.pair)}
     norms = ["norm"]
@@ -114,8 +115,8 @@ def attention_shapes(net: NetConfig, own: Mapping[str, tuple[int, int]], without
 
 
 def check_attention(schema: ReplaySchema, mask: Mask) -> None:
-    """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The error message says what to choose
-    instead."""
+    """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The error message names the
+    alternatives."""
     require(mask != "none", "this network values only edges from available blocks: choose mask edges or legal, or network graph")
     require(schema.codec.relative, "this network values edges, which absolute actions have none of: choose network graph")
 

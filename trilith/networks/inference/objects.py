@@ -1,4 +1,4 @@
-"""The network `objects` for acting without torch: arrays and compiled loops. It needs no more packages than the tasks do.
+"""The network `objects` for acting without torch: arrays and compiled loops. This network needs no more packages than the tasks do.
 
 `ActingObjects` computes the same function as `q.objects.ObjectsNet` and loads its weights; a test compares the two. `pixels.py` has the
 counterpart of `q.pixel_attention.PixelAttentionNet`. `attention.py` has the code that both share.
@@ -47,8 +47,8 @@ class ActingObjects(ActingBlockTypes):
         return attention_shapes(net, own, without_bias=("clock", "kind", "fit", "object", "to_token"))
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """The encoded objects (n, decoder), one scene after another: each object after the transformer, combined with an encoding of its
-        whole scene."""
+        """Returns the encoded objects (n, decoder), one scene after another. Each row combines an object after the transformer with an
+        encoding of its whole scene."""
         objects, lengths, links = describe(scenes)
         near = np.clip(lengths, -2 * MAX_WIDTH, 2 * MAX_WIDTH) / np.float32(SCALE)
         relations = np.concatenate([near, np.tanh(lengths * np.float32(SHARP)), links], axis=1)
@@ -68,7 +68,8 @@ class ActingObjects(ActingBlockTypes):
         return self._linear("state_out", hidden)[:, 0]
 
     def _edges(self, scenes: SceneBatch, references: Floats32, scene: Ints, kind: Ints, ref: Ints) -> Floats32:
-        """The encoded edges (m, decoder): each from a kind of block, `kind` (m,), to an object `ref` (m,) of the scene `scene` (m,)."""
+        """Returns the encoded edges (m, decoder). Edge i goes from the kind of block `kind[i]` to the object `ref[i]` of the scene
+        `scene[i]`."""
         kinds = np.empty((len(scenes), KINDS, KINDS + 2), np.float32)
         kinds[..., :KINDS], kinds[..., KINDS], kinds[..., KINDS + 1] = np.eye(KINDS), scenes.left / 3, _WIDTHS / SCALE
         of_kind = self._linear("kind", kinds.reshape(-1, KINDS + 2))

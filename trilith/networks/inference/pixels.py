@@ -31,7 +31,7 @@ HIDDEN = 64
 PIXEL_FEATURES = 32
 """Number of features of an object that the CNN computes."""
 SEEN = PIXEL_FEATURES + MOMENTS
-"""Number of all features of an object: those of the CNN, and the moments."""
+"""Number of all features of an object: 32 of the CNN, then 13 moments."""
 MOST = 20_000
 """Maximum number of cached windows, about 15 MB. A search for one placement sees far fewer."""
 _SIDE = PIXELS >> len(LAYERS)
@@ -72,11 +72,11 @@ class ActingPixels(ActingBlockTypes):
         self._biases = tuple(self._weights[f"cnn.layers.{i}.bias"] for i in range(len(LAYERS)))
         self._maps = self._empty_maps()
         self._known: dict[bytes, bytes] = {}
-        """The features of each cached window, as bytes."""
+        """Maps the key of each cached window (see `_names`) to its features, as bytes."""
 
     def _empty_maps(self) -> tuple[tuple[Floats32, ...], tuple[Floats32, ...], Floats32]:
-        """The feature maps of an empty picture, in the format that `convolve_windows` takes: the input of each layer, the output of each
-        convolution, and the output of the last pool."""
+        """Returns the feature maps of an empty picture, as `convolve_windows` takes them: the inputs of all layers, the outputs of all
+        convolutions, and the output of the last pool."""
         x = np.concatenate([np.zeros((CHANNELS - 2, PIXELS, PIXELS), np.float32), COORDINATES.transpose(2, 0, 1)])
         inputs, convolved = [], []
         for kernel, bias in zip(self._kernels, self._biases, strict=True):
@@ -105,13 +105,14 @@ class ActingPixels(ActingBlockTypes):
         return np.frombuffer(b"".join([known[name] for name in names]), np.float32).reshape(-1, SEEN)
 
     def _seen(self, last: Floats32, where: Floats32) -> Floats32:
-        """The features (n, 45) of n objects: 32 computed from the last feature maps (n, 8, 8, 8), then the moments `where` (n, 13)."""
+        """The features (n, 45) of n objects: first 32 features computed from the last feature maps `last` (n, 8, 8, 8), then the moments
+        `where` (n, 13)."""
         hidden = self._linear("cnn.hidden", np.maximum(last, 0).reshape(len(last), -1), rectify=True)
         return np.concatenate([self._linear("cnn.out", hidden, rectify=True), where], axis=1)
 
     def _encode(self, scenes: SceneBatch) -> Floats32:
-        """Encoded rows (n + 3 · B, decoder): first one for each object, combined with an encoding of its whole scene, then one for each
-        kind of block in each scene."""
+        """Returns encoded rows (n + 3 · B, decoder). The first n rows are the objects, each combined with an encoding of its whole scene.
+        The other rows are the three kinds of block of each scene."""
         features, slot = self._features(scenes), np.concatenate([scenes.available, scenes.present], axis=1).nonzero()[1] < SLOTS
         objects, blocks = features[~slot], np.zeros((*scenes.available.shape, SEEN), np.float32)
         blocks[scenes.available] = features[slot]

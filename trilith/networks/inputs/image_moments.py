@@ -1,8 +1,8 @@
-"""Moments of a segmented image: position, spread and colour of its pixels. They are fixed functions of the picture alone.
+"""Moments of a segmented image: position, spread and colour of its pixels. Moments are fixed functions of the picture alone.
 
-They are our addition, for the network `pixel-attention`. Building depends on the exact boundaries of objects, and a CNN with max pools is
-slow to learn them. The first moments are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; we add second moments. The
-distances between two objects are inputs in the same two forms as in the network `objects`.
+Moments are our addition, for the network `pixel-attention`. Building depends on the exact boundaries of objects, and a CNN with max pools
+learns these boundaries slowly. The first moments are a spatial soft-argmax (Finn et al. 2016) of the alpha channel; we add second moments.
+The distances between two objects are inputs in the same two forms as in the network `objects`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOMENT_COLUMNS = (
     *("area", "centre x", "centre y", "left", "right", "bottom", "top"),
     *("half width", "half height", "covariance of x and y", "red", "green", "blue"),
 )
-"""The feature columns of an object. Units are chosen so that values are about 1: 4 m² for the area, 2 m for the centre and the four sides,
-1 m for half width and half height, 1/4 m² for the covariance of x and y. All columns are 0 for an object outside the picture."""
+"""The feature columns of an object. The units make values about 1. They are 4 m² for the area, 2 m for the centre and the four sides, 1 m
+for half width and half height, and 1/4 m² for the covariance of x and y. All columns are 0 for an object outside the picture."""
 MOMENTS = len(MOMENT_COLUMNS)
 RELATIONS = 16
-"""Number of feature columns of a pair of objects: eight distances between the centres, between equal sides and between opposite sides, each
-in two forms."""
+"""Number of feature columns for a pair of objects: eight distances, each in two forms. The distances are between the centres, between equal
+sides (left to left) and between opposite sides (left to right)."""
 _MINE, _OTHERS = [1, 2, 3, 4, 3, 4, 5, 6], [1, 2, 3, 4, 4, 3, 6, 5]
-"""The columns of `MOMENT_COLUMNS` between which the eight distances are computed: of the first object, and of the second."""
+"""Two lists of indices of `MOMENT_COLUMNS`. Distance k is column `_MINE[k]` of the first object minus column `_OTHERS[k]` of the second."""
 _METRES = float(VIEW[1] - VIEW[0]) / PIXELS
 """Side of a pixel, in metres."""
 

@@ -1,6 +1,6 @@
 """The inputs of the network `objects`: feature columns of an object, of a pair of objects, and of the number of steps left.
 
-If a column changes, older weights can no longer be loaded, because `agents/schema.py` compares the lists of columns.
+If a column changes, older weights cannot be loaded any more, because `agents/schema.py` compares the lists of columns.
 
 Typical values of a column are about 1. Lengths are in metres; x and y are the coordinates of the centre.
 
@@ -68,8 +68,9 @@ MOST_STEPS = 21
 
 
 def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
-    """Returns three arrays. The first (n, 19) has the columns of all objects, one scene after another. The second (p, 8) has the lengths of
-    every pair of objects of the same scene. The third (p, 2) says whether the two objects touch, and whether they are glued.
+    """Returns three arrays. The first (n, 19) has the columns of all objects, one scene after another. The second (p, 8) has the
+    `PAIR_LENGTHS` of every pair of objects in the same scene. The third (p, 2) says for each pair, as 0 or 1, whether the two objects
+    touch, and whether they are glued.
 
     Each pair occurs in both orders, and each object is also paired with itself. The network reads each length in two forms: clipped to ±2 ·
     MAX_WIDTH and divided by SCALE, and as tanh(SHARP · length). So a pair has 18 features.
@@ -82,7 +83,7 @@ def describe(scenes: SceneBatch) -> tuple[Array, Array, Array]:
 
 
 def clock(steps_left: Ints) -> Array:
-    """Features (B, 3) of the number of steps left (B,), each about 1. The last two resolve small numbers."""
+    """Features (B, 3) of the number of steps left (B,), each about 1. The last two features resolve small numbers of steps."""
     left = np.clip(steps_left, 1, MOST_STEPS).astype(np.float32)
     return np.stack([left / 10, np.tanh(left / 4), 1 / left], axis=1)
 

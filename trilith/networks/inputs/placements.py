@@ -50,7 +50,7 @@ SCALES = (0.25, 3.0, 15.0, 75.0)
 CLIPS = (3.5, 1.0, 1.0, 1.0)
 """Limit of the clipping for each scale."""
 COLUMNS = len(LENGTHS) * len(SCALES)
-"""Number of input columns of a pair of a placement and an object."""
+"""Number of input columns for a pair (placement, object)."""
 FIGURES = 3
 """Number of outputs for a placement, once without and once with glue: the later return, the reward of the placement, and whether the
 placement ends the episode."""
@@ -74,7 +74,7 @@ class Placements(NamedTuple):
 
 
 def check_offsets(schema: ReplaySchema) -> None:
-    """Raises ValueError if actions have offsets along y too. The error message says what to choose instead."""
+    """Raises ValueError if actions have offsets along y too. The error message names the alternatives."""
     if len(schema.codec.tail) > 1:
         raise ValueError("the network objects values offsets along x only: choose actions relative, or network graph")
 
@@ -93,8 +93,8 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
 
 
 def boxes(scenes: SceneBatch) -> Array:
-    """Coordinates (n, 6) of all objects, one scene after another: x and y of the centre, then left, right, bottom and top of the bounding
-    box."""
+    """Coordinates (n, 6) of all objects in metres, one scene after another: x and y of the centre, then left, right, bottom and top of the
+    bounding box."""
     (x, y, angle), (w, h) = scenes.pose[scenes.present].T, scenes.size[scenes.present].T
     cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
     across, up = (w * cos + h * sin) / 2, (w * sin + h * cos) / 2
@@ -102,8 +102,8 @@ def boxes(scenes: SceneBatch) -> Array:
 
 
 def look_plain(placed: Placements, rows: Tensor, box: Tensor, objects: Tensor, weight: Tensor) -> Tensor:
-    """Returns the result (m, 2P) of `look_forward`, computed by tensor operations on any device. `rows` (m, R) has the rows of `box` and
-    `objects` that belong to the scene of each placement, padded with -1."""
+    """Returns the result (m, 2P) of `look_forward`, computed by tensor operations on any device. `rows` (m, R) has, for each placement, the
+    rows of its scene in `box` and `objects`, padded with -1."""
     import torch
     from torch.nn import functional as F
 
@@ -154,12 +154,12 @@ def _sixteen(x: Array, y: Array, half: Array, first: int, end: int, placed: Arra
 def look_forward(
     first: Ints, x: Array, y: Array, half: Array, first_object: Ints, box: Array, objects: Array, weight: Array, out: Array
 ) -> None:
-    """Fills `out` (m, 2P) with the pooled messages that each of m placements gets from the objects of its scene.
+    """Fills `out` (m, 2P) with pooled messages. Each of m placements gets a message of P numbers from every object of its scene.
 
-    A message is the ReLU of a sum of two parts: `weight` (P, 40) times the 40 input columns of the placement and the object, and the
-    object's own part, a row of `objects` (n, P). The first half of a row of `out` is the sum of the messages over all objects, times
-    SUM_SCALE; the second half is their maximum. Scene b has placements `first[b]` to `first[b + 1]` and objects `first_object[b]` to
-    `first_object[b + 1]`.
+    A message is the ReLU of a sum of two parts. The first part is `weight` (P, 40) times the 40 input columns of the pair (placement,
+    object). The second part is the object's row of `objects` (n, P). The first half of a row of `out` is the sum of the messages over all
+    objects, times SUM_SCALE; the second half is their maximum. Scene b has placements `first[b]` to `first[b + 1]` and objects
+    `first_object[b]` to `first_object[b + 1]`.
     """
     units = len(weight)
     lengths, seen = np.empty(_LENGTHS * _LANES, np.float32), np.empty(COLUMNS * _LANES, np.float32)
@@ -205,10 +205,9 @@ def look_backward(
     forward pass does not store them.
 
     Adds the gradient with respect to `objects` to `objects_grad`. Fills `message_grad` (P, w) with the gradient with respect to each
-    message before its ReLU, and `columns` (40, w) with the input columns of each pair of a placement and an object. The function
-    `backward_width` returns w. From these the caller computes the gradient with respect to `weight`, which is `message_grad` · `columns`ᵀ.
-    One product of large matrices is several times as fast as a sum in these loops. The gradient of a maximum goes to the first object that
-    attains it.
+    message before its ReLU. Fills `columns` (40, w) with the input columns of each pair (placement, object). The function `backward_width`
+    returns w. From these two arrays the caller computes the gradient with respect to `weight`: `message_grad` · `columns`ᵀ. One product of
+    large matrices is several times as fast as a sum in these loops. The gradient of a maximum goes to the first object that attains it.
     """
     units, largest = len(weight), 0
     for b in range(len(first) - 1):
@@ -256,6 +255,6 @@ def look_backward(
 
 
 def backward_width(first: Ints, first_object: Ints) -> int:
-    """The width w of the arrays that `look_backward` fills: the number of pairs of a placement and an object, where the placements of each
-    scene are padded to a multiple of sixteen."""
+    """The width w of the arrays that `look_backward` fills: the number of pairs (placement, object), after the placements of each scene are
+    padded to a multiple of sixteen."""
     return int((-(-np.diff(first) // _LANES) * np.diff(first_object)).sum()) * _LANES

@@ -1,8 +1,8 @@
 """Hand-made input features of the learned transition model: which objects form a rigid body, which objects cannot move, and the straight
 fall of the new block.
 
-All functions take B scenes of up to R objects as padded arrays. Here the objects of a scene are all its rows except the available blocks,
-in the same order.
+All functions take B scenes of up to R objects as padded arrays. Here the objects of a scene are all rows of the scene except the available
+blocks, in the same order.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Placed(NamedTuple):
 
 
 def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0) -> Placed:
-    """Converts scenes that contain a new block to padded arrays. `rows` (B,) has the row of the new block in each scene. The arrays have
-    room for at least `objects` objects per scene."""
+    """Converts scenes that contain a new block to padded arrays. `rows` (B,) has the row of the new block in each scene. R is the largest
+    number of objects in a scene, but at least `objects`."""
     refs = [reference_rows(scene) for scene in scenes]
     b, r = len(scenes), max(objects, *(len(each) for each in refs))
     placed = Placed(
@@ -81,8 +81,8 @@ def placed_arrays(scenes: Sequence[Scene], rows: Sequence[int], objects: int = 0
 
 
 def bodies(placed: Placed) -> tuple[Bools, Bools]:
-    """Returns two masks: (B, R, R) of the pairs of objects that belong to the same rigid body, and (B, R) of the objects that cannot move,
-    because they are fixed or glued to the floor."""
+    """Returns two masks. The first (B, R, R) marks the pairs of objects in the same rigid body. The second (B, R) marks the objects that
+    cannot move, because they are fixed or glued to the floor; padding is marked too."""
     group = np.stack([rigid_groups(glue) for glue in placed.glue])
     there = np.arange(placed.role.shape[1]) < placed.objects[:, None]
     same = (group[:, :, None] == group[:, None]) & there[:, :, None] & there[:, None]
@@ -90,7 +90,8 @@ def bodies(placed: Placed) -> tuple[Bools, Bools]:
 
 
 def falls(placed: Placed) -> Array:
-    """The features `FALL_COLUMNS` (B, 7) of the new block in each scene, computed as if it fell straight down and nothing else moved."""
+    """The features `FALL_COLUMNS` (B, 7) of the new block in each scene, computed as if the block fell straight down and nothing else
+    moved."""
     return _falls(placed.pose, placed.size, placed.role, placed.sticky, placed.new)
 
 

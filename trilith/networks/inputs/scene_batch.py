@@ -1,12 +1,12 @@
 """States as compact records, and the padded batches that networks read. A batch has arrays or tensors, and its scenes can be mirrored.
 
-Imports torch only when tensors are requested, because agents can act without torch.
+This module imports torch only when tensors are requested, because agents can act without torch.
 
 A record keeps only the data that differs between states: the objects of the scene, and which of the seven slots are still available.
 The available blocks themselves are not stored, because their positions never change.
 
 An action has three forms, and `ReplaySchema` converts between them:
-- the codec's action, which contains rows of the scene. Environments and users see this form;
+- the codec's action, which names objects by their rows in the scene. Environments and users see this form;
 - the edge action, four integers (slot, object, offset, sticky). A replay stores this form. Slot and object are node numbers: 0 to 6 are the
   slots, 7 + r is the r-th object of the scene in row order. `offset` is the flat index of the parts of a codec's action after the edge.
   Absolute actions have object 0, and the cell of the grid as offset;
@@ -42,12 +42,12 @@ KINDS = len(KIND_WIDTHS)
 KIND_OF_SLOT = np.array([KIND_WIDTHS.index(width) for width in SLOT_WIDTHS])
 """(7,): the kind of the block in each slot."""
 SLOTS_OF_KIND = np.arange(KINDS)[:, None] == KIND_OF_SLOT
-"""(3, 7): mask of the slots that hold blocks of each kind."""
+"""(3, 7): mask; row k marks the slots with blocks of kind k."""
 
 Floats32 = NDArray[np.float32]
 POINTS = 2
-"""A record has room for this many glue points per possible object of a scene. Glue points are needed for pictures. Random agents make less
-than half as many."""
+"""A record has room for this many glue points per possible object of a scene. Glue points are needed for pictures. Random agents need less
+than half of this room."""
 
 Records = NDArray[Any]
 """A structured array (B,) with one record for each state, see `SceneSchema.dtype`."""
@@ -55,7 +55,7 @@ Records = NDArray[Any]
 
 @dataclass(frozen=True)
 class SceneSchema:
-    """The format in which states of one task are stored as records. It does not depend on the action space."""
+    """The format in which states of one task are stored as records. This format does not depend on the action space."""
 
     rows: int
     """Maximum number of objects in a scene, without the available blocks."""
@@ -156,7 +156,7 @@ def _bits(packed: NDArray[np.uint8], *shape: int) -> NDArray[np.uint8]:
 
 
 def slots_of(records: Records) -> Bools:
-    """Mask (B, 7) of the slots whose block is available, for each record."""
+    """Mask (B, 7): for each record, the slots whose block is available."""
     return _bits(records["available"][:, None], SLOTS).astype(bool)
 
 
@@ -192,8 +192,8 @@ class ReplaySchema(SceneSchema):
         return replace(self, stores_legal=False)
 
     def edge(self, sender: Any, receiver: Any) -> Any:
-        """The number of the edge from node `sender` to node `receiver`, which may be arrays or tensors. The first action of an edge has the
-        index 2 · `offsets` · number."""
+        """The number of the edge from node `sender` to node `receiver`. Both are integers, arrays or tensors. The first action of an edge
+        has the index 2 · `offsets` · number."""
         return sender * (self.rows + SLOTS) + receiver
 
     @cached_property
@@ -202,7 +202,7 @@ class ReplaySchema(SceneSchema):
         return (self.rows + SLOTS) ** 2
 
     def index(self, actions: Any) -> Any:
-        """Converts edge actions (..., 4), an array or a tensor, to their indices (...,)."""
+        """Converts edge actions (..., 4) to indices (...,). Both are arrays or both are tensors."""
         sender, receiver, offset, sticky = (actions[..., part] for part in range(4))
         return (self.edge(sender, receiver) * self.offsets + offset) * 2 + sticky
 
@@ -226,8 +226,8 @@ class ReplaySchema(SceneSchema):
         return records
 
     def pack_legal(self, scene: Scene, mask: Bools | None) -> NDArray[np.uint8]:
-        """Packs a codec's mask of legal actions into bits. The packed mask is indexed by kind of block instead of slot, and by object
-        instead of row of the scene."""
+        """Packs a codec's mask of legal actions into bits. The packed mask has the axes (kind of block, object, offset); the codec's mask
+        has slots and scene rows instead of kinds and objects."""
         assert mask is not None, "these actions have no mask of legal ones"
         refs, legal = reference_rows(scene), np.zeros((KINDS, self.rows, self.offsets), dtype=bool)
         for slot, kind in enumerate(KIND_OF_SLOT):
@@ -258,7 +258,7 @@ class ReplaySchema(SceneSchema):
         return swapped
 
     def decode(self, scene: Scene, action: Sequence[int]) -> Placement:
-        """Converts an edge action to a placement."""
+        """Converts an edge action to a placement; `INVALID_EDGE` if the edge does not go from a slot to an object."""
         sender, receiver, offset, sticky = (int(part) for part in action)
         if self.codec.relative and (sender >= SLOTS or receiver < SLOTS):
             return INVALID_EDGE
@@ -266,7 +266,7 @@ class ReplaySchema(SceneSchema):
         return self.codec.decode(scene, (*edge, *(int(part) for part in np.unravel_index(offset, self.codec.tail)), sticky))
 
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, int, int, int]:
-        """Converts a placement to an edge action: of all edge actions that use the same block, the one with the nearest placement."""
+        """Converts a placement to the nearest edge action (slot, object, offset, sticky) that uses the same block."""
         tail = self.codec.tail
         action = self.codec.encode(scene, placement)
         receiver = SLOTS + int(reference_rows(scene).searchsorted(action[1])) if self.codec.relative else 0
@@ -307,7 +307,7 @@ class SceneBatch:
     steps_left: Ints | None = None
     """(B,): the number of steps left, if the schema stores it."""
     device: str | torch.device | None = None
-    """The device of the tensors. None: main memory, which they share with the arrays."""
+    """The device of the tensors. None: main memory; the tensors then use the same memory as the arrays."""
     memo: dict[Any, Any] = field(default_factory=dict)
     """Cache of results that depend on the batch alone, see `once_per_batch`."""
 
@@ -349,7 +349,8 @@ class SceneBatch:
 
     @cached_property
     def first_pair(self) -> Ints:
-        """(B + 1,): the same as `first` for pairs: the first packed pair of each scene, followed by the number of pairs."""
+        """(B + 1,): the first packed pair of each scene, followed by the number of pairs. Packed pairs are all ordered pairs of objects
+        within a scene."""
         return np.concatenate([[0], np.cumsum(self.count**2)])
 
     @property
@@ -396,13 +397,14 @@ class SceneBatch:
         return self.available, self.count, self.pose, self.size, self.role, self.sticky, self.points, self.glued
 
     def windows(self, tight: bool = False) -> tuple[Ints, Ints, Floats32]:
-        """The result of `batch_images.windows` for all objects. In each scene the available blocks come first, then the other objects."""
+        """Returns the result of `batch_images.windows` for all objects. In each scene the available blocks come first, then the other
+        objects."""
         return windows(*self.drawing, tight=tight)
 
 
 def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable[Concatenate[SceneBatch, P], T]:
-    """Decorator: caches the result of a function of a batch inside the batch. Such results are needed twice, by the online network and by
-    the target network."""
+    """Decorator for a function of a batch: caches the function's result inside the batch. The result is needed twice, by the online network
+    and by the target network."""
 
     @wraps(compute)
     def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:

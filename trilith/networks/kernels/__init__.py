@@ -1,1 +1,1 @@
-"""Compiled loops for the CPU. Functions that learn also have a form in tensor operations, for other devices."""
+"""Compiled loops for the CPU. For other devices, the functions that learning needs also exist as tensor operations."""

@@ -1,8 +1,8 @@
-"""The compiled loops of the networks: the forward and backward pass of attention, and forward passes of the other layers for acting without
+"""Compiled loops of the networks: the forward and backward pass of attention, and the forward passes of the other layers for acting without
 torch.
 
-Rows and windows are computed one by one, in a fixed order. So the result of a row is the same to the last bit, whatever other rows are in
-the batch and however many threads there are.
+Rows and windows are computed one by one, in a fixed order. So the result of a row is the same to the last bit. It depends neither on the
+other rows of the batch nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from trilith.world.scene import Ints
 
 @compiled(reorder=True)
 def linear(x: Array, weight: Array, bias: Array, rectify: bool) -> Array:
-    """A linear layer: returns x (n, inputs) · weight (inputs, outputs) + bias (outputs,), which is (n, outputs). With `rectify`, applies a
-    ReLU."""
+    """A linear layer: returns x (n, inputs) · weight (inputs, outputs) + bias (outputs,), with the shape (n, outputs). With `rectify`,
+    applies a ReLU to the result."""
     inputs, outputs = weight.shape
     y = np.empty((len(x), outputs), np.float32)
     for i in range(len(x)):
@@ -165,9 +165,9 @@ def attention_backward(
 
 @compiled(reorder=True)
 def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Array, glue: Array, first: Ints, first_pair: Ints) -> None:
-    """Adds terms to the features `y` (p, P) of pairs of objects, in place, and applies a ReLU. Each pair gets the row of `looks` (n, P)
-    that belongs to its first object and the row of `looked_at` (n, P) that belongs to its second. If the two objects touch, it also gets
-    the first row of `link` (2, P), and if they are glued, the second row. `touch` and `glue` (B, R, R) are 0 or 1."""
+    """Adds terms to the features `y` (p, P) of pairs of objects, in place, and applies a ReLU. Each pair gets the row of its first object
+    in `looks` (n, P), and the row of its second object in `looked_at` (n, P). If the two objects touch, it also gets the first row of
+    `link` (2, P), and if they are glued, the second row. `touch` and `glue` (B, R, R) are 0 or 1."""
     for b in range(len(first) - 1):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
@@ -181,8 +181,8 @@ def link_pairs(y: Array, looks: Array, looked_at: Array, link: Array, touch: Arr
 
 @compiled
 def _paste(whole: Array, part: Array, top: int, left: int) -> None:
-    """Copies `part` (C, h, w) into the feature map `whole` at row `top` and column `left`. It uses loops, because they compile seconds
-    faster than the assignment of a slice."""
+    """Copies `part` (C, h, w) into the feature map `whole` at row `top` and column `left`. The loops compile seconds faster than the
+    assignment of a slice."""
     channels, tall, wide = part.shape
     for c in range(channels):
         for i in range(tall):
@@ -192,11 +192,11 @@ def _paste(whole: Array, part: Array, top: int, left: int) -> None:
 
 @compiled(reorder=True)
 def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias: Array) -> tuple[Array, int, int]:
-    """A 3 × 3 "same" convolution of the feature map `whole`, in which a region is replaced by `part` (C, h, w), at row `top` and column
-    `left`. `whole` itself is not changed.
+    """Applies a 3 × 3 "same" convolution to a copy of the feature map `whole`. In the copy, `part` (C, h, w) replaces the region at row
+    `top` and column `left`.
 
-    Returns only the outputs that depend on `part`, and the row and the column where they begin. `whole` (C, s + 2, s + 2) has a border of
-    zeros. `weight` is (O, C, 9), and `bias` is (O,).
+    Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. `whole` (C, s + 2, s + 2) has a
+    border of zeros. `weight` is (O, C, 9), and `bias` is (O,).
     """
     side, (channels, tall, wide) = whole.shape[1] - 2, part.shape
     first, last = max(top - 1, 0), min(top + tall + 1, side)
@@ -224,11 +224,11 @@ def convolve(part: Array, top: int, left: int, whole: Array, weight: Array, bias
 
 @compiled(reorder=True)
 def pool(part: Array, top: int, left: int, whole: Array) -> tuple[Array, int, int]:
-    """A 3 × 3 max pool with stride 2 of the feature map `whole`, in which a region is replaced by `part` (C, h, w), at row `top` and column
-    `left`. `whole` itself is not changed.
+    """Applies a 3 × 3 max pool with stride 2 to a copy of the feature map `whole`. In the copy, `part` (C, h, w) replaces the region at row
+    `top` and column `left`.
 
-    Returns only the outputs that depend on `part`, and the row and the column where they begin. The last row and the last column of `whole`
-    (C, s + 1, s + 1) are padding of -inf.
+    Returns only the outputs that depend on `part`, and the row and the column where these outputs begin. The last row and the last column
+    of `whole` (C, s + 1, s + 1) are padding of -inf.
     """
     channels, tall, wide = part.shape
     first, last = max((top - 1) // 2, 0), (top + tall + 1) // 2
@@ -256,7 +256,7 @@ def convolve_windows(
 ) -> Array:
     """The feature maps (n, C, s, s) of n pictures after all convolutions and max pools. Each picture is empty except for one window.
 
-    `which` (n,) selects windows among those given by `boxes`, `first` and `pixels`, which `batch_images.windows` returns. `inputs`,
+    `boxes`, `first` and `pixels` are windows, as `batch_images.windows` returns them. `which` (n,) selects n of these windows. `inputs`,
     `convolved` and `last` (C, s, s) are the feature maps of an empty picture: the inputs of all layers, the outputs of all convolutions,
     and the output of the last pool.
     """

@@ -32,8 +32,8 @@ class EdgeInputs(NamedTuple):
     """
 
     given: Tensor
-    """(E, e): the features of the edges. If `of_edge` is None, a table (4, width) instead: the edge's part of the first layer for each of
-    the four possible inputs."""
+    """(E, e): the features of the edges. If `of_edge` is None, `given` is a table (4, width) instead: the edge's part of the first layer,
+    for each of the four possible inputs of an edge."""
     of_edge: Tensor | None
     """(width, e): the weights of the edge's part of the first layer, or None."""
     send: Tensor
@@ -45,7 +45,7 @@ class EdgeInputs(NamedTuple):
     bias: Tensor
     """(width,): the bias of the second layer."""
     code: Tensor
-    """(E,): the row of each edge in the table."""
+    """(E,): the row of each edge in the table; not used if there is no table."""
     sender: Tensor
     """(E,): the row of the sender of each edge."""
     receiver: Tensor
@@ -53,7 +53,7 @@ class EdgeInputs(NamedTuple):
 
 
 def edge_function(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
-    """Returns the edges (E, width) after the two layers, and for each node the sum (V, width) of the edges that end there."""
+    """Returns two tensors: the edges (E, width) after the two layers, and for each node the sum (V, width) of the edges that end there."""
     return _Edges.apply(torch.is_grad_enabled(), *inputs) if inputs.given.device.type == "cpu" else edges_plain(inputs)
 
 
@@ -159,8 +159,9 @@ def _collect_back(grad: Array, edges: Array, arrived: Array, receiver: Ints) -> 
 
 @compiled
 def _gather_back(grad: Array, hidden: Array, send: Array, receive: Array, sender: Ints, receiver: Ints) -> None:
-    """Backward pass of `_gather`. Replaces `grad` (E, width) by the gradient before the ReLU, and adds it to the rows of sender and
-    receiver in `send` and `receive`. The three loops are separate because one joint loop would compile to slower code."""
+    """Backward pass of `_gather`. Replaces `grad` (E, width) by the gradient before the ReLU. Adds each row of this gradient to the
+    sender's row of `send` and the receiver's row of `receive`, both (V, width). The three loops are separate because one joint loop would
+    compile to slower code."""
     for e in range(len(sender)):
         row, value, one, other = grad[e], hidden[e], send[sender[e]], receive[receiver[e]]
         for k in range(grad.shape[1]):

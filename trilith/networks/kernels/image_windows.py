@@ -21,15 +21,15 @@ from trilith.world.scene import Ints
 
 Choices = NDArray[np.int32]
 Reach = tuple[int, int]
-"""Number of extra rows (and columns) before and after a window, so that every pool that overlaps the window is computed."""
+"""The two numbers of extra rows (and columns) before and after a window. With them, every pool that overlaps the window is computed."""
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes how a 3 × 3 max pool with stride 2 of a fixed feature map changes if a window is added to the map, for each of n windows.
+    """Adds each of n windows separately to a fixed feature map. Computes the change of the map's 3 × 3 max pool with stride 2.
 
-    The windows `grown` (n, C, h, w) are added to the map `convolved` (1, C, s, s) at its rows `top` (n,) and columns `left` (n,). They may
-    extend beyond the border of the map. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of `pooled` for each
-    window, which is 0 beyond the border, and the row and the column where the change begins.
+    The windows `grown` (n, C, h, w) are added to the map `convolved` (1, C, s, s) at the rows `top` (n,) and columns `left` (n,) of the
+    map. Windows may extend beyond the border of the map. `pooled` (1, C, s / 2, s / 2) is the pool of the map alone. Returns the change of
+    `pooled` for each window, and the row and the column where the change begins. Beyond the border the change is 0.
     """
     pad, after = reach
     first, along = top - pad, left - pad  # both are even
@@ -63,8 +63,8 @@ def _cut(fixed: Tensor, top: Tensor, left: Tensor, tall: int, wide: int, outside
 
 
 def add_to_map(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """Returns n maps (n, C, s, s): the map `pooled` (1, C, s, s) plus one of the windows `added` (n, C, h, w), at the rows `top` (n,) and
-    columns `left` (n,). Where a window extends beyond the border, it must be 0."""
+    """Returns n maps (n, C, s, s). Map i is `pooled` (1, C, s, s) plus the window `added[i]` (C, h, w) at row `top[i]` and column
+    `left[i]`. Beyond the border of the map, a window must be 0."""
     if added.device.type == "cpu":
         whole: Tensor = _AddToMap.apply(added, pooled, top, left)
         return whole
@@ -83,7 +83,7 @@ def add_to_map_plain(added: Tensor, pooled: Tensor, top: Tensor, left: Tensor) -
 
 
 def _last(x: Tensor) -> Tensor:
-    """Returns a tensor with channels as the last axis, contiguous in memory."""
+    """Converts (n, C, h, w) to (n, h, w, C), contiguous in memory."""
     return x.detach().permute(0, 2, 3, 1).contiguous()
 
 
@@ -146,8 +146,8 @@ class _AddToMap(torch.autograd.Function):
 def pool_forward(
     grown: Array, convolved: Array, pooled: Array, top: Ints, left: Ints, first: Ints, along: Ints, added: Array, choice: Choices
 ) -> None:
-    """Forward pass of `pool_added`. Fills `added` (n, tall, wide, C) with the change of the pool, and `choice` with the index of the
-    maximum among the 3 × 3 inputs of each output. Channels are the last axis of all arrays."""
+    """Forward pass of `pool_added`. Fills `added` (n, tall, wide, C) with the change of the pool. Fills `choice`, of the same shape, with
+    the index (0 to 8) of the maximum among the 3 × 3 inputs of each output. Channels are the last axis of all arrays."""
     n, tall, wide, channels = added.shape
     side, half = len(convolved), len(pooled)
     for w in range(n):

@@ -1,9 +1,9 @@
-"""Relational attention over the objects of a scene, the trunk of all our own networks, as torch modules.
+"""Relational attention over the objects of a scene, as torch modules. All our own networks use it as their trunk.
 
 Objects are tokens. Features of the relative position of two objects bias the attention between them, and are also part of the attended
 values. Scenes are packed one after another. With a dozen objects per scene the matrices are so small that the overhead of a library call
-exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`), which also need no padding and store no score bias for each
-pair. On other devices `relational_attention_plain` computes the same function.
+exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`). These loops also need no padding, and do not store a score bias
+for each pair. On other devices `relational_attention_plain` computes the same function.
 
 This module is for learning. `inference.attention` computes the same function without torch, for agents that only act. Change both together.
 """
@@ -24,7 +24,7 @@ from trilith.world.scene import Ints
 
 
 class Rows(NamedTuple):
-    """The row boundaries of packed scenes. On the CPU, attention needs nothing else of a batch."""
+    """The row boundaries of packed scenes. On the CPU, attention needs only these boundaries of a batch."""
 
     first: Ints
     """(B + 1,): the first row of each scene, followed by the number of rows."""
@@ -33,8 +33,8 @@ class Rows(NamedTuple):
 
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """Returns (n, heads · (d + P)): for each object, the attention-weighted mean of the values of all objects in its scene, followed by the
-    attention-weighted mean of the pair features.
+    """Returns (n, heads · (d + P)). A row belongs to one object. It has two parts, each with one entry per head: the attention-weighted
+    mean (d) of the values of all objects in the scene, and the attention-weighted mean (P) of the pair features.
 
     `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all pairs of objects in the
     same scene, ordered by the object that attends. An attention score is the scaled dot product of query and key plus `weight` (heads, P) ·
@@ -47,7 +47,7 @@ def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: Scen
 
 
 def relational_attention_plain(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch) -> Tensor:
-    """The same function as `relational_attention` by tensor operations on padded scenes, for any device."""
+    """Computes the same function as `relational_attention` by tensor operations on padded scenes, for any device."""
     heads, d, wide = *qkv.shape[2:], pairs.shape[1]
     b, r = batch.present.shape
     rows, places = batch.tensors.place, batch.tensors.pair_place
@@ -105,8 +105,8 @@ class AttentionLayer(nn.Module):
 
 
 class AttentionTrunk(nn.Module):
-    """Base class of networks with attention layers. It is not a submodule, because the parameter names of shipped weights have no prefix
-    for it."""
+    """Base class of networks with attention layers. Networks inherit from this class and do not hold it as a submodule, because the
+    parameter names of shipped weights have no prefix."""
 
     def add_layers(self, width: int, layers: int, heads: int, pair: int) -> None:
         """Adds the attention layers, for tokens of `width` units and pair features of `pair` units."""
@@ -115,15 +115,15 @@ class AttentionTrunk(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def add_trunk(self, nodes: int, relations: int, width: int, layers: int, heads: int, pair: int) -> None:
-        """Adds the attention layers, and before them two linear layers: one for objects of `nodes` columns, one for pairs of `relations`
-        columns."""
+        """Adds two linear layers and then the attention layers. One linear layer reads objects with `nodes` columns, the other reads pairs
+        with `relations` columns."""
         self.node = nn.Linear(nodes, width)
         self.pair = nn.Linear(relations, pair)
         self.add_layers(width, layers, heads, pair)
 
     def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """The tokens (n, width) after all attention layers. The inputs are `tokens` (n, width) and the pair features `pairs` (p, pair), to
-        which a ReLU is applied here."""
+        """The tokens (n, width) after all attention layers. The inputs are `tokens` (n, width) and the pair features `pairs` (p, pair).
+        This function applies a ReLU to the pair features."""
         pairs = F.relu(pairs)
         for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
             tokens = layer(tokens, pairs, weight, batch)
@@ -149,14 +149,14 @@ def scene_mean(tokens: Tensor, batch: SceneBatch) -> Tensor:
 
 
 def send_copy(batch: SceneBatch, array: Floats32) -> Tensor:
-    """Copies an array to a tensor on the batch's device. It is copied because torch's own memory is always aligned alike, and the alignment
-    changes the last bits of dot products."""
+    """Copies an array to a tensor on the batch's device. The copy is needed for equal results: torch always aligns its own memory in the
+    same way, and the alignment changes the last bits of dot products."""
     return batch.send(array).clone()
 
 
 @once_per_batch
 def _described(batch: SceneBatch) -> tuple[Tensor, Tensor]:
-    """The input columns of `inputs.objects` for a batch: those of the objects (n, 19) and those of the pairs (p, 18)."""
+    """Returns the input columns of `inputs.objects` for a batch: of the objects (n, 19), and of the pairs (p, 18)."""
     nodes, lengths, links = (send_copy(batch, each) for each in describe(batch))
     near = lengths.clamp(-2 * MAX_WIDTH, 2 * MAX_WIDTH) / SCALE
     return nodes, torch.cat([near, (lengths * SHARP).tanh(), links], dim=1)

@@ -1,13 +1,14 @@
 """The paper's CNN for one object (§C.2). It maps a segmented image to 32 features by three convolutions with max pools, followed by two
 linear layers.
 
-An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. Outside a window
-around the object, the output of every layer therefore equals the output for an empty picture, which is one fixed map for all objects. This
+An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. So, outside a window
+around the object, the output of every layer equals the output for an empty picture. That output is one fixed map for all objects. This
 module computes only the difference from the fixed map, in a window that grows from layer to layer with the receptive field. Up to rounding,
 the result equals that of the plain CNN in `tests/networks/plain_cnn.py`.
 
-Windows begin and end at multiples of 8 pixels, so that each can be halved three times. Only a few window sizes are used, because computing
-a larger window is cheaper than one more call for its size. Identical windows, such as those of the available blocks, are computed once.
+Windows begin and end at multiples of 8 pixels, so that each can be halved three times. Only a few window sizes are used, because all
+windows of one size are computed in one call, and an extra call costs more than a larger window. Identical windows are computed once, for
+example the windows of available blocks in different scenes.
 """
 
 from __future__ import annotations
@@ -30,13 +31,12 @@ from trilith.world.observations.segments import CHANNELS
 from trilith.world.scene import SLOTS
 
 _FEW = 4.0
-"""Factor of the initial weights of the first linear layer: the square root of 64 / 4, because the last feature map has 64 positions and an
-object affects about four of them."""
+"""Factor of the initial weights of the first linear layer: the square root of 64 / 4. The last feature map has 64 positions, and an object
+affects about four of them."""
 _COLOURS = CHANNELS - 2
 """Channels that are 0 outside the object: red, green, blue, alpha."""
 _REACH = ((1, 2), (2, 1), (1, 1))
-"""For each layer: the number of extra rows and columns before and after the convolved window that are needed to compute every pool that
-overlaps the window."""
+"""For each layer: the numbers of extra rows and columns before and after the convolved window (see `image_windows.Reach`)."""
 
 
 class Maps(NamedTuple):
@@ -152,7 +152,7 @@ class ObjectCNN(nn.Module):
         return self._known[1]
 
     def fixed_maps(self) -> list[Maps]:
-        """The outputs of each layer for an empty picture, whose channels are 0 except for the coordinates."""
+        """The outputs of each layer for an empty picture. Its channels are 0, except for the coordinates."""
         maps, x = list[Maps](), torch.as_tensor(self.empty)
         for layer in self.layers:
             convolved = layer(x)

@@ -1,5 +1,5 @@
-"""Base classes of Q-networks as torch modules, for learning. They compute the values of all actions or of given actions, and the mask of
-the actions that may be chosen."""
+"""Base classes of Q-networks as torch modules, for learning. The networks compute the values of all actions or of given actions, and the
+mask of the actions that may be chosen."""
 
 from __future__ import annotations
 
@@ -74,11 +74,12 @@ class QNet(nn.Module, QFunction):
         If `scenes` is None, there is one action per scene, in order."""
 
     def outcomes(self, batch: SceneBatch, index: Tensor, scenes: Tensor | None = None) -> Outcomes:
-        """The values of given actions, as in `q_at`, and the network's other predictions for them."""
+        """The values of given actions, as in `q_at`, and the other predictions of the network for these actions."""
         return Outcomes(self.q_at(batch, index, scenes))
 
     def v(self, batch: SceneBatch) -> Tensor:
-        """The state values (B,) of the scenes. Only networks with `values_states` have them. The batch needs no mask of legal actions."""
+        """The state values (B,) of the scenes. Only networks with `values_states` have state values. The batch needs no mask of legal
+        actions."""
         raise NotImplementedError
 
     @abstractmethod
@@ -86,16 +87,15 @@ class QNet(nn.Module, QFunction):
         """Boolean mask (B, S, M, outputs) of the actions that may be chosen."""
 
     def place(self, index: Tensor, receivers: int) -> Tensor:
-        """The positions (B,) of the actions `index` (B,) in the flattened values of their scenes. `receivers` is the length M of the axis
-        of receivers."""
+        """Converts action indices (B,) to positions (B,) in the flattened values (S · M · outputs) of a scene. `receivers` is M."""
         sender, node, _, _ = self.schema.parts(index)
         if self.by_kind:
             sender = self.kind_of_slot[sender]
         return (sender * receivers + node - self.first_receiver) * self.outputs + index % self.outputs
 
     def best(self, batch: SceneBatch, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Finds the action with the highest value in each scene. Returns the indices (B,) and the values (B,) of these actions. A value is
-        -inf if no action may be chosen.
+        """Finds the action with the highest value in each scene. Returns the indices (B,) and the values (B,) of these actions. If no
+        action may be chosen in a scene, its value is -inf and its index is meaningless.
 
         `without` (B,), if given, excludes one action in each scene, given by its index.
         """
@@ -112,7 +112,7 @@ class QNet(nn.Module, QFunction):
 
 
 class BlockTypeQNetwork(QNet):
-    """Base class of the networks `objects` and `pixel-attention`. The values (B, 3, R, outputs) are those of placing each of three kinds of
+    """Base class of the networks `objects` and `pixel-attention`. The values (B, 3, R, outputs) belong to placing each of three kinds of
     block at each of R objects.
 
     Available blocks of equal width are one kind. The mask `none` is not supported, because no values are computed for edges that do not

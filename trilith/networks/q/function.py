@@ -1,6 +1,6 @@
 """The interface between agents and Q-networks. Both the torch modules for learning and the compiled networks for acting implement it.
 
-Imports no learning framework.
+This module imports no learning framework.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Listed(NamedTuple):
 
 
 class QFunction(ABC):
-    """A Q-function. The values of all actions of a state are an array (S, M, outputs). Its axes are the S senders and the M receivers of
-    edges, and the actions of an edge, which combine offset and sticky.
+    """A Q-function. The values of all actions of a state are an array (S, M, outputs). The axes are the S senders of edges, the M receivers
+    of edges, and the actions of an edge (2 · offset + sticky).
 
     With the mask `none`, all nodes are senders and receivers. Otherwise the senders are the kinds of blocks if `by_kind`, else the slots,
     and the receivers are the objects of the scene. With absolute actions there is one receiver.
@@ -36,7 +36,7 @@ class QFunction(ABC):
     values_states = False
     """Whether the network has a head for state values."""
     by_kind = False
-    """Whether available blocks of equal width share one value. If so, the first of them represents all."""
+    """Whether available blocks of equal width share one value. If so, the first of these blocks represents all of them."""
 
     def __init__(self, schema: ReplaySchema, mask: Mask, stops: bool = False) -> None:
         self.schema, self.outputs, self.stops = schema, 2 * schema.offsets, stops
@@ -48,20 +48,22 @@ class QFunction(ABC):
 
     @abstractmethod
     def values(self, records: Records) -> tuple[Floats32, Bools]:
-        """Two arrays (B, S, M, outputs): the values of all actions, and the mask of the actions that may be chosen."""
+        """Returns two arrays (B, S, M, outputs): the values of all actions, and the mask of the actions that may be chosen. Other values
+        are meaningless."""
 
     def state_values(self, records: Records) -> Floats32:
-        """The values (B,) of states. Only networks with `values_states` have them. `records` have the format `schema.scenes`, without masks
-        of legal actions."""
+        """The values (B,) of states. Only networks with `values_states` have state values. `records` have the format `schema.scenes`,
+        without masks of legal actions."""
         raise NotImplementedError
 
     @abstractmethod
     def weights(self) -> dict[str, Floats32]:
-        """A copy of the parameters by name."""
+        """Returns a dictionary from the name of each parameter to a copy of its values."""
 
     @abstractmethod
     def load(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Loads parameters by name. If names or shapes do not match, raises ValueError with a one-line message and changes nothing."""
+        """Loads parameters by name. Raises ValueError with a one-line message, and changes nothing, if names, shapes or types do not
+        match."""
 
     def listed(self, records: Records) -> list[Listed]:
         """The actions of each state that may be chosen, and their values."""

@@ -1,5 +1,5 @@
-"""Q-values by the paper's graph network (§C.2), for nodes that are objects or segmented images. The network encodes the graph, processes it
-n_rec times with GRUs, and decodes values from the edges.
+"""Q-values by the paper's graph network (§C.2). A node is an object, given by its features or by its segmented image. The network encodes
+the graph, processes the graph n_rec times with GRUs, and decodes values from the edges.
 
 Up to rounding, the result equals that of the plain network in `tests/networks/plain_graph.py`. It is made fast as follows:
 - graphs of different sizes are packed, with one row per node or edge, so that nothing is computed for padding;
@@ -10,8 +10,8 @@ Up to rounding, the result equals that of the plain network in `tests/networks/p
 - in the last step the GRU processes only edges whose value is needed, and no nodes;
 - values are decoded only where an action can exist.
 
-Our choices where the paper is not specific: both layers of every MLP have a ReLU, edges are summed into nodes, and edges and nodes are
-averaged into globals, because sums over all edges would saturate the GRU.
+Our choices where the paper is not specific: both layers of every MLP have a ReLU. Edges are summed into nodes. Edges and nodes are averaged
+into globals, because sums over all edges would saturate the GRU.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MLP(nn.Module):
         return self.after(self.first(x))
 
     def after(self, first: Tensor) -> Tensor:
-        """Applies the rest of the MLP to the first layer's output before its ReLU."""
+        """Applies the rest of the MLP. `first` is the output of the first layer before its ReLU."""
         return F.relu(self.second(F.relu(first)))
 
 
@@ -84,10 +84,10 @@ class Links(NamedTuple):
     code: Tensor
     """(E,): the input of each edge as a number from 0 to 3: touching + 2 · glued."""
     per_graph: Tensor
-    """(G, 2): how many edges and nodes each graph has."""
+    """(G, 2): the number of edges and the number of nodes of each graph."""
 
     def repeat(self, times: int) -> Links:
-        """The same graphs several times, one after another."""
+        """Returns the structure of the same graphs `times` times, one copy after another."""
         if times == 1:
             return self
         nodes, graphs = len(self.graph), len(self.per_graph)
@@ -115,8 +115,8 @@ class Packed:
     """(E,): the index of each edge in a flattened adjacency matrix (B, 7 + R, 7 + R). This array is in main memory, because the edges to
     decode are selected there."""
     place: Tensor
-    """(B · (7 + R) · (7 + R),): the inverse of `where`: the row of the edge at each index of the flattened adjacency matrix. Meaningless
-    where there is no edge."""
+    """(B · (7 + R) · (7 + R),): the inverse of `where`. For each index of the flattened adjacency matrix it has the row of the edge;
+    meaningless where there is no edge."""
 
 
 class GraphNet(QNet):
@@ -144,8 +144,8 @@ class GraphNet(QNet):
     # ---- the network
 
     def process(self, packed: Packed, chosen: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Computes the inputs of the decoder: the features (C, width) of the edges `chosen` (C,), if any are chosen, and the globals (B,
-        width)."""
+        """Computes the inputs of the decoder. Returns the features (C, width) of the edges `chosen` (C,), and the globals (B, width). If
+        `chosen` is None, only the globals are meaningful."""
         width, links = self.width, packed.links
         split = [EDGE_FEATURES, width, width, *[self.features + 2 * width] * 2, GLOBAL_FEATURES + 2 * width]
         of_input, of_edge, of_hidden, of_sender, of_receiver, of_global = self.core_edge.first.weight.split(split, dim=1)
@@ -243,9 +243,8 @@ class PixelGraphNet(GraphNet):
     """The network of CNN-GN-DQN. It sees only the pixels of an object: a small CNN computes the 32 features of a node from the
     object's segmented image.
 
-    The network also learns the number of objects (from the number of nodes), and which objects touch or are glued (from the edge features).
-    The mask `edges` reveals which nodes are available blocks. The mask `legal` reveals where blocks fit, and thereby where solid objects
-    are.
+    The graph also reveals the number of objects (the number of nodes), and which objects touch or are glued (the edge features). The mask
+    `edges` reveals which nodes are available blocks. The mask `legal` reveals where blocks fit, and so where solid objects are.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "none", net: NetConfig = DEFAULT) -> None:
@@ -289,7 +288,7 @@ def pack(batch: SceneBatch, connectivity: Connectivity) -> Packed:
 
 
 def node_features(batch: SceneBatch) -> Floats32:
-    """The features (B, 7 + R, 15) of all nodes, as in `observations.objects`. The seven slots come first, including those whose block has
+    """The features (B, 7 + R, 15) of all nodes, as in `observations.objects`. The seven slots come first, including slots whose block has
     been used."""
     position, angle, role = batch.pose[..., :2], batch.pose[..., 2:], np.eye(len(Role), dtype=np.float32)[batch.role]
     columns = [position, np.cos(angle), np.sin(angle), batch.size, batch.velocity, batch.sticky[..., None], role]
@@ -297,7 +296,8 @@ def node_features(batch: SceneBatch) -> Floats32:
 
 
 def _between_nodes(pairs: Floats32) -> Floats32:
-    """Extends a feature of pairs of objects (B, R, R) to pairs of nodes (B, 7 + R, 7 + R). It is 0 for pairs that contain a slot."""
+    """Extends a feature of pairs of objects (B, R, R) to pairs of nodes (B, 7 + R, 7 + R). The feature is 0 for pairs that contain a
+    slot."""
     return np.pad(pairs, ((0, 0), (SLOTS, 0), (SLOTS, 0)))
 
 
@@ -317,8 +317,8 @@ def linked_nodes(batch: SceneBatch, connectivity: Connectivity) -> Bools:
 
 
 def _gru(cell: nn.GRUCell, x: Tensor, hidden: Tensor, code: Tensor | None = None) -> Tensor:
-    """The new hidden states (E, width) of a GRU cell for the inputs x (E, width). `hidden` has the old hidden states, one row per input or,
-    if `code` (E,) is given, a table whose row `code[i]` belongs to input i."""
+    """The new hidden states (E, width) of a GRU cell for the inputs x (E, width). `hidden` has the old hidden states, one row per input. If
+    `code` (E,) is given, `hidden` is a table instead, and its row `code[i]` belongs to input i."""
     given = F.linear(hidden, cell.weight_hh, cell.bias_hh)
     if code is not None:
         given, hidden = given.index_select(0, code), hidden.index_select(0, code)

@@ -1,8 +1,8 @@
 """Our network `objects`, which computes the Q-values of placements from the objects of a scene.
 
-Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen becomes a token as well. Its inputs
-are the encoded objects, and the differences between the coordinates of the placement and those of each object (`inputs/placements.py`). The
-network predicts three numbers for a placement:
+Objects are tokens of a small transformer (`layers/attention.py`). Every placement that may be chosen becomes a token as well. The inputs of
+a placement are the encoded objects, and the differences between its coordinates and the coordinates of each object
+(`inputs/placements.py`). The network predicts three numbers for a placement:
 
     Q(s, a) = reward(s, a) + later(s, a),    p_end(s, a) = sigmoid(end(s, a))
 
@@ -76,8 +76,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         self.kind_widths = nn.Buffer(torch.tensor(KIND_WIDTHS), persistent=False)
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """The encoded objects (n, decoder), one scene after another: each object after the transformer, combined with an encoding of its
-        whole scene."""
+        """Returns the encoded objects (n, decoder), one scene after another. Each row combines an object after the transformer with an
+        encoding of its whole scene."""
         steps_left = None
         if self.clock is not None:
             assert batch.steps_left is not None, "the schema does not store how many steps are left"
@@ -96,7 +96,8 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return self._states(batch, self.encode(batch))
 
     def _edges(self, batch: SceneBatch, references: Tensor, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """The encoded edges (m, decoder): each from a kind of block, `kind` (m,), to an object `ref` (m,) of the scene `scene` (m,)."""
+        """Returns the encoded edges (m, decoder). Edge i goes from the kind of block `kind[i]` to the object `ref[i]` of the scene
+        `scene[i]`."""
         left = batch.tensors.left[..., None] / 3
         widths = (self.kind_widths / SCALE)[None, :, None].expand(len(batch), -1, -1)
         which = torch.eye(KINDS, device=left.device).expand(len(batch), -1, -1)
@@ -107,9 +108,9 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
         return F.relu(self.edge(F.relu(pairs)))
 
     def _figures(self, batch: SceneBatch, references: Tensor, edges: Tensor, which: Tensor, placements: tuple[Tensor, ...]) -> Tensor:
-        """Predictions (m, 2, 3) for m placements: without and with glue (second axis), the numbers `later`, `reward` and `end` (last axis).
-        `placements` has four tensors (m,): scene, kind of block, reference object and offset. `which` (m,) is the row of each placement's
-        edge in `edges` (k, decoder)."""
+        """Returns predictions (m, 2, 3) for m placements. The second axis is without and with glue; the last axis is `later`, `reward` and
+        `end` (see the module). `placements` has four tensors (m,): scene, kind of block, reference object and offset. `which` (m,) is the
+        row of each placement's edge in `edges` (k, decoder)."""
         scene, kind, ref, offset = placements
         placed = locate(batch.tensors, self.schema.offsets, self.kind_widths, scene, kind, ref, offset.float())
         objects = self.object(references) + self.seen.bias
@@ -151,7 +152,7 @@ class ObjectsNet(BlockTypeQNetwork, ObjectTrunk):
 
 def look(placed: Placements, scene: Tensor, batch: SceneBatch, objects: Tensor, weight: Tensor) -> Tensor:
     """Returns the result (m, 2P) of `placements.look_forward` for m placements, with gradients. `scene` (m,) is the scene of each
-    placement. `objects` (n, P) has the part of the messages that depends on the object alone, and `weight` is (P, 40). On the CPU, compiled
+    placement. `objects` (n, P) is the part of the messages that depends on the object alone, and `weight` is (P, 40). On the CPU, compiled
     loops process the placements scene by scene."""
     if objects.device.type != "cpu":
         return look_by_tensors(placed, scene, batch, objects, weight)

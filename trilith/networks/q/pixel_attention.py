@@ -1,6 +1,6 @@
 """Our network `pixel-attention`: Q-values by attention over segmented images. The network sees only the pixels of an object.
 
-The attention layers are those of `layers/attention.py`, but without the geometric inputs. Instead, the inputs of an object and of a pair of
+The attention layers come from `layers/attention.py`, but do not get the geometric inputs. Instead, the inputs of an object and of a pair of
 objects come from the pictures: features that a small CNN computes, and the positions of the pixels (`inputs/image_moments.py`). A kind of
 block is represented by the picture of its first available block.
 
@@ -28,12 +28,12 @@ from trilith.world.scene import SLOTS
 
 
 class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
-    """The network `pixel-attention`. Besides the pixels it is told which objects are available blocks, and which pairs of the other objects
-    touch or are glued.
+    """The network `pixel-attention`. Besides the pixels, two inputs say which objects are available blocks, and which pairs of the other
+    objects touch or are glued.
 
     An agent also gets two hints from its list of actions. The list contains only the first available block of each kind, and so reveals
-    which blocks are interchangeable. With the mask `legal` it reveals where blocks fit, and so where solid objects are. The values of
-    actions depend on neither.
+    which blocks are interchangeable. With the mask `legal`, the list also reveals where blocks fit, and so where solid objects are. The
+    values of actions do not depend on these hints.
     """
 
     def __init__(self, schema: ReplaySchema, mask: Mask = "legal", net: NetConfig = DEFAULT) -> None:
@@ -56,8 +56,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         self.codes = edge_codes()
 
     def encode(self, batch: SceneBatch) -> Tensor:
-        """Encoded rows (n + 3 · B, decoder): first one for each object, combined with an encoding of its whole scene, then one for each
-        kind of block in each scene."""
+        """Returns encoded rows (n + 3 · B, decoder). The first n rows are the objects, each combined with an encoding of its whole scene.
+        The other rows are the three kinds of block of each scene."""
         blocks, scene, kinds, others, one, other, code = _rows(batch)
         seen = self.cnn.segments(batch)
         features = torch.cat([self.cnn(batch), seen.moments], dim=1)
@@ -83,8 +83,8 @@ class PixelAttentionNet(BlockTypeQNetwork, AttentionTrunk):
         return values.gather(1, (index % self.outputs)[:, None])[:, 0]
 
     def _decode(self, batch: SceneBatch, scene: Tensor, kind: Tensor, ref: Tensor) -> Tensor:
-        """The values (m, outputs) of m edges: placing a block of the kind `kind` (m,) at the object `ref` (m,) of the scene `scene`
-        (m,)."""
+        """The values (m, outputs) of m edges. Edge i places a block of the kind `kind[i]` at the object `ref[i]` of the scene
+        `scene[i]`."""
         references = self.encode(batch)
         first = len(references) - KINDS * len(batch)
         pairs = references.index_select(0, batch.tensors.start[scene] + ref) + references.index_select(0, first + KINDS * scene + kind)

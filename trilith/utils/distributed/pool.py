@@ -1,9 +1,8 @@
 """The pool of workers behind actors, evaluations and the web page. It restarts workers that die, and returns exactly one result for every
 job.
 
-A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts, and later
-ones are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Nothing in this module depends on
-blocks.
+A job waits until a worker is ready for it. If that worker dies, another one gets the job. The first result of a job counts; later results
+are dropped. `process_pool` has workers on this machine, `ray_pool` has workers on a cluster. Nothing in this module depends on blocks.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ Work = Callable[[Any, Any], Any]
 """The function with which a worker does a job: (job, shared) -> result. `shared` is data that many jobs have in common, such as weights."""
 
 QUEUE = 2
-"""Number of jobs that a worker holds at a time. With two, it starts the second job while the result of the first is being sent."""
+"""Number of jobs that a worker holds at a time. With two, the worker starts the second job while the result of the first is being sent."""
 MAX_DEATHS = 4
-"""Maximum number of workers that may die during the same job, and of consecutive failed starts of one worker. More deaths have a cause that
-a restart does not remove."""
+"""Maximum number of worker deaths during the same job. Also the maximum number of failed starts of one worker in a row. After more, another
+restart would probably not help."""
 BEAT_SECONDS = 30.0
 """Seconds between two heartbeats of a worker. Heartbeats are also sent during a long job."""
 STALL_SECONDS = 300.0
@@ -39,7 +38,7 @@ MAX_DELAY = 5.0
 
 
 class Failure(NamedTuple):
-    """Why a job has no result. Exceptions are sent as text, because not all of them can be pickled."""
+    """The reason why a job has no result. Exceptions are sent as text, because some exceptions cannot be pickled."""
 
     kind: Literal["refused", "failed", "died", "late"]
     """refused: a ValueError, whose message is for the user; failed: any other exception; died: too many workers died during this job;
@@ -50,7 +49,7 @@ class Failure(NamedTuple):
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> tuple[Any, Failure | None]:
-    """Calls `work`. Returns the pair (result, None), or (None, failure) if it raises."""
+    """Calls `work`. Returns the pair (result, None), or (None, failure) if `work` raises an exception."""
     try:
         return work(*arguments), None
     except ValueError as error:
@@ -69,7 +68,7 @@ class Job:
     deaths: int = 0
     """Number of workers that died during this job."""
     deadline: float = inf
-    """Time at which the worker is stopped if the job is not finished, on the clock `time.monotonic`."""
+    """Latest time for the end of the job, on the clock `time.monotonic`. A worker that is not finished then is stopped."""
     worker: str = ""
     """Name of the worker that got the job last."""
     result: Any = None
@@ -83,20 +82,20 @@ class Worker(ABC):
         self.number, self.name = number, name
         self.ready = False
         self.jobs: dict[int, Job] = {}
-        """The worker's unfinished jobs by number, oldest first."""
+        """Maps the number of each unfinished job of the worker to the job, oldest first."""
         self.started = self.heard = time.monotonic()
-        """Times when the worker was started, and when it was last known to be alive."""
+        """Two times on the clock `time.monotonic`: the start of the worker, and the last sign that the worker is alive."""
 
     @abstractmethod
     def send(self, job: Job) -> None:
-        """Sends a job, without waiting for anything."""
+        """Sends a job to the worker. Returns at once."""
 
     @abstractmethod
     def kill(self) -> None:
         """Kills the process without waiting for its end. No finished result is lost, because a worker sends each result at once."""
 
     def exit_status(self) -> str:
-        """Text that says how the process ended, if this is known. Waits a short time for the process to end."""
+        """The text about the end of the process; empty if nothing is known. Waits a few seconds for the process to end."""
         return ""
 
 
@@ -123,7 +122,7 @@ class Done(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A worker is gone, or cannot be used."""
+    """A worker has died, or cannot be used."""
 
     worker: Worker
     why: str = ""
@@ -166,26 +165,27 @@ class Pool(ABC):
         """Reports about workers. The user of the pool prints and clears them."""
         self.workers: list[Worker] = []
         self.waiting: list[Job] = []
-        """Jobs that are not assigned to a worker."""
+        """Jobs that are not yet assigned to a worker, in order."""
         self.failed_starts: Counter[int] = Counter()
-        """Consecutive failed starts, by the worker's number."""
+        """Maps the number of a worker to its failed starts since the last successful one."""
         self._unfinished: dict[int, Job] = {}
         self._finished: list[Job] = []
         """Jobs finished since `handle` last returned."""
         self._sent = 0
         self._starts: list[tuple[float, int]] = []
-        """Planned starts: time and number of the worker."""
+        """Planned starts, as (time on the clock `time.monotonic`, number of the worker)."""
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Event]:
-        """Returns the events since the last call. If there are none, waits for one, at most `timeout` seconds."""
+        """Returns the events since the last call. If there are none, waits at most `timeout` seconds for the first one. The list is empty
+        if none comes."""
 
     @abstractmethod
     def _new_worker(self, number: int) -> Worker:
         """Starts a worker."""
 
     def start(self, count: int) -> None:
-        """Starts as many workers as are missing to `count`. If a start fails, all workers are stopped."""
+        """Starts workers until the pool has `count` of them. If a start fails, all workers are stopped."""
         try:
             self._starts += [(0.0, number) for number in range(len(self.workers) + len(self._starts), count)]
             self._start_due()
@@ -207,16 +207,16 @@ class Pool(ABC):
         return sent
 
     def cancel(self, job: Job, grace: float) -> None:
-        """Cancels a job, which then gets no result. A worker that has already started the job is replaced only if it needs more than
-        `grace` seconds to finish, because a replacement takes time too."""
+        """Cancels a job. The job then gets no result. A worker that has already started the job gets `grace` seconds to finish, because a
+        replacement takes time too. After that the worker is replaced."""
         self._unfinished.pop(job.number, None)
         job.deadline = min(job.deadline, time.monotonic() + grace)
         if job in self.waiting:
             self.waiting.remove(job)
 
     def receive(self, timeout: float) -> list[Any]:
-        """Returns the results since the last call. If there are none, waits for one, at most `timeout` seconds. Raises ValueError if a job
-        failed."""
+        """Returns the results since the last call, in the order of arrival. If there are none, waits at most `timeout` seconds for the
+        first event. Raises ValueError if a job failed."""
         finished = self.handle(self.poll(timeout))
         for job in finished:
             if job.failure:  # a second attempt would fail too
@@ -265,7 +265,8 @@ class Pool(ABC):
             worker.send(job)
 
     def _finish(self, number: int, result: Any, failure: Failure | None) -> None:
-        """Stores the first result or failure of a job and ignores later ones. It may come from a worker that was already replaced."""
+        """Stores the first result or failure of a job, and ignores later ones. A result may come from a worker that was already
+        replaced."""
         if job := self._unfinished.pop(number, None):
             job.result, job.failure = result, failure
             self._finished.append(job)
@@ -296,7 +297,7 @@ class Pool(ABC):
                 self._lose(worker, f"did not answer for {self.stall_seconds:g} s")
 
     def _retire(self, worker: Worker) -> None:
-        """Kills a worker and puts its jobs at the front of the queue. They run again at once, so a job that kills its workers is soon
+        """Kills a worker and puts its jobs at the front of the queue. These jobs run again at once, so a job that kills its workers is soon
         recognised."""
         self.workers.remove(worker)
         worker.kill()
@@ -304,7 +305,8 @@ class Pool(ABC):
         self.waiting[:0] = [job for number, job in worker.jobs.items() if number in self._unfinished]
 
     def _lose(self, worker: Worker, why: str, pause: float = 0.0) -> None:
-        """Replaces a worker that died or must be stopped, unless it was replaced already."""
+        """Replaces a worker that died or must be stopped. Does nothing if the worker was replaced already. Raises an error if `restart`
+        does not allow the replacement."""
         if worker not in self.workers:
             return
         why = why or f"died ({worker.exit_status()})"
@@ -337,7 +339,8 @@ def do_all(pool: Pool, jobs: Sequence[Any]) -> Iterator[Any]:
     """Does jobs with a pool. Yields each result as soon as it is ready, in any order. Prints the pool's notes, and closes the pool at the
     end.
 
-    If a job fails, raises ValueError with the message of the failure; after an unexpected exception, RuntimeError with the traceback.
+    Raises ValueError with the message of the failure if a job is refused, is too late or loses too many workers. Raises RuntimeError with
+    the traceback if a job raises any other exception.
     """
     with closing(pool):
         for job in jobs:

@@ -81,7 +81,7 @@ class ProcessPool(Pool):
         self.start(count)
 
     def poll(self, timeout: float) -> list[Event]:
-        """As in `Pool`. May be called from a separate thread."""
+        """See `Pool.poll`. May be called from a separate thread."""
         events: list[Event] = []
         with suppress(Empty):
             events.append(self._events.get(timeout=timeout))
@@ -94,8 +94,8 @@ class ProcessPool(Pool):
 
 
 def spread(make: Callable[[], Work], jobs: Sequence[Any], workers: int) -> Iterator[Any]:
-    """Does jobs in `workers` processes. Yields each result as soon as it is ready, in any order. With a single worker or a single job,
-    everything runs in this process.
+    """Does jobs in `workers` processes. Yields each result as soon as it is ready, in any order. With a single worker or fewer than two
+    jobs, everything runs in this process.
 
     Raises an error if a job fails (see `do_all`), and ChildProcessError if a process dies.
     """
@@ -119,8 +119,8 @@ def _serve(pipe: Connection, make: Callable[[], Work]) -> None:
             pipe.send(event)
 
     def read() -> None:
-        """Reads the next job while the main thread does the current one. Ends this process when the pool's process is gone, even if that
-        was killed."""
+        """Reads the next job while the main thread does the current one. Ends this process when the pool's process is gone, even if the
+        pool's process was killed."""
         with suppress(EOFError, OSError):
             while True:
                 jobs.put(pipe.recv())

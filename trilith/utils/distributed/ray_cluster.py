@@ -27,9 +27,9 @@ from trilith import __version__
 from trilith.utils.checks import require
 
 CONNECT_SECONDS = 5.0
-"""A cluster that does not answer within this time counts as missing."""
+"""A cluster that does not answer within this number of seconds counts as missing."""
 PROBE_SECONDS = 60.0
-"""A node is not used if it needs longer than this to start a first process."""
+"""A node counts as unusable if it needs more than this number of seconds to start a first process."""
 STORE_BYTES = 200 * 2**20
 """Size of the object store of a local cluster, in bytes. The store holds a few versions of weights, and results that the pool has not
 fetched."""
@@ -37,7 +37,8 @@ fetched."""
 
 @cache
 def package_version() -> str:
-    """The version of the package and a checksum of its source. It must be the same on all nodes, or results could differ."""
+    """The version of the package and a checksum of its source, as one text. The text must be the same on all nodes, or results could
+    differ."""
     folder = Path(__file__).parents[2]
     code = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -48,8 +49,8 @@ def package_version() -> str:
 class Cluster:
     """A connection to a Ray cluster: a new cluster on this machine, one that already runs here, or one at an address.
 
-    Raises ValueError if there is no cluster, or if it cannot be used. If the caller has a connection already, this object
-    uses that connection and leaves it open.
+    Raises ValueError if there is no cluster, or if the cluster cannot be used. If the process already has a connection, this object uses
+    that connection and leaves it open.
     """
 
     def __init__(self, address: str) -> None:
@@ -72,7 +73,7 @@ class Cluster:
             if self.ours:
                 self._connect()
             self.nodes = self._probe()
-            """Names of the nodes at the time of the connection, by their ids."""
+            """Maps the id of each node at the time of the connection to its name."""
         except BaseException:
             self.close()
             raise
@@ -93,7 +94,8 @@ class Cluster:
             raise ValueError(f"cannot use the cluster {self.address}: {why}") from None
 
     def _probe(self) -> dict[str, str]:
-        """Asks every node for its version of the package. Raises ValueError for the first node whose version differs from ours."""
+        """Asks every node for its version of the package. Returns a dictionary from node ids to node names. Raises ValueError for the first
+        node whose version differs from ours, or that starts no process in time."""
         ray, until = self.ray, time.monotonic() + PROBE_SECONDS
         probe = ray.remote(num_cpus=0, max_retries=0)(_version_task())
         nodes = {node["NodeID"]: node_name(node) for node in ray.nodes() if node["Alive"]}
@@ -119,7 +121,8 @@ class Cluster:
         require(room >= count, f"the cluster has room for {room} workers of {cpus:g} CPUs ({there}), not for {count}: {advice}")
 
     def reserve_gpus(self, count: float) -> str:
-        """Reserves GPUs of this machine's node for this process, which then uses no other GPUs. Returns their ids."""
+        """Reserves `count` GPUs of this machine's node for this process. The process then uses no other GPUs. Returns the ids of the GPUs,
+        separated by commas. Raises ValueError if not enough GPUs are free."""
         ray = self.ray
         here = ray.get_runtime_context().get_node_id()
         there = next(node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["NodeID"] == here)
@@ -142,7 +145,7 @@ class Cluster:
 
 
 def node_name(node: dict[str, Any]) -> str:
-    """The name with which a node was started, or the name of its machine."""
+    """The name of a node: the name given at its start, else the name of its machine."""
     return str(node["NodeName"] if node["NodeName"] != node["NodeManagerAddress"] else node["NodeManagerHostname"])
 
 
@@ -183,7 +186,8 @@ def _holder_class() -> type:
 
 
 def _check_address(address: str) -> None:
-    """Raises ValueError if nothing answers at an address within a few seconds."""
+    """Raises ValueError if an address has a wrong form, or if nothing answers there within a few seconds. local and auto are not tried
+    here."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")

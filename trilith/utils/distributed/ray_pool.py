@@ -21,7 +21,7 @@ from trilith.utils.distributed.ray_cluster import Cluster, node_name, other_vers
 RETRY_SECONDS = 30.0
 """Seconds before a worker is started again if its node had a different version of the package."""
 PRINTED_LINES = 5
-"""How many of the last lines that a job printed are reported."""
+"""Number of lines of a job's output that are reported: the last ones."""
 
 
 Answers = Literal["hello", "beat"] | int
@@ -29,8 +29,8 @@ Answers = Literal["hello", "beat"] | int
 
 
 class RayWorker(Worker):
-    """A pool's record of one Ray actor. `refs` maps the Ray reference of each answer that has not arrived yet to the request that it
-    belongs to."""
+    """A pool's record of one Ray actor. `refs` maps the Ray reference of each answer that has not arrived yet to the pair (worker, kind of
+    request)."""
 
     def __init__(self, number: int, what: str, handle: Any, ray: Any, refs: dict[Any, tuple[RayWorker, Answers]]) -> None:
         super().__init__(number, f"{what} {number}")
@@ -72,7 +72,7 @@ class RayPool(Pool):
         self.start(count)
 
     def ready(self) -> tuple[int, int]:
-        """Number of workers that are ready, and number of nodes that they run on."""
+        """Returns two numbers: the number of workers that are ready, and the number of nodes on which these workers run."""
         nodes = [worker.node for worker in self.workers if isinstance(worker, RayWorker) and worker.ready]
         return len(nodes), len(set(nodes))
 
@@ -126,7 +126,7 @@ class RayPool(Pool):
 
 
 def _death(error: BaseException) -> str:
-    """Text that says how a worker died, from Ray's error."""
+    """The text about a worker's death, made from Ray's error."""
     text = " ".join(str(error).split())
     if "node has died" in text or "node is dead" in text:
         return "died with its node"
@@ -135,7 +135,8 @@ def _death(error: BaseException) -> str:
 
 
 def prepare(make: bytes) -> tuple[Any, Failure | None]:
-    """Makes the function with which a worker does jobs. Called on the worker's node."""
+    """Makes the function with which a worker does jobs; called on the worker's node. Returns the pair (function, None), or (None,
+    failure)."""
     limit_threads(1)
     return attempt(lambda: partial(_do_printing, pickle.loads(make)()))
 
