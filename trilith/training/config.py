@@ -29,9 +29,9 @@ class TrainConfig(Generic[C]):
     task: str = "covering_hard"
     """silhouette, connecting, covering, covering_hard, or a class of your own in a module of the current folder, as my_module:MyTask."""
     recipe: str = "objects"
-    """The recipe, which sets the defaults of the agent's options. A name such as objects means its newest version; objects-v2 is an exact
-    version; my_module:name is a recipe of your own in a module of the current folder. See `trilith recipes` and `trilith train --recipe NAME
-    --help-all`."""
+    """The recipe, which sets the defaults of the agent's options. A name such as objects means its newest version; objects-v2 is an
+    exact version; my_module:name is a recipe of your own in a module of the current folder. See `trilith recipes` and `trilith train
+    --recipe NAME --help-all`."""
     out: Path = Path("runs/run")
     """Folder for weights, logs and checkpoints. If the folder already holds the same run, it is resumed."""
     minutes: float | None = None
