@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from shell import ENVIRONMENT
 
+from trilith.utils.compiled import TOLD
+
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
@@ -79,3 +81,28 @@ def test_a_function_in_a_users_module_is_compiled_anew_when_what_it_builds_in_ch
 def test_a_function_that_is_in_no_file_is_compiled_all_the_same():
     code = "from trilith.utils.compiled import compiled\n@compiled\ndef double(x):\n    return 2 * x\nprint(double(4))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=True).stdout == "8\n"
+
+
+COLD = """
+import gc
+import trilith
+import numpy as np
+from trilith.world.tasks.silhouette import filled
+filled(trilith.start("silhouette", 0, np.random.default_rng(0)).scene)
+print(gc.isenabled())
+"""
+
+
+def test_the_first_run_says_once_that_it_compiles_and_later_ones_say_nothing(tmp_path):
+    environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for told in (f"{TOLD}\n", ""):
+        done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+        assert (done.stdout, done.stderr) == ("True\n", told)
+
+
+def test_an_evaluation_compiles_before_its_workers_start(tmp_path):
+    environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    line = [sys.executable, "-m", "trilith.cli", "evaluate", "legal", "--task", "silhouette", "--scenes", "17", "--level", "0"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert done.stderr.splitlines()[0] == TOLD
+    assert done.stderr.count(TOLD) == 1

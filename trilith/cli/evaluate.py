@@ -143,6 +143,7 @@ class Evaluate(SceneOptions):
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Runs the remaining episodes of one evaluation. Writes its result and, with a ledger, its entry. Returns the result."""
+        run.compile()
         rewards = [episode["reward"] for episode in run.episodes()]
         before, begin = len(rewards), time.monotonic()
         if run.result is not None:

@@ -30,6 +30,7 @@ from trilith.evaluation.schema import MAX_RESULT, Count, Played, read_result
 from trilith.evaluation.statistics import half_width
 from trilith.search.config import SearchConfig
 from trilith.utils.checks import require, shortened
+from trilith.utils.compiled import is_compiled
 from trilith.utils.distributed.pool import Work, do_all
 from trilith.utils.distributed.process_pool import spread
 from trilith.utils.distributed.ray_cluster import Cluster
@@ -48,7 +49,8 @@ from trilith.utils.files import (
     write_json,
 )
 from trilith.utils.tensors import MAX_WEIGHTS
-from trilith.world.episode import BUILDER, REASONS, hit_obstacle
+from trilith.world.bonds import meet
+from trilith.world.episode import BUILDER, REASONS, hit_obstacle, step
 from trilith.world.physics import PHYSICS
 from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
@@ -238,6 +240,15 @@ class Run:
                 number, episodes = _entry(line, tuple[Count, list[Played]])
                 if [episode["index"] for episode in episodes] == groups[number]:
                     self.done[number] = episodes
+
+    def compile(self) -> None:
+        """Lets the agent make one placement if the code is not compiled yet. So it is compiled once and not by every worker, and the
+        progress of the episodes says how long they take."""
+        if self.result is None and not is_compiled(meet):
+            e, rng = self.evaluation, np.random.default_rng(0)
+            state = start_in_set(e.task, e.level, e.split, 0)
+            [placement] = e.load().act([state], [rng])
+            step(state, placement)
 
     def run(self, workers: int, cluster: str | None = None) -> Iterator[list[Played]]:
         """Plays the remaining groups in worker processes, on this machine or on a `cluster`. Yields the episodes of each group as soon as

@@ -7,7 +7,10 @@ such operations. A compiled loop costs almost nothing, and it reads like the rul
 from __future__ import annotations
 
 import dis
+import gc
 import hashlib
+import multiprocessing
+import sys
 from collections.abc import Callable
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -17,6 +20,7 @@ from typing import Any, TypeVar, cast, overload
 
 import numba
 import numpy as np
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
 
@@ -33,17 +37,59 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
     By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True` allows
     the compiler to change the order, so that the processor computes several terms of a sum at a time. Networks use `reorder`; the rules of
     the world never do. Pass the arrays of a scene as they are, read-only. For writable arrays numba would compile a second version.
+
+    Compilation takes several times longer for operations on whole arrays than for loops over their elements. The worst are assignments of
+    a sequence or an array to a slice, and sorts.
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)
     source = Path(function.__code__.co_filename)
     cached = source.is_file()  # a function of an interactive session has no file, so each session compiles it again
-    dispatcher: Any = numba.njit(cache=cached, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
+    fastmath = {"reassoc", "contract", "nsz"} if reorder else False
+    dispatcher: Any = numba.njit(cache=cached, no_cfunc_wrapper=True, fastmath=fastmath)(function)  # nothing passes it as a value
     if cached:
         kept: Any = dispatcher._cache._cache_file
         kept.__class__, kept.function = _ByContent, function
         del kept._source_stamp
     return cast(F, dispatcher)
+
+
+def is_compiled(function: Callable[..., object]) -> bool:
+    """Whether the machine code of a `compiled` function is on disk, for at least one kind of arguments."""
+    dispatcher: Any = function
+    return bool(dispatcher._cache._cache_file._load_index())
+
+
+class _Compilation(event.Listener):
+    """Announces the first compilation in a process, and pauses the garbage collector while code is compiled.
+
+    The compiler makes millions of small objects, and the garbage collector would take a sixth of the time.
+    """
+
+    announced = multiprocessing.parent_process() is not None
+    """Whether the user has been told. Workers say nothing, since several of them would say the same."""
+    depth = 0
+    """How many functions are being compiled; a function waits for those that it calls."""
+    collects = True
+
+    def on_start(self, event: event.Event) -> None:
+        if not self.announced and event.data["dispatcher"].py_func.__module__.startswith("trilith."):
+            self.announced = True
+            print(TOLD, file=sys.stderr, flush=True)
+        if self.depth == 0:
+            self.collects = gc.isenabled()
+            gc.disable()
+        self.depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        self.depth -= 1
+        if self.depth == 0 and self.collects:
+            gc.enable()
+
+
+TOLD = "compiling for up to 15 s, once after an installation or an update"
+compilation = _Compilation()
+event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):

@@ -333,16 +333,26 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
     """(7, N, n, max(heights, 1)): the mask. If `heights` is 0, the block goes to its rest height; otherwise to one of `heights`
     offsets along y."""
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
-    cos, sin, rows = np.cos(pose[:, 2]), np.sin(pose[:, 2]), np.flatnonzero(solid)
-    near, across = np.empty(len(rows), dtype=np.int64), np.empty(n)
-    shares = np.array([_share(i, n) for i in range(n)])
+    cos, sin, across, shares = np.empty(len(role)), np.empty(len(role)), np.empty(n), np.empty(n)
+    rows, near, solids = np.empty(len(role), dtype=np.int64), np.empty(len(role), dtype=np.int64), 0
+    for k in range(len(role)):
+        if solid[k]:
+            cos[k], sin[k], rows[solids] = np.cos(pose[k, 2]), np.sin(pose[k, 2]), k
+            solids += 1
+    for i in range(n):
+        shares[i] = _share(i, n)
     for slot in range(SLOTS):
         if role[slot] != _AVAILABLE:
             continue
-        w, h = size[slot]
-        twins = np.flatnonzero((role[:slot] == _AVAILABLE) & (size[:slot, 0] == w))
-        if len(twins):  # blocks of one width have the same mask, so each width is computed once
-            mask[slot] = mask[twins[0]]
+        w, h, twin = size[slot, 0], size[slot, 1], slot
+        for other in range(slot - 1, -1, -1):
+            if role[other] == _AVAILABLE and size[other, 0] == w:
+                twin = other
+        if twin < slot:  # blocks of one width have the same mask, so each width is computed once
+            for ref in range(len(role)):
+                for i in range(n):
+                    for j in range(max(heights, 1)):
+                        mask[slot, ref, i, j] = mask[twin, ref, i, j]
             continue
         for ref in range(len(role)):
             if role[ref] == _AVAILABLE:
@@ -355,7 +365,7 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
                 y = pose[ref, 1] + _outermost(n, size[ref, 1], BLOCK_HEIGHT) * shares[j] if heights else rest
                 y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
                 count = 0
-                for k in rows:  # few objects are near any of the places along a reference
+                for k in rows[:solids]:  # few objects are near any of the places along a reference
                     if may_overlap(across[0], across[-1], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
                         near[count] = k
                         count += 1

@@ -37,12 +37,17 @@ def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, g
     """`glue` (G, 2) and its `bond_frame`s (G, 5) with the `new` pairs of `contact` that glue joins, in their order."""
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
-    pairs[:count], frames[:count] = glue, frame
+    for g in range(count):
+        pairs[g, 0], pairs[g, 1] = glue[g, 0], glue[g, 1]
+        for k in range(5):
+            frames[g, k] = frame[g, k]
     for i, j in contact:
         if _joins(i, j, role, sticky, glue):
-            (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
-            pairs[count] = i, j
-            frames[count] = bond_frame((ax, ay, at, size[i, 0], size[i, 1]), (bx, by, bt, size[j, 0], size[j, 1]))
+            one = pose[i, 0], pose[i, 1], pose[i, 2], size[i, 0], size[i, 1]
+            two = pose[j, 0], pose[j, 1], pose[j, 2], size[j, 0], size[j, 1]
+            pairs[count, 0], pairs[count, 1] = i, j
+            into = frames[count]
+            into[0], into[1], into[2], into[3], into[4] = bond_frame(one, two)
             count += 1
     return pairs, frames
 
@@ -95,12 +100,12 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
     local = np.empty((len(rows), 3))
     inertia = momentum = 0.0
     for k, row in enumerate(rows):
-        (w, h), (u, v, spin) = size[row], velocity[row]
+        w, h, u, v, spin = size[row, 0], size[row, 1], velocity[row, 0], velocity[row, 1], velocity[row, 2]
         m, rx, ry = w * h, pose[row, 0] - x, pose[row, 1] - y
         own = m * (w * w + h * h) / 12
         inertia += own + m * (rx * rx + ry * ry)
         momentum += own * spin + m * (rx * (v - vy) - ry * (u - vx))
-        local[k] = c * rx + s * ry, c * ry - s * rx, pose[row, 2] - angle
+        local[k, 0], local[k, 1], local[k, 2] = c * rx + s * ry, c * ry - s * rx, pose[row, 2] - angle
     return (x, y, vx, vy, momentum / inertia), local
 
 
@@ -111,10 +116,10 @@ def spread(
     """Writes the poses and velocities of the `rows` of a body, which have the poses `local` in its frame, where and as the body moves."""
     c, s = cos(angle), sin(angle)
     for k, row in enumerate(rows):
-        lx, ly, turned = local[k]
+        lx, ly, turned = local[k, 0], local[k, 1], local[k, 2]
         rx, ry = c * lx - s * ly, s * lx + c * ly
-        pose[row] = x + rx, y + ry, angle + turned
-        velocity[row] = vx - spin * ry, vy + spin * rx, spin
+        pose[row, 0], pose[row, 1], pose[row, 2] = x + rx, y + ry, angle + turned
+        velocity[row, 0], velocity[row, 1], velocity[row, 2] = vx - spin * ry, vy + spin * rx, spin
 
 
 @compiled

@@ -120,7 +120,8 @@ def _is_finite(pose: Floats, velocity: Floats) -> bool:
     """Whether all poses and velocities are finite, as their sum then is."""
     total = 0.0
     for k in range(len(pose)):
-        total += pose[k].sum() + velocity[k].sum()
+        for i in range(3):
+            total += pose[k, i] + velocity[k, i]
     return bool(np.isfinite(total))
 
 

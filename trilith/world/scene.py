@@ -285,8 +285,12 @@ def _place(
     rows = n + 1 if keep else n
     poses, sizes, velocities = np.empty((rows, 3)), np.empty((rows, 2)), np.empty((rows, 3))
     roles, stickies = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.bool_)
-    poses[:n], sizes[:n], velocities[:n], roles[:n], stickies[:n] = pose, size, velocity, role, sticky
+    for k in range(n):
+        for i in range(3):
+            poses[k, i], velocities[k, i] = pose[k, i], velocity[k, i]
+        sizes[k, 0], sizes[k, 1], roles[k], stickies[k] = size[k, 0], size[k, 1], role[k], sticky[k]
     row = n if keep else slot
     poses[row, 0], poses[row, 1], poses[row, 2] = x, y, 0.0
-    sizes[row], velocities[row], roles[row], stickies[row] = size[slot], 0.0, Role.BLOCK, glue
+    velocities[row, 0], velocities[row, 1], velocities[row, 2] = 0.0, 0.0, 0.0
+    sizes[row, 0], sizes[row, 1], roles[row], stickies[row] = size[slot, 0], size[slot, 1], Role.BLOCK, glue
     return poses, sizes, velocities, roles, stickies

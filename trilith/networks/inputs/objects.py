@@ -109,8 +109,7 @@ def _describe(
     for b in range(len(pose)):
         start, count = first[b], first[b + 1] - first[b]
         for i in range(count):
-            x, y, angle = pose[b, i]
-            w, h = size[b, i]
+            x, y, angle, w, h = pose[b, i, 0], pose[b, i, 1], pose[b, i, 2], size[b, i, 0], size[b, i, 1]
             c, s, short = cos(angle), sin(angle), min(w, np.float32(MAX_WIDTH))
             node = nodes[start + i]
             node[0], node[1], node[2], node[3] = x / 7, y / SCALE, c - 1, s
@@ -119,7 +118,8 @@ def _describe(
             node[9] = min(velocity[b, i, 0] ** 2 + velocity[b, i, 1] ** 2, 1.0)
             node[10] = min(max(velocity[b, i, 2], -1.0), 1.0)
             node[_ROLE + role[b, i]] = 1
-            node[_ROLE + _ROLES :] = left[b] / 3
+            for k in range(KINDS):
+                node[_ROLE + _ROLES + k] = left[b, k] / 3
             across, up = (w * abs(c) + h * abs(s)) / 2, (w * abs(s) + h * abs(c)) / 2
             sides[i, 0], sides[i, 1] = x, y
             sides[i, 2], sides[i, 3], sides[i, 4], sides[i, 5] = x - across, x + across, y - up, y + up

@@ -169,7 +169,8 @@ def _extend(
                     + ARM_COST * width * abs(x - base[p])
                     + TIGHT_COST * _beside(x, y, width, obstacles, TIGHT_GAP)
                 )
-                found[:, count] = x, width, cost, base[p], float(p), float(i)
+                into = found[:, count]
+                into[0], into[1], into[2], into[3], into[4], into[5] = x, width, cost, base[p], float(p), float(i)
                 count += 1
     return found[:, :count]
 

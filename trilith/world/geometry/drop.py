@@ -51,5 +51,8 @@ def drops(
     """(6, K): the six numbers of `drop` for each of K blocks of equal height. The blocks do not affect each other."""
     found = np.empty((6, len(left)))
     for k in range(len(left)):
-        found[:, k] = drop(left[k], right[k], bottom[k], bottom[k] + height, boxes, sticky, obstacle, margin)
+        into = found[:, k]
+        into[0], into[1], into[2], into[3], into[4], into[5] = drop(
+            left[k], right[k], bottom[k], bottom[k] + height, boxes, sticky, obstacle, margin
+        )
     return found

@@ -65,9 +65,8 @@ def may_overlap(
 @compiled
 def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
     """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
-    for row in np.flatnonzero(which):
-        (px, py, angle), (pw, ph) = pose[row], size[row]
-        if overlaps(x, y, w, h, px, py, cos(angle), sin(angle), pw, ph):
+    for k in range(len(which)):
+        if which[k] and overlaps(x, y, w, h, pose[k, 0], pose[k, 1], cos(pose[k, 2]), sin(pose[k, 2]), size[k, 0], size[k, 1]):
             return True
     return False
 
@@ -106,19 +105,22 @@ def gap(ax: float, ay: float, at: float, aw: float, ah: float, bx: float, by: fl
 def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: float = TOUCH) -> Ints:
     """(C, 2): sorted pairs (i, j), i < j, of `solid` (N,) rows that are at most `apart` metres apart. At least one row of a pair is
     `wanted` (N,)."""
-    rows = np.flatnonzero(solid)
-    pairs = np.empty((len(rows) * (len(rows) - 1) // 2, 2), dtype=np.int64)
-    count = 0
-    across, up = np.empty(len(solid)), np.empty(len(solid))
-    for i in rows:
-        across[i], up[i] = extent(size[i, 0], size[i, 1], pose[i, 2])
+    rows, across, up = np.empty(len(solid), dtype=np.int64), np.empty(len(solid)), np.empty(len(solid))
+    solids = count = 0
+    for i in range(len(solid)):
+        if solid[i]:
+            across[i], up[i] = extent(size[i, 0], size[i, 1], pose[i, 2])
+            rows[solids] = i
+            solids += 1
+    rows = rows[:solids]
+    pairs = np.empty((solids * (solids - 1) // 2, 2), dtype=np.int64)
     near = apart + 1e-6  # only upright boxes that are not clearly farther apart than this need the exact gap
     for k, i in enumerate(rows):
         for j in rows[k + 1 :]:
-            (ax, ay, at), (bx, by, bt) = pose[i], pose[j]
+            ax, ay, at, bx, by, bt = pose[i, 0], pose[i, 1], pose[i, 2], pose[j, 0], pose[j, 1], pose[j, 2]
             close = abs(ax - bx) <= across[i] + across[j] + near and abs(ay - by) <= up[i] + up[j] + near
             if close and (wanted[i] or wanted[j]) and gap(ax, ay, at, size[i, 0], size[i, 1], bx, by, bt, size[j, 0], size[j, 1]) <= apart:
-                pairs[count] = i, j
+                pairs[count, 0], pairs[count, 1] = i, j
                 count += 1
     return pairs[:count].copy()
 

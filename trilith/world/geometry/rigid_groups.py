@@ -18,19 +18,29 @@ def bond_matrix(glue: Ints, objects: int) -> Bools:
 @compiled
 def rigid_groups(bonded: Bools) -> Ints:
     """(N,): the first row of each object's rigid body. `bonded` (N, N) are the glued pairs; (i, j) also means (j, i)."""
-    group = np.arange(len(bonded))
+    group = np.empty(len(bonded), dtype=np.int64)
     for i in range(len(bonded)):
+        group[i] = i
         for j in range(i):
-            if (bonded[i, j] or bonded[j, i]) and group[i] != group[j]:
-                group[group == max(group[i], group[j])] = min(group[i], group[j])
+            if bonded[i, j] or bonded[j, i]:
+                _merge(group[: i + 1], group[i], group[j])
     return group
 
 
 @compiled
 def glued_groups(glue: Ints, objects: int) -> Ints:
     """(objects,): the same from the pairs `glue` (G, 2)."""
-    group = np.arange(objects)
+    group = np.empty(objects, dtype=np.int64)
+    for i in range(objects):
+        group[i] = i
     for i, j in glue:
-        if group[i] != group[j]:
-            group[group == max(group[i], group[j])] = min(group[i], group[j])
+        _merge(group, group[i], group[j])
     return group
+
+
+@compiled
+def _merge(group: Ints, one: int, two: int) -> None:
+    """Gives all objects of two groups the lower of their two numbers."""
+    for k in range(len(group)):
+        if group[k] == max(one, two):
+            group[k] = min(one, two)

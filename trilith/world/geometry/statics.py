@@ -35,21 +35,34 @@ def _balances(
 ) -> bool:
     """Whether every group balances. There are P supports, sorted from left to right: group `over` rests on group `under` between x =
     `begin` and `end`."""
-    load, torque, highest = np.zeros(len(group)), np.zeros(len(group)), np.full(len(group), -np.inf)
+    load, torque, highest = np.zeros(len(group)), np.zeros(len(group)), np.empty(len(group))
+    highest[0] = -np.inf
     for k in range(1, len(group)):
+        highest[k] = -np.inf
         load[group[k]] += weight[k]
         torque[group[k]] += moment[k]
         highest[group[k]] = max(highest[group[k]], top[k])
-    for g in np.argsort(-highest, kind="mergesort"):
-        supports = np.flatnonzero(over == g)
+    order = np.empty(len(group), dtype=np.int64)
+    for k in range(len(group)):
+        at = k
+        while at > 0 and highest[order[at - 1]] < highest[k]:  # sorts by insertion, because `np.argsort` takes a second to compile
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = k
+    for g in order:
         if g == 0 or group[g] != g:
             continue
-        x = torque[g] / load[g]
-        if not len(supports) or not begin[supports[0]] + margin <= x <= end[supports].max() - margin:
+        x, leftmost, rightmost = torque[g] / load[g], np.inf, -np.inf
+        for s in range(len(over)):
+            if over[s] == g:
+                leftmost, rightmost = min(leftmost, begin[s]), max(rightmost, end[s])
+        if not leftmost + margin <= x <= rightmost - margin:
             return False
-        x = min(max(x, begin[supports[0]]), end[supports].max())  # a negative margin allows x to lie a little outside
+        x = min(max(x, leftmost), rightmost)  # a negative margin allows x to lie a little outside
         before, behind, one, two = -np.inf, np.inf, g, g
-        for s in supports:  # the nearest supported points on either side of x; both equal x if a support lies under x
+        for s in range(len(over)):  # the nearest supported points on either side of x; both equal x if a support lies under x
+            if over[s] != g:
+                continue
             if begin[s] <= x and min(end[s], x) > before:
                 before, one = min(end[s], x), under[s]
             if end[s] >= x and max(begin[s], x) < behind:

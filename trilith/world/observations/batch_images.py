@@ -117,12 +117,21 @@ def _list_objects(scenes: Scenes, poses: Floats, sizes: Floats) -> None:
     objects."""
     v = 0
     for b in range(len(scenes.objects)):
-        for slot in np.flatnonzero(scenes.available[b]):
-            poses[v], sizes[v] = _SLOT_POSE[slot], _SLOT_SIZE[slot]
-            v += 1
+        for slot in range(SLOTS):
+            if scenes.available[b, slot]:
+                _copy_row(_SLOT_POSE[slot], poses[v])
+                _copy_row(_SLOT_SIZE[slot], sizes[v])
+                v += 1
         for k in range(scenes.objects[b]):
-            poses[v], sizes[v] = scenes.pose[b, k], scenes.size[b, k]
+            _copy_row(scenes.pose[b, k], poses[v])
+            _copy_row(scenes.size[b, k], sizes[v])
             v += 1
+
+
+@compiled
+def _copy_row(one: Floats, other: Floats) -> None:
+    for i in range(len(one)):
+        other[i] = one[i]
 
 
 @compiled
@@ -275,4 +284,5 @@ def _disc(canvas: Float32, x: float, y: float) -> None:
         for j in range(left, right):
             dx = _LEFT + (j + 0.5) / _SCALE - x
             if dx * dx + dy * dy <= GLUE_RADIUS * GLUE_RADIUS:
-                canvas[i, j] = _COLOURS[_GLUE, :3]
+                for k in range(3):
+                    canvas[i, j, k] = _COLOURS[_GLUE, k]

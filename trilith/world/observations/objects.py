@@ -31,8 +31,8 @@ def _objects(pose: Floats, size: Floats, velocity: Floats, role: Ints, sticky: B
     for k in range(len(role)):
         rows[k, 0], rows[k, 1] = pose[k, 0], pose[k, 1]
         rows[k, 2], rows[k, 3] = cos(pose[k, 2]), sin(pose[k, 2])
-        rows[k, 4:6] = size[k]
-        rows[k, 6:9] = velocity[k]
+        rows[k, 4], rows[k, 5] = size[k, 0], size[k, 1]
+        rows[k, 6], rows[k, 7], rows[k, 8] = velocity[k, 0], velocity[k, 1], velocity[k, 2]
         rows[k, 9] = sticky[k]
         rows[k, 10 + role[k]] = 1
     return rows

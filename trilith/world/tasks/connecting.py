@@ -12,7 +12,6 @@ from trilith.world.geometry.rectangles import contains
 from trilith.world.scene import Bools, Floats, Ints, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, layer_y, obstacle_layer, spread, uniform
 
-_BLOCK, _TARGET = int(Role.BLOCK), int(Role.TARGET)
 TARGETS = 3
 TARGET_SIZE = 0.35
 OBSTACLE_WIDTH = (0.7, 2.8)
@@ -101,12 +100,11 @@ class Connecting(Task):
 
 def reached(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have their centre inside a placed block."""
-    return _reached(scene.pose, scene.size, scene.role)
+    return _reached(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 
 @compiled
-def _reached(pose: Floats, size: Floats, role: Ints) -> Bools:
-    blocks, targets = np.flatnonzero(role == _BLOCK), np.flatnonzero(role == _TARGET)
+def _reached(pose: Floats, size: Floats, blocks: Ints, targets: Ints) -> Bools:
     result = np.zeros(len(targets), dtype=np.bool_)
     for k, t in enumerate(targets):
         for b in blocks:

@@ -6,12 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from trilith.utils.compiled import compiled
 from trilith.world.geometry.coverage import covered_lengths, covered_pieces
-from trilith.world.scene import SLOTS, Floats, Ints, Role, Scene, fresh_scene
+from trilith.world.scene import SLOTS, Floats, Role, Scene, fresh_scene
 from trilith.world.tasks.task import BASE_OBJECTS, Level, Progress, Task, obstacle_layer, uniform
 
-_BLOCK, _OBSTACLE = int(Role.BLOCK), int(Role.OBSTACLE)
+_OBSTACLE = int(Role.OBSTACLE)
 OBSTACLES = (1, 2)
 """Minimum and maximum number of obstacles in a layer."""
 ENOUGH = 0.99
@@ -117,12 +116,7 @@ class CoveringHard(_Shelter):
 
 def covered(scene: Scene) -> Floats:
     """(O,): length of each obstacle's top, in row order, that lies under a block at or above it."""
-    return _covered(scene.pose, scene.size, scene.role)
-
-
-@compiled
-def _covered(pose: Floats, size: Floats, role: Ints) -> Floats:
-    return covered_lengths(pose, size, np.flatnonzero(role == _BLOCK), np.flatnonzero(role == _OBSTACLE))
+    return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 
 def covered_spans(scene: Scene) -> tuple[tuple[float, float, float], ...]:

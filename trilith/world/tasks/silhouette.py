@@ -23,7 +23,7 @@ NEAR = 0.14
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
-_BLOCK, _TARGET = int(Role.BLOCK), int(Role.TARGET)
+_TARGET = int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
 HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
@@ -112,12 +112,7 @@ def _targets(scene: Scene) -> int:
 
 def filled(scene: Scene) -> Bools:
     """(T,): which targets, in row order, have the right block in the right place."""
-    return _filled(scene.pose, scene.size, scene.role)
-
-
-@compiled
-def _filled(pose: Floats, size: Floats, role: Ints) -> Bools:
-    return which_filled(pose, size, np.flatnonzero(role == _BLOCK), np.flatnonzero(role == _TARGET))
+    return which_filled(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.TARGET))
 
 
 @compiled
@@ -130,7 +125,7 @@ def which_filled(pose: NDArray[np.floating[Any]], size: NDArray[np.floating[Any]
             dx, dy = abs(pose[b, 0] - pose[t, 0]), abs(pose[b, 1] - pose[t, 1])
             if abs(sin(pose[b, 2])) < HORIZONTAL and dx * dx + dy * dy < nearest:
                 nearest = dx * dx + dy * dy
-                w, h = size[t]
+                w, h = size[t, 0], size[t, 1]
                 shared = max(w - dx, 0.0) * max(h - dy, 0.0) / (w * h)
                 result[k] = abs(size[b, 0] - w) <= SAME and abs(size[b, 1] - h) <= SAME and shared > MIN_OVERLAP
     return result
