@@ -328,37 +328,40 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
     offsets along y."""
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
     cos, sin, rows = np.cos(pose[:, 2]), np.sin(pose[:, 2]), np.flatnonzero(solid)
-    near, across = np.empty(len(rows), dtype=np.int64), np.empty(n)
+    level, across, free = np.empty(len(rows), dtype=np.int64), np.empty(n), np.empty(n, dtype=np.bool_)
     shares = np.array([_share(i, n) for i in range(n)])
-    for slot in range(SLOTS):
-        if role[slot] != _AVAILABLE:
+    for ref in range(len(role)):
+        if role[ref] == _AVAILABLE:
             continue
-        w, h = size[slot]
-        twins = np.flatnonzero((role[:slot] == _AVAILABLE) & (size[:slot, 0] == w))
-        if len(twins):  # blocks of one width have the same mask, so each width is computed once
-            mask[slot] = mask[twins[0]]
-            continue
-        for ref in range(len(role)):
-            if role[ref] == _AVAILABLE:
-                continue
-            furthest = _outermost(n, size[ref, 0], w)
-            for i in range(n):
-                across[i] = min(max(pose[ref, 0] + furthest * shares[i], PLACE_X[0]), PLACE_X[1])
-            for j in range(max(heights, 1)):
-                rest = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
-                y = pose[ref, 1] + _outermost(n, size[ref, 1], BLOCK_HEIGHT) * shares[j] if heights else rest
-                y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
-                count = 0
-                for k in rows:  # few objects are near any of the places along a reference
-                    if may_overlap(across[0], across[-1], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
-                        near[count] = k
-                        count += 1
+        for j in range(max(heights, 1)):
+            rest = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
+            y = pose[ref, 1] + _outermost(n, size[ref, 1], BLOCK_HEIGHT) * shares[j] if heights else rest
+            y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
+            count = 0
+            for k in rows:  # few objects are at the height of the block
+                if abs(y - pose[k, 1]) < (BLOCK_HEIGHT + size[k, 1] * abs(cos[k]) + size[k, 0] * abs(sin[k])) / 2:
+                    level[count] = k
+                    count += 1
+            for slot in range(SLOTS):
+                if role[slot] != _AVAILABLE:
+                    continue
+                w, h = size[slot]
+                twin = 0
+                while role[twin] != _AVAILABLE or size[twin, 0] != w:
+                    twin += 1
+                if twin < slot:  # blocks of one width have the same mask, so each width is computed once
+                    mask[slot, ref, :, j] = mask[twin, ref, :, j]
+                    continue
+                furthest = _outermost(n, size[ref, 0], w)
                 for i in range(n):
-                    for k in near[:count]:
-                        if overlaps(across[i], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
-                            break
-                    else:
-                        mask[slot, ref, i, j] = True
+                    across[i] = min(max(pose[ref, 0] + furthest * shares[i], PLACE_X[0]), PLACE_X[1])
+                free[:] = True
+                for k in level[:count]:
+                    px, py, c, s, pw, ph = pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]
+                    if may_overlap(across[0], across[-1], y, w, h, px, py, c, s, pw, ph):
+                        for i in range(n):  # without a branch, so that the processor tests several places at a time
+                            free[i] &= not overlaps(across[i], y, w, h, px, py, c, s, pw, ph)
+                mask[slot, ref, :, j] = free
     return mask
 
 

@@ -44,11 +44,11 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
     The test is exact (separating axis theorem): two rectangles overlap unless an axis of one of them separates them.
     """
     dx, dy, ac, as_ = x - px, y - py, abs(c), abs(s)
-    return (
-        abs(dy) < (h + ph * ac + pw * as_) / 2
-        and abs(dx) < (w + pw * ac + ph * as_) / 2
-        and abs(dx * c + dy * s) < (pw + w * ac + h * as_) / 2
-        and abs(dy * c - dx * s) < (ph + w * as_ + h * ac) / 2
+    return bool(
+        (abs(dy) < (h + ph * ac + pw * as_) / 2)
+        & (abs(dx) < (w + pw * ac + ph * as_) / 2)
+        & (abs(dx * c + dy * s) < (pw + w * ac + h * as_) / 2)
+        & (abs(dy * c - dx * s) < (ph + w * as_ + h * ac) / 2)
     )
 
 
@@ -65,9 +65,9 @@ def may_overlap(
 @compiled
 def overlaps_any(x: float, y: float, w: float, h: float, pose: Floats, size: Floats, which: Bools) -> bool:
     """Whether an upright rectangle shares area with any of the rows `which` (N,) of pose (N, 3) and size (N, 2)."""
-    for row in np.flatnonzero(which):
+    for row in range(len(which)):
         (px, py, angle), (pw, ph) = pose[row], size[row]
-        if overlaps(x, y, w, h, px, py, cos(angle), sin(angle), pw, ph):
+        if which[row] and overlaps(x, y, w, h, px, py, cos(angle), sin(angle), pw, ph):
             return True
     return False
 
