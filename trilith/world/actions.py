@@ -333,48 +333,46 @@ def _legal(pose: Floats, size: Floats, role: Ints, solid: Bools, n: int, heights
     """(7, N, n, max(heights, 1)): the mask. If `heights` is 0, the block goes to its rest height; otherwise to one of `heights`
     offsets along y."""
     mask = np.zeros((SLOTS, len(role), n, max(heights, 1)), dtype=np.bool_)
-    cos, sin, across, shares = np.empty(len(role)), np.empty(len(role)), np.empty(n), np.empty(n)
-    rows, near, solids = np.empty(len(role), dtype=np.int64), np.empty(len(role), dtype=np.int64), 0
+    cos, sin, across, shares, free = np.empty(len(role)), np.empty(len(role)), np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
+    rows, level, solids = np.empty(len(role), dtype=np.int64), np.empty(len(role), dtype=np.int64), 0
     for k in range(len(role)):
         if solid[k]:
             cos[k], sin[k], rows[solids] = np.cos(pose[k, 2]), np.sin(pose[k, 2]), k
             solids += 1
     for i in range(n):
         shares[i] = _share(i, n)
-    for slot in range(SLOTS):
-        if role[slot] != _AVAILABLE:
+    for ref in range(len(role)):
+        if role[ref] == _AVAILABLE:
             continue
-        w, h, twin = size[slot, 0], size[slot, 1], slot
-        for other in range(slot - 1, -1, -1):
-            if role[other] == _AVAILABLE and size[other, 0] == w:
-                twin = other
-        if twin < slot:  # blocks of one width have the same mask, so each width is computed once
-            for ref in range(len(role)):
-                for i in range(n):
-                    for j in range(max(heights, 1)):
+        for j in range(max(heights, 1)):
+            rest = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
+            y = pose[ref, 1] + _outermost(n, size[ref, 1], BLOCK_HEIGHT) * shares[j] if heights else rest
+            y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
+            count = 0
+            for k in rows[:solids]:  # few objects are at the height of the block
+                if abs(y - pose[k, 1]) < (BLOCK_HEIGHT + size[k, 1] * abs(cos[k]) + size[k, 0] * abs(sin[k])) / 2:
+                    level[count] = k
+                    count += 1
+            for slot in range(SLOTS):
+                if role[slot] != _AVAILABLE:
+                    continue
+                w, h, twin = size[slot, 0], size[slot, 1], 0
+                while role[twin] != _AVAILABLE or size[twin, 0] != w:
+                    twin += 1
+                if twin < slot:  # blocks of one width have the same mask, so each width is computed once
+                    for i in range(n):
                         mask[slot, ref, i, j] = mask[twin, ref, i, j]
-            continue
-        for ref in range(len(role)):
-            if role[ref] == _AVAILABLE:
-                continue
-            furthest = _outermost(n, size[ref, 0], w)
-            for i in range(n):
-                across[i] = min(max(pose[ref, 0] + furthest * shares[i], PLACE_X[0]), PLACE_X[1])
-            for j in range(max(heights, 1)):
-                rest = _height_on(1 if role[ref] == _TARGET else 0, pose[ref, 1], size[ref, 1])
-                y = pose[ref, 1] + _outermost(n, size[ref, 1], BLOCK_HEIGHT) * shares[j] if heights else rest
-                y = min(max(y, PLACE_Y[0]), PLACE_Y[1])
-                count = 0
-                for k in rows[:solids]:  # few objects are near any of the places along a reference
-                    if may_overlap(across[0], across[-1], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
-                        near[count] = k
-                        count += 1
+                    continue
+                furthest = _outermost(n, size[ref, 0], w)
                 for i in range(n):
-                    for k in near[:count]:
-                        if overlaps(across[i], y, w, h, pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]):
-                            break
-                    else:
-                        mask[slot, ref, i, j] = True
+                    across[i], free[i] = min(max(pose[ref, 0] + furthest * shares[i], PLACE_X[0]), PLACE_X[1]), True
+                for k in level[:count]:
+                    px, py, c, s, pw, ph = pose[k, 0], pose[k, 1], cos[k], sin[k], size[k, 0], size[k, 1]
+                    if may_overlap(across[0], across[-1], y, w, h, px, py, c, s, pw, ph):
+                        for i in range(n):  # without a branch, so that the processor tests several places at a time
+                            free[i] &= not overlaps(across[i], y, w, h, px, py, c, s, pw, ph)
+                for i in range(n):
+                    mask[slot, ref, i, j] = free[i]
     return mask
 
 

@@ -138,11 +138,19 @@ class _Rigid:
         body = self.body
         return body.position, body.rotation, body.linear_velocity, body.angular_velocity
 
+    def pose(self) -> tuple[float, float, float]:
+        """The current x, y and angle."""
+        return _pose(self.body.position, self.body.rotation)
+
+
+def _pose(position: Any, rotation: Any) -> tuple[float, float, float]:
+    """x, y and angle in plain numbers."""
+    return position.x, position.y, atan2(rotation.s, rotation.c)  # the engine's own arctangent is an approximation
+
 
 def _motion(position: Any, rotation: Any, velocity: Any, spin: float) -> Motion:
     """A motion in plain numbers."""
-    # The engine's own arctangent is an approximation.
-    return position.x, position.y, atan2(rotation.s, rotation.c), velocity.x, velocity.y, spin
+    return *_pose(position, rotation), velocity.x, velocity.y, spin
 
 
 class _World:
@@ -181,12 +189,7 @@ class _World:
         self.fixed: list[int] = []
         """The other blocks."""
         self.definition = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC, angular_damping=ANGULAR_DAMPING)
-        self.shape = pyb2d3.shape_def(
-            density=DENSITY,
-            material=_material(),
-            update_body_mass=False,  # update once, after all shapes
-            invoke_contact_creation=False,  # moving bodies find their contacts themselves
-        )
+        self.shape = _shape().copy()
         self.static = world.create_body_from_def(pyb2d3.BodyDef())
         self.shape.user_data = _GROUND
         self.static.create_polygon_shape(self.shape, _ground())
@@ -209,12 +212,16 @@ class _World:
                         pending[i, j] = None
             met = [pair for pair in pending if self._touch(*pair)] if pending else None
             if met:
+                known = len(self.glue)
                 self._bond(met)
-                bonded = set(map(tuple, self.glue.tolist()))
+                bonded = set(map(tuple, self.glue[known:].tolist()))
                 pending = {pair: None for pair in pending if pair not in bonded}
             still = 0 if met or self._anything_moves() else still + 1
             if gluing:
-                self.before = {} if still else {rigid: rigid.now() for rigid in self.bodies if rigid.speed() > FAST}
+                self.before = {}
+                for rigid in () if still else self.bodies:  # a comprehension would cost a function call in every step
+                    if rigid.speed() > FAST:
+                        self.before[rigid] = rigid.now()
             if frames is not None:
                 self._look()
                 frames.append(self.pose.copy())
@@ -232,10 +239,11 @@ class _World:
 
     def _anything_moves(self) -> bool:
         """Whether any block is faster than one that stands still. Checks the last moving blocks first, so few checks are needed."""
-        for k, rigid in enumerate(self.bodies):
+        for rigid in self.bodies:
             if rigid.speed() > REST_SPEED or abs(rigid.body.angular_velocity) > _REST_SPIN:  # `rigid.moves()`, without a call
-                if k:
-                    self.bodies.insert(0, self.bodies.pop(k))
+                if rigid is not self.bodies[0]:
+                    self.bodies.remove(rigid)
+                    self.bodies.insert(0, rigid)
                 return True
         return False
 
@@ -268,7 +276,7 @@ class _World:
         rigid = self.moving.get(row)
         if rigid is None:
             return *self.pose[row].tolist(), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *self.size[row]
-        motion = _motion(*self.before[rigid]) if rigid in self.before else (*_motion(*rigid.now())[:3], 0.0, 0.0, 0.0)
+        motion = _motion(*self.before[rigid]) if rigid in self.before else (*rigid.pose(), 0.0, 0.0, 0.0)
         local = (0.0, 0.0, 0.0) if rigid.local is None else rigid.local[rigid.rows.index(row)].tolist()
         return *motion, *local, *self.size[row]
 
@@ -304,17 +312,18 @@ class _World:
         self.bodies = kept
         for row in fixed:
             self.moving.pop(row, None)
-        for row in (*solid, *fixed) if self.loose else solid:  # without a loose row nothing is left to simulate
-            self._fix(row)
+        if self.loose:  # else nothing is left to simulate
+            self._fix([*solid, *fixed])
         for rows in wanted.values():
             self._free(rows)
 
-    def _fix(self, row: int) -> None:
-        """Adds a row to the static body, at its current pose."""
-        shape = self.shape
-        shape.user_data = row
-        shape.enable_contact_events = self.sticky[row] or self.role[row] == _OBSTACLE  # others cannot bond or be hit
-        self.static.create_polygon_shape(shape, _box_at(*self.pose[row].tolist(), *self.size[row]))
+    def _fix(self, rows: list[int]) -> None:
+        """Adds rows to the static body, at their current poses."""
+        shape, pose, size, sticky, role = self.shape, self.pose, self.size, self.sticky, self.role
+        for row in rows:
+            shape.user_data = row
+            shape.enable_contact_events = sticky[row] or role[row] == _OBSTACLE  # others cannot bond or be hit
+            self.static.create_polygon_shape(shape, _box_at(*pose[row].tolist(), *size[row]))
 
     def _free(self, rows: list[int]) -> None:
         """Makes rows one moving body, at their current poses, with their total momentum."""
@@ -339,15 +348,16 @@ class _World:
     def _look(self, resting: bool = False) -> None:
         """Updates poses and velocities of moving rows; with `resting`, only poses are needed."""
         for rigid in self.bodies:
-            self._put(rigid, _motion(*rigid.now()), resting)
+            if resting and rigid.local is None:
+                self.pose[rigid.rows[0]] = rigid.pose()
+            else:
+                self._put(rigid, _motion(*rigid.now()))
 
-    def _put(self, rigid: _Rigid, motion: Motion, resting: bool = False) -> None:
+    def _put(self, rigid: _Rigid, motion: Motion) -> None:
         """Writes the poses and velocities of a body's rows for a `motion`."""
         if rigid.local is None:
             row = rigid.rows[0]
-            self.pose[row] = motion[:3]
-            if not resting:
-                self.velocity[row] = motion[3:]
+            self.pose[row], self.velocity[row] = motion[:3], motion[3:]
         else:
             spread(self.pose, self.velocity, np.array(rigid.rows), rigid.local, *motion)
 
@@ -357,7 +367,7 @@ class _World:
         rigid = self.moving.get(row)
         if rigid is None:
             return *self.pose[row].tolist(), w, h
-        x, y, angle, _, _, _ = _motion(*rigid.now())
+        x, y, angle = rigid.pose()
         if rigid.local is not None:
             lx, ly, turned = rigid.local[rigid.rows.index(row)].tolist()
             c, s = cos(angle), sin(angle)
@@ -377,8 +387,14 @@ def _box_at(x: float, y: float, angle: float, w: float, h: float) -> pyb2d3.Poly
 
 
 @lru_cache
-def _material() -> pyb2d3.SurfaceMaterial:
-    return pyb2d3.surface_material(friction=FRICTION, restitution=0.0)
+def _shape() -> pyb2d3.ShapeDef:
+    """What all shapes have in common. Copy it, because its other fields change with every shape."""
+    return pyb2d3.shape_def(
+        density=DENSITY,
+        material=pyb2d3.surface_material(friction=FRICTION, restitution=0.0),
+        update_body_mass=False,  # update once, after all shapes
+        invoke_contact_creation=False,  # moving bodies find their contacts themselves
+    )
 
 
 @lru_cache
@@ -397,5 +413,5 @@ def _rotation(angle: float) -> pyb2d3.Rot:
 @atexit.register
 def _forget() -> None:
     """Releases cached engine objects. Otherwise the engine reports leaks on standard error when the process ends."""
-    for kept in (_box_around, _box_at, _material, _ground):
+    for kept in (_box_around, _box_at, _shape, _ground):
         kept.cache_clear()

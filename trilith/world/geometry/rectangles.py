@@ -44,11 +44,11 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
     The test is exact (separating axis theorem): two rectangles overlap unless an axis of one of them separates them.
     """
     dx, dy, ac, as_ = x - px, y - py, abs(c), abs(s)
-    return (
-        abs(dy) < (h + ph * ac + pw * as_) / 2
-        and abs(dx) < (w + pw * ac + ph * as_) / 2
-        and abs(dx * c + dy * s) < (pw + w * ac + h * as_) / 2
-        and abs(dy * c - dx * s) < (ph + w * as_ + h * ac) / 2
+    return bool(
+        (abs(dy) < (h + ph * ac + pw * as_) / 2)
+        & (abs(dx) < (w + pw * ac + ph * as_) / 2)
+        & (abs(dx * c + dy * s) < (pw + w * ac + h * as_) / 2)
+        & (abs(dy * c - dx * s) < (ph + w * as_ + h * ac) / 2)
     )
 
 

@@ -33,15 +33,15 @@ class Graph(NamedTuple):
 
 def graph(scene: Scene, connectivity: Connectivity = "full") -> Graph:
     """The graph of a scene: all ordered pairs of different objects, or the sparse subset (see `sparse_links`)."""
-    n, features = len(scene), edge_features(scene)
     if connectivity == "full":
-        senders, receivers, flat = _full_links(n)
+        senders, receivers = _full_links(len(scene))
+        edges = _full_edges(len(scene), scene.contact, scene.glue)
     elif connectivity in get_args(Connectivity):
         senders, receivers = np.nonzero(sparse_links(scene, both_ways=connectivity == "sparse-both"))
-        flat = senders * n + receivers
+        edges = edge_features(scene)[senders, receivers]
     else:
         raise ValueError(f"connectivity {connectivity!r}: must be full, sparse or sparse-both")
-    return Graph(objects(scene), features.reshape(n * n, EDGE_FEATURES).take(flat, axis=0), senders, receivers)
+    return Graph(objects(scene), edges, senders, receivers)
 
 
 def edge_features(scene: Scene) -> NDArray[np.float32]:
@@ -55,6 +55,16 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
     for feature, pairs in enumerate((contact, glue)):
         for i, j in pairs:
             features[i, j, feature] = features[j, i, feature] = 1
+    return features
+
+
+@compiled
+def _full_edges(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
+    """(N (N - 1), 2): the same for every pair of `_full_links`, which has N - 1 edges for each sender and none to itself."""
+    features = np.zeros((n * (n - 1), EDGE_FEATURES), dtype=np.float32)
+    for feature, pairs in enumerate((contact, glue)):
+        for i, j in pairs:  # i < j
+            features[i * (n - 1) + j - 1, feature] = features[j * (n - 1) + i, feature] = 1
     return features
 
 
@@ -77,10 +87,9 @@ def sparse_links(scene: Scene, both_ways: bool = False) -> Bools:
 
 
 @lru_cache(maxsize=128)
-def _full_links(n: int) -> tuple[Ints, Ints, Ints]:
-    """Senders and receivers of all edges of a full graph, and the index of each edge in a flattened (N, N) matrix."""
+def _full_links(n: int) -> tuple[Ints, Ints]:
+    """Senders and receivers of all edges of a full graph."""
     senders, receivers = np.nonzero(~np.eye(n, dtype=bool))
-    flat = senders * n + receivers
-    for array in (senders, receivers, flat):
+    for array in (senders, receivers):
         array.flags.writeable = False
-    return senders, receivers, flat
+    return senders, receivers
