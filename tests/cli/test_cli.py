@@ -32,7 +32,7 @@ from trilith.utils.files import write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 
-HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.world.physics")
+HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.world.physics", "typeguard")
 
 
 @pytest.fixture(scope="module")
