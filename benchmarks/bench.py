@@ -100,6 +100,7 @@ def learning(recipe: str) -> Job:
     import learner
     import pixels
     import torch
+    from networks.scenes import states  # type: ignore[import-not-found]  # with the tests, which `learner` puts on the path
 
     from trilith.agents.dqn.policy import make_net, make_schema, observe
     from trilith.agents.rs0.learner import RS0Learner
@@ -111,7 +112,7 @@ def learning(recipe: str) -> Job:
     config = recipe_config(recipe, TASK).agent
     if not recipe.endswith("rs0"):
         schema = make_schema(config, TASK, beyond=False)
-        records = observe(schema, learner.states(TASK, 32, level="hardest"))
+        records = observe(schema, states(TASK, 32, level="hardest"))
         step = pixels.learner_step(make_net(config, schema), records[:16], records[16:])
         return lambda: per_second(step)
     made, rng = RS0Learner(replace(config, batch=16), TASK, seed=0), np.random.default_rng(0)

