@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,$(shell python$(version) -c 'print("python$(version)")' 2>/dev/null))
 
-.PHONY: demo test test-slow quick docs test-all soak lock licences audit wheel pictures clean
+.PHONY: demo test test-slow quick bench docs test-all soak lock licences audit wheel pictures clean
 
 demo: $(VENV)/.demo
 	$(BIN)/trilith demo --out demo
@@ -24,6 +24,10 @@ test-slow: $(VENV)/.test
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/pytest -m "not slow and not longest"
+
+# The main figures of speed; make bench BASE=REV compares them with those of another commit.
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/bench.py $(if $(BASE),--base $(BASE))
 
 # The site, in build/docs. A warning, such as a link that leads nowhere, is an error.
 docs: $(VENV)/.docs

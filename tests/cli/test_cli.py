@@ -185,7 +185,7 @@ from trilith.cli.main import main
 try:
     main(sys.argv[1:])
 except SystemExit as stop:
-    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    loaded = [name for name in {HEAVY!r} + ("typeguard",) * (len(sys.argv) == 2) if name in sys.modules]
     print(stop.code, loaded, file=sys.stderr)
 """
     for arguments in ([], ["draw"], ["evaluate"], ["web"]):

@@ -93,8 +93,8 @@ def _parse(arguments: Sequence[str]) -> Any:
         f"--agent.mask is for discrete actions: those of the recipe {config.recipe} are continuous, leave it out",
     )
     choices: dict[str, Any] = {name: Annotated[command, subcommand(name)] for name, command in COMMANDS.items()}
-    choices["train"] = Annotated[Train[type(config.agent)], subcommand("train", default=Train(config))]  # type: ignore[misc]
     if named == "train":
+        choices["train"] = Annotated[Train[type(config.agent)], subcommand("train", default=Train(config))]  # type: ignore[misc]
         _check_initials(arguments, config)
         if {"-h", "--help"} & {*arguments}:
             choices["train"] = _few_options(config)

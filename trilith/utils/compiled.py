@@ -45,8 +45,7 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
         return lambda given: compiled(given, reorder=reorder)
     source = Path(function.__code__.co_filename)
     cached = source.is_file()  # a function of an interactive session has no file, so each session compiles it again
-    fastmath = {"reassoc", "contract", "nsz"} if reorder else False
-    dispatcher: Any = numba.njit(cache=cached, no_cfunc_wrapper=True, fastmath=fastmath)(function)  # nothing passes it as a value
+    dispatcher: Any = numba.njit(cache=cached, fastmath={"reassoc", "contract", "nsz"} if reorder else False)(function)
     if cached:
         kept: Any = dispatcher._cache._cache_file
         kept.__class__, kept.function = _ByContent, function

@@ -107,10 +107,10 @@ def touching(pose: Floats, size: Floats, solid: Bools, wanted: Bools, apart: flo
     `wanted` (N,)."""
     rows, across, up = np.empty(len(solid), dtype=np.int64), np.empty(len(solid)), np.empty(len(solid))
     solids = count = 0
-    for i in range(len(solid)):
-        if solid[i]:
-            across[i], up[i] = extent(size[i, 0], size[i, 1], pose[i, 2])
-            rows[solids] = i
+    for row in range(len(solid)):
+        if solid[row]:
+            across[row], up[row] = extent(size[row, 0], size[row, 1], pose[row, 2])
+            rows[solids] = row
             solids += 1
     rows = rows[:solids]
     pairs = np.empty((solids * (solids - 1) // 2, 2), dtype=np.int64)

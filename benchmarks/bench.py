@@ -1,0 +1,244 @@
+"""The main figures of speed in one table, alone or beside those of another commit: `make bench` or `make bench BASE=REV`.
+
+    python benchmarks/bench.py [--base REV] [--rounds 5] [--only acting]
+
+With a base, that commit is checked out beside this one, and both are measured in turns, figure by figure, each in a process of its own
+with its own package; the benchmarks themselves are those of this commit. Figures are medians over rounds by processor time, so the
+ratios hold on a busy machine too: above 1, this commit is faster. A ratio within 0.05 of 1 says little; more rounds say more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+import tyro
+
+import trilith  # first, because the other benchmarks put this commit's package on the path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+HERE = Path(__file__).resolve()
+TASK = "covering_hard"
+Job = Callable[[], float]
+
+
+class Figure(NamedTuple):
+    """What is measured: `prepare` gives a function that measures it once."""
+
+    prepare: Callable[[], Job]
+    unit: str = "/s"
+    """"/s", more of which is better, or a time or ratio, less of which is better."""
+
+
+def random_play(task: str) -> Job:
+    import env
+
+    return lambda: env.random_steps(task, 200)
+
+
+def planner_play(task: str) -> Job:
+    import env
+
+    planned = env.planned_episodes(task, 4)
+    return lambda: len(planned) / env.seconds(env.whole_step, planned)
+
+
+def beyond_engine(task: str, ratio: bool) -> Job:
+    """Time of a step beyond that of the engine, in ms, or the time of a step over that of the engine."""
+    import env
+
+    from trilith.world.scene import place
+    from trilith.world.tasks import TASKS
+
+    built = env.building_episodes(task, 100)
+    calls = [(state, placement) for state, placement, _ in built]
+    worlds = [(env.calls_of(place(state.scene, placement, TASKS[task].keeps_supply)),) for state, placement in calls]
+
+    def job() -> float:
+        whole, engine = env.seconds(env.whole_step, calls), env.seconds(env.engine_only, worlds)
+        return whole / engine if ratio else 1e3 * (whole - engine) / len(calls)
+
+    return job
+
+
+def searching(network: str) -> Job:
+    import search
+
+    options = search.Options(task=TASK, seconds=1.0)
+
+    def job() -> float:
+        total, spent, _ = search.run(network, 16, options)
+        return total / spent
+
+    return job
+
+
+def per_second(call: Callable[[], object], seconds: float = 0.5) -> float:
+    """Calls per second."""
+    count, begin = 0, process_time()
+    while (spent := process_time() - begin) < seconds:
+        call()
+        count += 1
+    return count / spent
+
+
+def learning(recipe: str) -> Job:
+    """Learner steps on 16 transitions, or sequences, of the hardest level; those of Q-networks without the optimiser."""
+    import learner
+    import pixels
+    import torch
+    from networks.scenes import states  # type: ignore[import-not-found]  # with the tests, which `learner` puts on the path
+
+    from trilith.agents.dqn.policy import make_net, make_schema, observe
+    from trilith.agents.rs0.learner import RS0Learner
+    from trilith.training.actor import PlayRequest, collect
+    from trilith.training.config import recipe_config
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    config = recipe_config(recipe, TASK).agent
+    if not recipe.endswith("rs0"):
+        schema = make_schema(config, TASK, beyond=False)
+        records = observe(schema, states(TASK, 32, level="hardest"))
+        step = pixels.learner_step(make_net(config, schema), records[:16], records[16:])
+        return lambda: per_second(step)
+    made, rng = RS0Learner(replace(config, batch=16), TASK, seed=0), np.random.default_rng(0)
+    for episode in collect(made.policy, TASK, PlayRequest((0, 1), 64, learner.hardest_level(TASK), False, made.exploration())).episodes:
+        made.add(episode)
+    return lambda: per_second(lambda: made.step(rng))
+
+
+def acting(scenes: int) -> Job:
+    import acting as benchmark
+
+    from trilith.evaluation.scene_sets import start_in_set
+
+    agent, _ = benchmark.both_forms(TASK)
+    starts, rngs = [start_in_set(TASK, "hardest", "test", i) for i in range(scenes)], [np.random.default_rng(0)] * scenes
+    return lambda: benchmark.fastest(lambda: agent.act(starts, rngs))
+
+
+def evaluating(agent: str, scenes: int) -> Job:
+    import evaluate
+
+    from trilith.evaluation.runner import Evaluation
+
+    def job() -> float:
+        begin = process_time()
+        evaluate.seconds(Evaluation(agent, TASK, scenes=scenes, worst=0), 1)
+        return scenes / (process_time() - begin)
+
+    return job
+
+
+FIGURES = {
+    **{f"env, {task}: steps/s by chance": Figure(partial(random_play, task)) for task in ("silhouette", TASK)},
+    **{f"env, {task}: steps/s of the planner": Figure(partial(planner_play, task)) for task in ("silhouette", TASK)},
+    "env, silhouette: own ms of a step": Figure(partial(beyond_engine, "silhouette", False), "ms"),
+    "env, silhouette: step / engine": Figure(partial(beyond_engine, "silhouette", True), "×"),
+    **{f"search, {network}: simulations/s at 16": Figure(partial(searching, network)) for network in ("objects", "none")},
+    **{f"learner, {recipe}: steps/s": Figure(partial(learning, recipe)) for recipe in ("objects", "gn-dqn", "pixels", "gn-rs0")},
+    **{f"acting, objects: ms at {scenes}": Figure(partial(acting, scenes), "ms") for scenes in (1, 8, 32)},
+    **{f"evaluate, {agent}: scenes/s": Figure(partial(evaluating, agent, n)) for agent, n in (("legal", 128), ("objects", 32))},
+}
+
+
+class Side:
+    """A process that measures the package in `tree`."""
+
+    def __init__(self, tree: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(tree)}
+        line = [sys.executable, str(HERE), "--serve"]
+        self.process = subprocess.Popen(line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure(self, name: str) -> float:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{name}\n")
+        self.process.stdin.flush()
+        return float(json.loads(self.process.stdout.readline() or "NaN"))
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve() -> None:
+    """Measures each figure that is named on a line of standard input, and answers with a line on standard output."""
+    jobs: dict[str, Job] = {}
+    for line in sys.stdin:
+        name = line.strip()
+        if name not in jobs:
+            jobs[name] = FIGURES[name].prepare()
+            jobs[name]()  # compiles, and fills caches
+        print(json.dumps(jobs[name]()), flush=True)
+
+
+@contextmanager
+def checked_out(revision: str) -> Iterator[Path]:
+    """A temporary git worktree of a commit."""
+    with TemporaryDirectory() as folder:
+        git, tree = ["git", "-C", str(HERE.parents[1]), "worktree"], Path(folder) / "tree"
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), revision], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+@dataclass
+class Options:
+    """Benchmark everything in short."""
+
+    base: str | None = None
+    """Commit, branch or tag to compare with."""
+    rounds: int = 5
+    """Number of times that each figure is measured."""
+    only: str = ""
+    """Only figures whose name contains this."""
+    serve: bool = False
+    """Measure what standard input names. The benchmark itself starts such processes."""
+
+
+def main(options: Options) -> None:
+    """Prints the table."""
+    if options.serve:
+        serve()
+        return
+    from trilith.utils.console import show, table_of
+
+    with ExitStack() as opened:
+        trees = [Path(trilith.__file__).parents[1]]
+        if options.base:
+            trees.append(opened.enter_context(checked_out(options.base)))
+        sides = [Side(tree) for tree in trees]
+        for side in sides:
+            opened.callback(side.close)
+        table = table_of("figure (medians, one core)", "now", *([options.base, "times as fast"] if options.base else []))
+        for name, figure in FIGURES.items():
+            if options.only not in name:
+                continue
+            print(name, file=sys.stderr, flush=True)
+            rounds = [[side.measure(name) for side in sides] for _ in range(options.rounds)]
+            found = [median(values) for values in zip(*rounds, strict=True)]
+            ratio = median(each[0] / each[-1] if figure.unit == "/s" else each[-1] / each[0] for each in rounds)
+            table.add_row(name, *(f"{value:.4g}" for value in found), *([f"{ratio:.2f}"] if options.base else []))
+    show(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))
