@@ -142,7 +142,7 @@ def test_a_policy_that_points_learns_from_the_critic_what_to_point_at() -> None:
 
 @pytest.mark.parametrize("several", [{"components": 2}, {"net": EncoderConfig("attention")}])
 def test_several_gaussians_whose_weights_could_not_learn_are_refused(several: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="choose --agent.samples 2 or more"):
+    with pytest.raises(ValueError, match=r"choose --agent\.samples 2 or more"):
         RS0Learner(replace(SMALL, **several), "covering_hard", seed=0)
     RS0Learner(replace(SMALL, imitate=1.0, **several), "covering_hard", seed=0)
 

@@ -68,8 +68,8 @@ class RS0Learner(TargetLearner[ActorCritic]):
         self.codec, self.head = make_continuous(config), make_head(config)
         require(
             not (self.head.pointing or config.components > 1) or config.samples > 1 or config.imitate,
-            f"samples {config.samples}: the weights of a policy with several Gaussians learn by comparing actions, so choose --agent.samples 2 "
-            "or more, or learn them by imitation with --agent.imitate 1",
+            f"samples {config.samples}: the weights of a policy with several Gaussians learn by comparing actions, so "
+            "choose --agent.samples 2 or more, or learn them by imitation with --agent.imitate 1",
         )
         super().__init__(config, partial(make_net, config, task, beyond=False), seed, device)
         self.policy = RS0Policy(config, task, device=device, net=self.target if config.act_with_target else self.net)
