@@ -38,24 +38,28 @@ def planned(*names: str, tasks: tuple[str, ...] = ("covering_hard",)):
 def test_what_is_done_is_not_done_again(tmp_path, entry_for):
     plan = planned("n_rec")
     jobs = make_jobs(plan, SCALES["smoke"], tmp_path / "runs", tmp_path / "ledger")
-    assert [each.command[0] for each in jobs] == ["train"] * 3 + ["evaluate"] * 4
+    assert [each.command[0] for each in jobs] == ["train", "evaluate"] * 3 + ["evaluate"]
     for measurement in plan[:2]:
         write_entry(tmp_path / "ledger", entry_for(measurement))
     (tmp_path / "runs" / plan[2].agent.name).mkdir(parents=True)
     (tmp_path / "runs" / plan[2].agent.name / "trained").touch()
     again = make_jobs(plan, SCALES["smoke"], tmp_path / "runs", tmp_path / "ledger")
-    assert [(each.command[0], each.state) for each in again] == [("train", "done"), ("evaluate", "waiting"), ("evaluate", "waiting")]
+    assert [(each.command[0], each.state) for each in again] == [("train", "done"), ("evaluate", "waiting"), ("evaluate", "waiting")], (
+        "the last is of random placements"
+    )
 
 
 def test_a_model_is_trained_between_two_trainings(tmp_path):
     jobs = make_jobs(planned("E.2"), SCALES["smoke"], tmp_path, tmp_path / "ledger")
     names = [each.command[0] for each in jobs if each.command[0] != "evaluate"]
-    assert names == ["train", "train", "record-episodes", "train-model", "train", "record-episodes", "train-model", "train"]
+    model = ["record-episodes", "train-model", "train"]
+    assert names == ["train", "train", *model, *model, *model[1:]], "two models learn from the same episodes"
     last = [each for each in jobs if each.command[0] == "train"][-1]
     [model] = last.needs
     [episodes] = model.needs
     assert (model.command[0], episodes.command[0]) == ("train-model", "record-episodes")
-    assert f"--world=models/{episodes.needs[0].name}" in last.command
+    assert f"--world=models/{episodes.needs[0].name}-attention" in last.command
+    assert "--model.net.network=attention" in model.command
 
 
 def test_wrong_arguments_get_one_line(tmp_path):

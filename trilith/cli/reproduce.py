@@ -57,6 +57,8 @@ class Reproduce:
     """Draw all figures from the ledger, and write the page paper_rerun.md."""
     out: Path = Path("docs")
     """With --report: folder for the page."""
+    films: Path | None = None
+    """Write films of ten episodes of the best agents in the ledger (Table G.1) into this folder."""
 
     def run(self) -> None:
         """Lists figures, shows the plan, writes the report, or runs the plan, as the options say."""
@@ -74,10 +76,25 @@ class Reproduce:
             from trilith.paper.report import write_report
 
             print(write_report(self.ledger, self.out, self.scale))
+        elif self.films:
+            self._films(self.films)
         elif self.show:
             self._list(figures, seeds)
         else:
             self._execute(figures, seeds, workers)
+
+    def _films(self, folder: Path) -> None:
+        from trilith.paper.draw import write_films
+        from trilith.paper.ledger import read_ledger
+        from trilith.paper.report import Found
+        from trilith.utils.files import make_folder
+
+        make_folder(folder)
+        count = 0
+        for path in write_films(Found(read_ledger(self.ledger), self.scale), folder):
+            count += 1
+            print(path, flush=True)
+        require(count, f"{self.ledger} has no entries of the agents of Table G.1 at the scale {self.scale}")
 
     def _list(self, figures: Sequence[Figure], seeds: int) -> None:
         from trilith.paper.plan import make_plan, measurement_seconds, run_seconds, runs_of
