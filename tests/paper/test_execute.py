@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from shell import gone, launch, refused, trilith, until
 
-from trilith.paper.execute import Job, execute, last_line, make_jobs
+from trilith.cli import main as cli
+from trilith.paper.execute import Job, Place, execute, last_line, make_jobs
 from trilith.paper.figures import figures_named
 from trilith.paper.ledger import read_ledger, write_entry
 from trilith.paper.plan import make_plan
@@ -62,8 +63,24 @@ def test_a_model_is_trained_between_two_trainings(tmp_path):
     assert "--model.net.network=attention" in model.command
 
 
+def test_actors_and_evaluations_can_be_on_a_cluster(tmp_path):
+    """The commands are those of a cluster, and the run is the same one."""
+    plan = planned("D.2")
+    there = make_jobs(plan, SCALES["smoke"], tmp_path, tmp_path / "ledger", Place(3, "auto"))
+    here = make_jobs(plan, SCALES["smoke"], tmp_path, tmp_path / "ledger")
+    assert [each.name for each in there] == [each.name for each in here]
+    for job in there:
+        given = cli._parse(job.command)
+        assert (given.config if job.command[0] == "train" else given).cluster == "auto"
+        assert "--actors=3" in job.command or "--workers=3" in job.command
+    assert not any("--cluster" in argument for job in here for argument in job.command)
+    assert not any("--actors" in argument for argument in make_jobs(plan, SCALES["smoke"], tmp_path, tmp_path, Place(None))[0].command)
+
+
 def test_wrong_arguments_get_one_line(tmp_path):
+    assert "choose --actors 1 or more" in refused(trilith("reproduce", "--cluster=auto", cwd=tmp_path))
     assert "there is no figure '9'" in refused(trilith("reproduce", "9", cwd=tmp_path))
+    assert "the scale smoke runs no parts first" in refused(trilith("reproduce", "--first", "--scale=smoke", cwd=tmp_path))
 
 
 @pytest.mark.longest

@@ -46,6 +46,9 @@ def test_the_laptop_begins_with_what_matters_most():
     assert all("model" in run.name or "world" in run.name or "budget" in run.name for run in rest[12:18]), [run.name for run in rest[12:18]]
     assert {run.task for run in rest[12:18]} == {"covering_hard"}
     assert {run.seed for run in rest[:18]} == {0}
+    only = runs_of(make_plan(figures_named(()), "laptop", SCALES["laptop"], (), 3, only_first=True))
+    assert only == runs[:90]
+    assert sum(map(run_seconds, only)) < 30 * 3600
 
 
 def test_a_part_never_has_more_seeds_than_were_asked_for():
@@ -69,7 +72,7 @@ def test_a_command_trains_what_was_planned(scale):
         names = frozenset(name for name, _ in run.options)
         if names not in seen:
             seen.add(names)
-            assert cli._parse([*run.arguments(), "--out=x"]).config == _as_run(run)
+            assert cli._parse([*run.arguments(), "--actors=0", "--out=x"]).config == _as_run(run)
 
 
 def _as_run(run: Run):

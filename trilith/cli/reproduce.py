@@ -45,12 +45,20 @@ class Reproduce:
     """Number of seeds for each agent. None: 1 (smoke), 3 (laptop) or 10 (paper)."""
     workers: int | None = None
     """Number of processes. None: one for each core."""
+    actors: int | None = None
+    """Number of actors of each training. None: 0 (smoke and laptop: the learner plays itself, and the run is deterministic), or as many as
+    the recipe has (paper)."""
+    cluster: str | None = None
+    """Run the actors and the evaluations on a Ray cluster: local, auto or an address, as in `trilith train`. The learners stay on this
+    machine."""
     folder: Path = Path("runs/paper")
     """Folder for the runs."""
     ledger: Path = Path("ledger")
     """Folder of the ledger. Measurements that are already in it are not run again."""
     show: Annotated[bool, arg(name="list")] = False
     """Only list the figures and their cost at this scale."""
+    first: bool = False
+    """Only the parts that the scale laptop runs first, because they matter most: about 31 hours of one core."""
     plan: bool = False
     """Only show the runs that are needed, and their cost."""
     report: bool = False
@@ -70,7 +78,10 @@ class Reproduce:
         for task in self.tasks:
             require(task in TASKS, f"there is no task {task!r} in the paper: choose {', '.join(TASKS)}")
         require(self.seeds is None or self.seeds >= 1, f"{self.seeds} seeds: must be 1 or more")
+        require(not self.first or how.first, f"the scale {self.scale} runs no parts first: leave out --first, or choose --scale laptop")
         require(self.workers is None or self.workers >= 1, f"{self.workers} workers: must be 1 or more")
+        require(self.actors is None or self.actors >= 0, f"{self.actors} actors: must be 0 or more")
+        require(not self.cluster or self.actors, "cluster: it runs actors: choose --actors 1 or more for each training")
         seeds, workers = self.seeds or how.seeds, self.workers or os.cpu_count() or 1
         if self.report:
             from trilith.paper.report import write_report
@@ -116,13 +127,14 @@ class Reproduce:
 
     def _execute(self, figures: Sequence[Figure], seeds: int, workers: int) -> None:
         from trilith.agents.weights import learning, missing
-        from trilith.paper.execute import execute, last_line, make_jobs, total_seconds
+        from trilith.paper.execute import Place, execute, last_line, make_jobs, total_seconds
         from trilith.paper.plan import make_plan
         from trilith.paper.scales import SCALES
         from trilith.utils.files import folder_lock, make_folder
 
-        plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds)
-        jobs = make_jobs(plan, SCALES[self.scale], self.folder, self.ledger)
+        plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds, self.first)
+        place = Place(self.actors if self.actors is not None or self.scale == "paper" else 0, self.cluster)
+        jobs = make_jobs(plan, SCALES[self.scale], self.folder, self.ledger, place)
         todo = [job for job in jobs if job.state != "done"]
         trainings = sum(job.command[0] == "train" for job in todo)
         seconds = total_seconds(jobs)

@@ -64,9 +64,9 @@ class Run:
         return with_options(recipe_config(self.recipe, self.task), dict(self.options))
 
     def arguments(self) -> list[str]:
-        """The arguments of `trilith train`, without the folder."""
+        """The arguments of `trilith train`, without the folder and the actors."""
         given = [f"--{_argument(name)}={value}" for name, value in self.options]
-        return ["train", "--task", self.task, "--recipe", self.recipe, f"--seed={self.seed}", "--actors=0", *given]
+        return ["train", "--task", self.task, "--recipe", self.recipe, f"--seed={self.seed}", *given]
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,14 @@ def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Mea
     return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
 
 
-def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int) -> list[Measurement]:
+def make_plan(
+    figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int, only_first: bool = False
+) -> list[Measurement]:
     """All tests that figures need, each once, in the order in which they should run: first the important parts that the scale names, then
-    all tests of the first seed, then those of the second, and so on."""
+    all tests of the first seed, then those of the second, and so on. With `only_first`, only the important parts."""
     found: dict[Measurement, None] = {}
-    for part in (*how.first, Part(tuple(figure.name for figure in figures), seeds=seeds)):
+    rest = () if only_first else (Part(tuple(figure.name for figure in figures), seeds=seeds),)
+    for part in (*how.first, *rest):
         for seed in range(min(part.seeds, seeds)):
             for figure in figures:
                 if figure.name in part.figures:
