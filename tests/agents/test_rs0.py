@@ -278,6 +278,8 @@ def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_c
     assert learner.updates_due() < 1
     learner.steps -= 1
     assert learner.updates_due() == 1
+    full = RS0Learner(replace(SMALL, learning_starts=10**6, replay=256), "covering_hard", seed=0)
+    assert full.warmup_status() == "first steps: 0 of 256", "a full replay is enough"
     tied = RS0Learner(replace(SMALL, learning_starts=10, updates_per_step=0.5), "covering_hard", seed=0)
     for episode in episodes:
         tied.add(episode)

@@ -95,9 +95,9 @@ class DQNConfig:
     model: OnlineConfig = field(default_factory=OnlineConfig)
     """The transition model that is learned in the same run, if the world is online."""
     learning_starts: int = 6000
-    """Steps in the replay before learning starts. Until then actors make random placements that overlap nothing and, about once per
-    episode, any action that the mask allows. If a placement touches an obstacle, a counterfactual action replaces it, so that episodes get
-    longer and earn some reward."""
+    """Steps before learning starts, at most as many as the replay holds. Until then actors make random placements that overlap nothing and,
+    about once per episode, any action that the mask allows. If a placement touches an obstacle, a counterfactual action replaces it, so
+    that episodes get longer and earn some reward."""
 
     def check(self) -> None:
         """Raises ValueError if options contradict each other. The message names these options."""

@@ -37,7 +37,7 @@ class RS0Config:
     replay_mb: float = 300.0
     """Ours: maximum size of the replay in megabytes."""
     learning_starts: int = 1000
-    """Ours: steps in the replay before learning starts."""
+    """Ours: steps before learning starts, at most as many as the replay holds."""
     batch: int = 64
     """Ours: sequences in a learner step."""
     learning_rate: float = 3e-4

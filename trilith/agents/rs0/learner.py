@@ -78,17 +78,22 @@ class RS0Learner(TargetLearner[ActorCritic]):
 
     # ---- requests to actors
 
+    @property
+    def warmup_steps(self) -> int:
+        """Number of steps before learning starts, at most as many as the replay holds."""
+        return min(self.config.learning_starts, self.replay.capacity)
+
     def updates_due(self) -> float:
         """Number of learner steps that the ratio `updates_per_step` allows now. Without a ratio it is at most 1, so that actors never wait
         for the learner."""
-        ready = self.replay.added - self.config.learning_starts
+        ready = self.replay.added - self.warmup_steps
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
     def warmup_status(self) -> str:
         """One line with the number of steps in the replay; "" when there are enough to start learning."""
-        least = self.config.learning_starts
+        least = self.warmup_steps
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
     def exploration(self) -> Exploration:
