@@ -1,5 +1,7 @@
 """The plan: figures share their runs, commands train what was planned, and what the ledger has is not planned again."""
 
+from itertools import pairwise
+
 import pytest
 
 from trilith.cli import main as cli
@@ -49,6 +51,13 @@ def test_the_laptop_begins_with_what_matters_most():
     only = runs_of(make_plan(figures_named(()), "laptop", SCALES["laptop"], (), 3, only_first=True))
     assert only == runs[:90]
     assert sum(map(run_seconds, only)) < 30 * 3600
+
+
+def test_an_agent_is_measured_for_all_figures_before_the_next_one_is_trained():
+    plan = planned("4a", "4b", "6a")
+    assert [(test.agent, test.level) for test in plan[:2]] == [(plan[0].agent, "all"), (plan[0].agent, 7)]
+    changes = sum(one.agent != other.agent for one, other in pairwise(plan[:72]))
+    assert changes == len({test.agent for test in plan[:72]}) - 1
 
 
 def test_a_part_never_has_more_seeds_than_were_asked_for():

@@ -129,16 +129,19 @@ def make_plan(
     figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int, only_first: bool = False
 ) -> list[Measurement]:
     """All tests that figures need, each once, in the order in which they should run: first the important parts that the scale names, then
-    all tests of the first seed, then those of the second, and so on. With `only_first`, only the important parts."""
+    all tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With `only_first`,
+    only the important parts."""
     found: dict[Measurement, None] = {}
     rest = () if only_first else (Part(tuple(figure.name for figure in figures), seeds=seeds),)
     for part in (*how.first, *rest):
         for seed in range(min(part.seeds, seeds)):
+            by_agent: dict[Run | str, list[Measurement]] = {}
             for figure in figures:
                 if figure.name in part.figures:
                     for _, test in measurements_of(figure, scale, how, tasks, seed):
                         if test.task in (part.tasks or FOUR):
-                            found[test] = None
+                            by_agent.setdefault(test.agent, []).append(test)
+            found |= dict.fromkeys(test for tests in by_agent.values() for test in tests)
     return [*found]
 
 
