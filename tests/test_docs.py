@@ -41,6 +41,7 @@ NOT_RUN = {
     "tensorboard": "a server that does not end",
     "trilith check-scenes": "a minute; tests/evaluation/test_scene_sets.py checks a part",
     "trilith reproduce (?!--report).*--scale": "minutes to days; tests/paper/test_execute.py runs a part",
+    "trilith reproduce --films": "a ledger of trained agents; tests/paper/test_report.py films some",
     "python benchmarks": "measures for minutes; tests/cli/test_cli.py starts each",
     "python robustness": "disturbs for minutes; tests/test_fuzz_files.py runs a part",
     "python tools": "a release; plays for minutes",

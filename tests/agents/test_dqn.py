@@ -292,6 +292,14 @@ def test_targets_are_those_of_a_plain_loop(network: str, options: dict[str, Any]
         assert len(found) == len(sample.records) + (count if network == "objects" else sample.beside.ended.sum())
 
 
+def test_the_warm_up_is_never_longer_than_the_replay() -> None:
+    learner = DQNLearner(replace(PLAYED, learning_starts=10**6, replay_mb=0.001), "covering_hard", seed=0)
+    assert learner.warmup_status() == "warm-up: 0 of 256 steps by chance"
+    learner.replay.added = 257
+    assert not learner.warming_up
+    assert learner.updates_due() == learner.config.updates_per_step
+
+
 def test_the_discounted_return_from_each_step_on_is_remembered() -> None:
     learner = DQNLearner(replace(PLAYED, discount=0.5), "covering_hard", seed=0)
     for correction in (False, True):

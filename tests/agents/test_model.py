@@ -22,7 +22,7 @@ from trilith.data.recording import Recorder, record
 from trilith.evaluation.dynamics import chains, compare, figures, nudged, overlapping, reliability
 from trilith.evaluation.scene_sets import start_in_set
 from trilith.networks.config import DynamicsConfig
-from trilith.networks.dynamics import Dynamics
+from trilith.networks.dynamics.registry import NETWORKS, make_dynamics
 from trilith.networks.inputs.rigid_body_features import bodies, falls, placed_arrays
 from trilith.networks.parameters import parameters_of
 from trilith.search.config import SearchConfig
@@ -81,7 +81,7 @@ def test_a_table_goes_on_from_a_true_prediction_to_the_true_next_scene(table):
     """The next placement made in a scene that was predicted rightly is the next placement of the table."""
     at = np.flatnonzero((table.follows >= 0) & ~table["hit"])[:40]
     placed = table.placed(at)
-    truth = Dynamics(TINY)(placed)._replace(
+    truth = make_dynamics(TINY)(placed)._replace(
         pose=torch.from_numpy(table["pose"][at]), touch=torch.from_numpy(table["touch"][at].astype(np.float32)) - 0.5
     )
     chosen, then, pose = onward(table, at, truth, placed)
@@ -94,8 +94,10 @@ def test_a_table_goes_on_from_a_true_prediction_to_the_true_next_scene(table):
     assert (then.glue == following.glue).mean() > 0.99
 
 
-def test_it_learns_in_seconds_how_placements_end_and_what_they_earn(episodes, table):
-    learner = ModelLearner(ModelConfig(net=DynamicsConfig(width=32, layers=2), steps=250, learning_rate=3e-3), 0)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_it_learns_in_seconds_how_placements_end_and_what_they_earn(episodes, table, network):
+    net = DynamicsConfig(network, width=32, layers=2, recurrent=2)
+    learner = ModelLearner(ModelConfig(net=net, steps=500, learning_rate=3e-3), 0)
     rng = np.random.default_rng(0)
     losses = [learner.step(table, rng)["loss"] for _ in range(250)]
     assert np.mean(losses[-10:]) < 0.5 * np.mean(losses[:10])
@@ -105,8 +107,34 @@ def test_it_learns_in_seconds_how_placements_end_and_what_they_earn(episodes, ta
     assert found["placements"] == len(table)
 
 
-def test_learning_goes_on_bit_for_bit(table):
-    config = ModelConfig(net=TINY, batch=8, unroll=3, steps=20)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_scene_is_predicted_alike_whatever_else_is_in_the_batch_and_in_any_order(table, network):
+    torch.manual_seed(0)
+    net, placed = make_dynamics(replace(TINY, network=network)), table.placed(np.arange(12))
+    assert len(set(placed.objects.tolist())) > 1
+    together, r = net(placed), placed.role.shape[1]
+    orders = [[*np.random.default_rng(k).permutation(n), *range(n, r)] for k, n in enumerate(placed.objects.tolist())]
+    order = np.array(orders)
+    rows, pairs = np.arange(12)[:, None], (np.arange(12)[:, None, None], order[:, :, None], order[:, None])
+    swapped = placed._replace(
+        new=np.array([list(each).index(new) for each, new in zip(orders, placed.new.tolist(), strict=True)]),
+        **{name: getattr(placed, name)[rows, order] for name in ("pose", "size", "role", "sticky")},
+        **{name: getattr(placed, name)[pairs] for name in ("touch", "glue")},
+    )
+    other = net(swapped)
+    for name in ("moves", "shift", "turn"):
+        torch.testing.assert_close(getattr(other, name), getattr(together, name)[rows, order], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(other.touch, together.touch[pairs], rtol=1e-3, atol=1e-4)
+    for k in range(12):
+        alone = net(table.placed(np.array([k])))
+        for name in ("hit", "complete", "reward"):
+            torch.testing.assert_close(getattr(alone, name)[0], getattr(together, name)[k], rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(getattr(other, name)[k], getattr(together, name)[k], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_learning_goes_on_bit_for_bit(table, network):
+    config = ModelConfig(net=replace(TINY, network=network), batch=8, unroll=3, steps=20)
     first, rng = ModelLearner(config, 3), np.random.default_rng(1)
     for _ in range(3):
         first.step(table, rng)

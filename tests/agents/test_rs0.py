@@ -20,6 +20,7 @@ from trilith.agents.rs0.retrace import retrace
 from trilith.agents.weights import load_policy, save_weights
 from trilith.networks.actor_critic.cnn import pixels
 from trilith.networks.actor_critic.network import ENCODERS
+from trilith.networks.actor_critic.pointing import COMPONENTS
 from trilith.networks.config import EncoderConfig
 from trilith.training.actor import PlayRequest, collect
 from trilith.utils.config import from_json, to_json
@@ -127,6 +128,25 @@ def test_gradients_reach_the_encoder_from_both_heads_and_the_policy_leaves_the_c
     assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in learner.net.encoder.parameters())
 
 
+def test_a_policy_that_points_learns_from_the_critic_what_to_point_at() -> None:
+    torch.set_num_threads(1)
+    config = replace(SMALL, net=EncoderConfig("attention"), samples=2, entropy=0.0, bound_penalty=0.0)
+    learner = RS0Learner(config, "covering_hard", seed=0)
+    batch = learner.net.schema.unpack(learner.net.schema.pack([state.scene for state in states("covering_hard", 6)]), None, "cpu")
+    seen = learner.net.encoder(batch)
+    loss, _ = learner.policy_loss(seen, learner.head.mixture(learner.net.actor(seen)), np.random.default_rng(0))
+    loss.backward()
+    of_weights = learner.net.actor.out.bias.grad.view(COMPONENTS, -1)[:, 0]
+    assert (of_weights != 0).all(), of_weights
+
+
+@pytest.mark.parametrize("several", [{"components": 2}, {"net": EncoderConfig("attention")}])
+def test_several_gaussians_whose_weights_could_not_learn_are_refused(several: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"choose --agent\.samples 2 or more"):
+        RS0Learner(replace(SMALL, **several), "covering_hard", seed=0)
+    RS0Learner(replace(SMALL, imitate=1.0, **several), "covering_hard", seed=0)
+
+
 def test_what_is_stored_is_the_unclipped_draw_and_its_density_under_the_mixture() -> None:
     config = replace(SMALL, scale=0.95)  # most draws are beyond the range
     policy, found = RS0Policy(config, "silhouette"), states("silhouette", 60)
@@ -190,7 +210,9 @@ def test_imitation_makes_what_earned_more_than_expected_likelier() -> None:
     torch.set_num_threads(1)
     rises = []
     for imitate in (1.0, 0.0):
-        learner = RS0Learner(replace(SMALL, value_gradient=0.0, components=2, learning_rate=3e-3, imitate=imitate), "covering_hard", seed=0)
+        learner = RS0Learner(
+            replace(SMALL, value_gradient=0.0, components=2, samples=2, learning_rate=3e-3, imitate=imitate), "covering_hard", seed=0
+        )
         for k, episode in enumerate(played(learner)):
             episode.steps["reward"] = 2.0 if k == 0 else 0.0
             learner.add(episode)
@@ -256,6 +278,8 @@ def test_it_runs_freely_unless_a_ratio_is_given_and_waits_where_too_little_new_c
     assert learner.updates_due() < 1
     learner.steps -= 1
     assert learner.updates_due() == 1
+    full = RS0Learner(replace(SMALL, learning_starts=10**6, replay=256), "covering_hard", seed=0)
+    assert full.warmup_status() == "first steps: 0 of 256", "a full replay is enough"
     tied = RS0Learner(replace(SMALL, learning_starts=10, updates_per_step=0.5), "covering_hard", seed=0)
     for episode in episodes:
         tied.add(episode)

@@ -58,7 +58,10 @@ def test_the_command_measures_compares_draws_and_uses_what_was_measured(tmp_path
         read_json(tmp_path / "results" / f"{agent}-covering_hard-hardest-test-20.json")["rewards"] for agent in ("scripted", "legal")
     ]
     difference = np.subtract(*results)
-    assert f"scripted earns {difference.mean():+.3f} ± {1.96 * difference.std(ddof=1) / 20**0.5:.3f} (95 % interval)" in done.stdout
+    assert (
+        f"scripted earns {difference.mean():+.3f} ± {1.96 * difference.std(ddof=1) / 20**0.5:.3f} (95 % interval over scenes)"
+        in done.stdout
+    )
     height, width, _ = iio.imread(tmp_path / "compare.png").shape
     assert width > height, "two scenes, each with two pictures side by side"
     again = trilith(*line, cwd=tmp_path)

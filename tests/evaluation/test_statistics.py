@@ -1,8 +1,11 @@
 """Statistics against values that are known: from tables, from a definition, or from the distribution they were drawn from."""
 
+import re
+
 import numpy as np
 import pytest
 
+from trilith.cli.evaluate import _seeds_table
 from trilith.evaluation.statistics import (
     bootstrap,
     difference_of_seeds,
@@ -73,3 +76,15 @@ def test_the_bootstrap_draws_seeds_within_tasks_and_scenes_of_a_single_seed():
     scenes = rng.normal(size=(1, 400))
     alone = bootstrap([scenes], lambda means: float(means.mean()), rng)
     assert (alone.high - alone.low) / 2 == pytest.approx(1.96 * scenes.std() / 20, rel=0.1)
+
+
+def test_several_seeds_are_shown_with_their_interquartile_mean():
+    results = [
+        {"reward": m, "rewards": [m, m], "search": None, "task": "covering", "level": "all", "episodes": 2} for m in (1.0, 2.0, 3.0, 9.0)
+    ]
+    table = _seeds_table("runs/x", results)
+    shown = dict(zip(*(column.cells for column in table.columns), strict=True))
+    assert shown["median seed (lowest to highest)"] == "2.500 (1.000 to 9.000)"
+    value, low, high = map(float, re.findall(r"[\d.]+", shown["interquartile mean (bootstrap over seeds)"]))
+    assert value == 2.5
+    assert 1.0 <= low < value < high <= 9.0

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trilith.networks.q.graph import MLP, Decoder
+from trilith.networks.layers.graph import MLP
+from trilith.networks.q.graph import Decoder
 from trilith.world.observations.graph import Connectivity, graph
 from trilith.world.scene import SLOTS, Scene
 

@@ -14,7 +14,7 @@ from worlds import mirrored
 
 from trilith.agents.rs0.mixture import Head
 from trilith.networks.actor_critic.cnn import RelationEncoder, pixels, pool
-from trilith.networks.actor_critic.mlp_rnn import ROW_FEATURES, longest, rows
+from trilith.networks.actor_critic.mlp_rnn import ROW_FEATURES, RNNEncoder, longest, rows
 from trilith.networks.actor_critic.network import ENCODERS, POINTING, ActorCritic, make_actor_critic
 from trilith.networks.actor_critic.pointing import PointingActor
 from trilith.networks.config import EncoderConfig
@@ -290,3 +290,18 @@ def test_the_relation_network_averages_over_all_pairs_of_places() -> None:
     grads = [torch.autograd.grad(each.square().sum(), weights) for each in (found, torch.stack(expected))]
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_a_list_that_is_not_clipped_is_read_whole_whatever_else_is_in_the_batch() -> None:
+    task, length = get_task("silhouette"), longest(get_task("silhouette"))
+    clipped, whole = (make_actor_critic(replace(small("rnn"), clip=clip), task, ACTIONS, OUTPUTS) for clip in (True, False))
+    whole.load_state_dict(clipped.state_dict())
+    assert isinstance(whole.encoder, RNNEncoder)
+    scenes = [*scenes_of("silhouette", 3), *scenes_of("silhouette", 12, "double_the_targets")]
+    batch = whole.schema.unpack(whole.schema.pack(scenes))
+    for scene, one, other in zip(scenes, clipped.encoder(batch), whole.encoder(batch), strict=True):
+        alone = whole.schema.unpack(whole.schema.pack([scene]))
+        _, last = whole.encoder.gru(rows(alone, max(len(scene), length)))
+        torch.testing.assert_close(other, last[0, 0], **CLOSE)
+        assert torch.allclose(one, other, **CLOSE) == (len(scene) <= length)
+    assert any(len(scene) > length for scene in scenes)

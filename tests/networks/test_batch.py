@@ -6,7 +6,7 @@ import torch
 from networks.scenes import states
 
 from trilith.agents.dqn.policy import observe
-from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, ReplaySchema
+from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, ReplaySchema, SceneBatch, once_per_batch
 from trilith.networks.q.objects import ObjectsNet
 from trilith.world.actions import DiscreteRelative, DiscreteRelativeXY, reference_rows
 from trilith.world.episode import start, step
@@ -127,3 +127,17 @@ def test_the_first_slot_of_a_kind_that_is_left_stands_for_all() -> None:
     for indices, _ in ObjectsNet(schema, "edges").listed(records):
         assert np.unique(schema.actions(indices)[:, 0]).tolist() == [1, 5, 6]
     assert schema.unpack(records).left[0].tolist() == [2, 1, 1]
+
+
+def test_what_is_computed_once_for_a_batch_depends_on_all_arguments() -> None:
+    schema, calls = ReplaySchema.of(get_task("covering_hard"), DiscreteRelative(), False), []
+
+    @once_per_batch
+    def scaled(batch: SceneBatch, factor: int = 1) -> int:
+        calls.append(factor)
+        return factor * len(batch)
+
+    batch = schema.unpack(observe(schema, states("covering_hard", 3)))
+    assert [scaled(batch), scaled(batch, factor=2), scaled(batch, 2), scaled(batch, factor=2)] == [3, 6, 6, 6]
+    assert calls == [1, 2, 2]
+    assert scaled(batch[:2], factor=2) == 4, "a part of a batch is another batch"

@@ -5,11 +5,12 @@ import torch
 from networks.scenes import states
 from torch import Tensor
 
-from trilith.networks.actor_critic.graph import GraphBlock, GraphCore, GraphEncoder
+from trilith.networks.actor_critic.graph import GraphCore, GraphEncoder
 from trilith.networks.actor_critic.network import make_actor_critic
 from trilith.networks.config import EncoderConfig
 from trilith.networks.kernels import graph_edges as edges_module
 from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function, edges_plain
+from trilith.networks.layers.graph import GraphBlock, RecurrentGraph
 from trilith.world.observations.graph import graph
 from trilith.world.scene import Scene
 from trilith.world.tasks import get_task
@@ -37,16 +38,24 @@ def plain(encoder: GraphEncoder, core: GraphCore, scene: Scene, action: Tensor |
     seen = graph(scene, "sparse")
     ends = torch.stack([torch.from_numpy(seen.senders), torch.from_numpy(seen.receivers)])
     edges, nodes, glob = torch.from_numpy(seen.edges), torch.from_numpy(seen.nodes), torch.zeros(1)
-    given = torch.cat([edges, encoder.edge(edges)], 1), torch.cat([nodes, encoder.node(nodes)], 1), torch.cat([glob, encoder.glob(glob)])
-    if action is not None:
-        given = (*given[:2], torch.cat([given[2], action]))
-    out: Tensor = core.out(plain_block(core.decoder, *plain_block(core.core, *given, ends), ends)[2])
+    encoded = encoder.edge(edges), encoder.node(nodes), encoder.glob(glob)
+    given = edges, nodes, glob if action is None else torch.cat([glob, action])
+    if isinstance(core.core, RecurrentGraph):
+        last = hidden = encoded
+        for _ in range(core.core.steps):
+            last = plain_block(core.core.block, *(torch.cat(each, dim=-1) for each in zip(given, last, hidden, strict=True)), ends)
+            hidden = tuple(gru(x, h) for gru, x, h in zip(core.core.grus, last, hidden, strict=True))
+        processed = hidden
+    else:
+        first = torch.cat([edges, encoded[0]], 1), torch.cat([nodes, encoded[1]], 1), torch.cat([glob, encoded[2], given[2][1:]])
+        processed = plain_block(core.core, *first, ends)
+    out: Tensor = core.out(plain_block(core.decoder, *processed, ends)[2])
     return out
 
 
-@pytest.mark.parametrize("task", ["silhouette", "covering_hard"])
-def test_policy_and_values_are_those_of_the_plain_form(task: str) -> None:
-    net = make_actor_critic(EncoderConfig("gn", graph=16), get_task(task), 4, 8)
+@pytest.mark.parametrize(("task", "recurrent"), [("silhouette", 1), ("covering_hard", 1), ("covering_hard", 3)])
+def test_policy_and_values_are_those_of_the_plain_form(task: str, recurrent: int) -> None:
+    net = make_actor_critic(EncoderConfig("gn", graph=16, recurrent=recurrent), get_task(task), 4, 8)
     encoder, actor, critic = net.encoder, net.actor, net.critic
     assert isinstance(encoder, GraphEncoder)
     assert isinstance(actor, GraphCore)

@@ -138,7 +138,7 @@ def noisy(batch: SceneBatch) -> SceneBatch:
         if name not in kept and (value := getattr(batch, name)) is not None
     }
     assert set(noise) == {"pose", "size", "velocity", "role", "sticky"}
-    return replace(batch, **noise, memo={(segments_of.__wrapped__, ()): seen})  # type: ignore[attr-defined]
+    return replace(batch, **noise, memo={(segments_of.__wrapped__, (), ()): seen})  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("kind", "mask"), MASKS)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from shell import gone, launch, refused, trilith, until
 
-from trilith.paper.execute import Job, execute, last_line, make_jobs
+from trilith.cli import main as cli
+from trilith.paper.execute import Job, Place, execute, last_line, make_jobs
 from trilith.paper.figures import figures_named
 from trilith.paper.ledger import read_ledger, write_entry
 from trilith.paper.plan import make_plan
@@ -38,28 +39,48 @@ def planned(*names: str, tasks: tuple[str, ...] = ("covering_hard",)):
 def test_what_is_done_is_not_done_again(tmp_path, entry_for):
     plan = planned("n_rec")
     jobs = make_jobs(plan, SCALES["smoke"], tmp_path / "runs", tmp_path / "ledger")
-    assert [each.command[0] for each in jobs] == ["train"] * 3 + ["evaluate"] * 4
+    assert [each.command[0] for each in jobs] == ["train", "evaluate"] * 3 + ["evaluate"]
     for measurement in plan[:2]:
         write_entry(tmp_path / "ledger", entry_for(measurement))
     (tmp_path / "runs" / plan[2].agent.name).mkdir(parents=True)
     (tmp_path / "runs" / plan[2].agent.name / "trained").touch()
     again = make_jobs(plan, SCALES["smoke"], tmp_path / "runs", tmp_path / "ledger")
-    assert [(each.command[0], each.state) for each in again] == [("train", "done"), ("evaluate", "waiting"), ("evaluate", "waiting")]
+    assert [(each.command[0], each.state) for each in again] == [("train", "done"), ("evaluate", "waiting"), ("evaluate", "waiting")], (
+        "the last is of random placements"
+    )
 
 
 def test_a_model_is_trained_between_two_trainings(tmp_path):
     jobs = make_jobs(planned("E.2"), SCALES["smoke"], tmp_path, tmp_path / "ledger")
     names = [each.command[0] for each in jobs if each.command[0] != "evaluate"]
-    assert names == ["train", "train", "record-episodes", "train-model", "train", "record-episodes", "train-model", "train"]
+    model = ["record-episodes", "train-model", "train"]
+    assert names == ["train", "train", *model, *model, *model[1:]], "two models learn from the same episodes"
     last = [each for each in jobs if each.command[0] == "train"][-1]
     [model] = last.needs
     [episodes] = model.needs
     assert (model.command[0], episodes.command[0]) == ("train-model", "record-episodes")
-    assert f"--world=models/{episodes.needs[0].name}" in last.command
+    assert f"--world=models/{episodes.needs[0].name}-attention" in last.command
+    assert "--model.net.network=attention" in model.command
+
+
+def test_actors_and_evaluations_can_be_on_a_cluster(tmp_path):
+    """The commands are those of a cluster, and the run is the same one."""
+    plan = planned("D.2")
+    there = make_jobs(plan, SCALES["smoke"], tmp_path, tmp_path / "ledger", Place(3, "auto"))
+    here = make_jobs(plan, SCALES["smoke"], tmp_path, tmp_path / "ledger")
+    assert [each.name for each in there] == [each.name for each in here]
+    for job in there:
+        given = cli._parse(job.command)
+        assert (given.config if job.command[0] == "train" else given).cluster == "auto"
+        assert "--actors=3" in job.command or "--workers=3" in job.command
+    assert not any("--cluster" in argument for job in here for argument in job.command)
+    assert not any("--actors" in argument for argument in make_jobs(plan, SCALES["smoke"], tmp_path, tmp_path, Place(None))[0].command)
 
 
 def test_wrong_arguments_get_one_line(tmp_path):
+    assert "choose --actors 1 or more" in refused(trilith("reproduce", "--cluster=auto", cwd=tmp_path))
     assert "there is no figure '9'" in refused(trilith("reproduce", "9", cwd=tmp_path))
+    assert "the scale smoke runs no parts first" in refused(trilith("reproduce", "--first", "--scale=smoke", cwd=tmp_path))
 
 
 @pytest.mark.longest

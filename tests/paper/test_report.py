@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from trilith.paper.actions import pack
 from trilith.paper.claims import CLAIMS, Side, answer, compare_sides
+from trilith.paper.draw import shown, write_films
 from trilith.paper.figures import FIGURES, GN_DQN, LEGAL, MODEL_FREE
 from trilith.paper.ledger import read_ledger, write_entry
 from trilith.paper.plan import Measurement, make_run
-from trilith.paper.report import DATA, collect, data_text, write_report
+from trilith.paper.report import DATA, Found, collect, data_text, write_report
 from trilith.paper.scales import SCALES
 
 ROOT = Path(__file__).parents[2]
@@ -98,6 +101,31 @@ def test_the_page_has_every_figure_and_the_same_bytes_again(entries, tmp_path):
     assert (tmp_path / "one/images/paper/H.3.png").exists(), "curricula need no runs"
     assert "`trilith reproduce 6a --scale laptop`" in text
     assert "4.04 (median, §5.4)" in text
+
+
+def test_films_are_of_the_best_agent_of_each_column(entries, entry_for, tmp_path, monkeypatch):
+    """Episodes of one stop, so that films are short."""
+    monkeypatch.setattr("trilith.paper.draw.FILMED", 2)
+    stopped = {"reasons": ["stopped"] * 40, "actions": pack([[None]] * 40)}
+    rows = {"GN-DQN, relative": (1.0, 3.0), "RNN-RS0, relative": (2.0,), "CNN-RS0, relative": (1.5,), "GN-RS0, absolute": (0.5,)}
+    made = [
+        replace(entry_for(measurement(row, seed, 1), mean), **stopped)
+        for row in MODEL_FREE
+        for seed, mean in enumerate(rows.get(row.label, ()))
+    ]
+    found = Found(made, "laptop")
+    best = {
+        column: (row.label, entry.training.seed) for column, row, entry in shown(FIGURES["tableG.1"], found, "covering_hard", "hardest")
+    }
+    assert best == {
+        "best absolute agent": ("GN-RS0, absolute", 0),
+        "best relative agent without a graph network": ("RNN-RS0, relative", 0),
+        "best relative agent": ("GN-DQN, relative", 1),
+    }
+    films = [*write_films(found, tmp_path)]
+    assert [path.name for path in films[:2]] == [f"covering_hard-hardest-best-absolute-agent-{k}.mp4" for k in range(2)]
+    assert len(films) == 6
+    assert all(path.stat().st_size > 1000 for path in films)
 
 
 def test_the_published_numbers_are_those_of_the_ledger():

@@ -65,7 +65,7 @@ class Compare(SceneOptions):
         for index in found.largest:
             table.add_row(f"  scene {index}", f"{first[index]:.2f}", f"{second[index]:.2f}")
         show(table)
-        print(f"{labels[0]} earns {found.difference:+.3f}{interval} (95 % interval) compared with {labels[1]}, scene by scene.")
+        print(f"{labels[0]} earns {found.difference:+.3f}{interval} (95 % interval over scenes) compared with {labels[1]}, scene by scene.")
         if found.largest:
             draw_differences(labels, [run for [run] in runs], found.largest, self.out)
             print(f"The largest differences: {self.out}")

@@ -211,7 +211,9 @@ def _budgets(text: str) -> list[int]:
 
 def _seeds_table(agent: str, results: Sequence[dict[str, Any]]) -> Table:
     """Makes a table with the rewards of several seeds of an agent on the same scenes. `results` has one result per seed."""
-    from trilith.evaluation.statistics import mean_over_seeds, spread_of_seeds
+    import numpy as np
+
+    from trilith.evaluation.statistics import bootstrap, interquartile_mean, mean_over_seeds, spread_of_seeds
 
     means, first = [result["reward"] for result in results], results[0]
     search = f", search {first['search']['budget']}" if first["search"] else ""
@@ -219,6 +221,8 @@ def _seeds_table(agent: str, results: Sequence[dict[str, Any]]) -> Table:
     spread, mean = spread_of_seeds(means), mean_over_seeds(means)
     table.add_row("median seed (lowest to highest)", f"{spread.median:.3f} ({spread.low:.3f} to {spread.high:.3f})")
     table.add_row("mean (95 % interval over seeds)", f"{mean.value:.3f} ± {mean.high - mean.value:.3f}")
+    middle = bootstrap([np.array([result["rewards"] for result in results])], interquartile_mean, np.random.default_rng(0))
+    table.add_row("interquartile mean (bootstrap over seeds)", f"{middle.value:.3f} ({middle.low:.3f} to {middle.high:.3f})")
     return table
 
 
@@ -228,7 +232,7 @@ def _result_table(result: dict[str, Any]) -> Table:
         f"{result['agent']}{search}, {result['task']}, level {result['level']}, {result['episodes']} {result['split']} scenes", ""
     )
     interval = f" ± {result['interval']:.3f}" if result["interval"] is not None else ""
-    table.add_row("mean reward (95 % interval)", f"{result['reward']:.3f}{interval}")
+    table.add_row("mean reward (95 % interval over scenes)", f"{result['reward']:.3f}{interval}")
     for name, rule in (
         ("kept", "if what was earned before an obstacle is touched is kept"),
         ("forfeited", "if it is forfeited, as in the paper"),

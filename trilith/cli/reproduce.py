@@ -45,18 +45,28 @@ class Reproduce:
     """Number of seeds for each agent. None: 1 (smoke), 3 (laptop) or 10 (paper)."""
     workers: int | None = None
     """Number of processes. None: one for each core."""
+    actors: int | None = None
+    """Number of actors of each training. None: 0 (smoke and laptop: the learner plays itself, and the run is deterministic), or as many as
+    the recipe has (paper)."""
+    cluster: str | None = None
+    """Run the actors and the evaluations on a Ray cluster: local, auto or an address, as in `trilith train`. The learners stay on this
+    machine."""
     folder: Path = Path("runs/paper")
     """Folder for the runs."""
     ledger: Path = Path("ledger")
     """Folder of the ledger. Measurements that are already in it are not run again."""
     show: Annotated[bool, arg(name="list")] = False
     """Only list the figures and their cost at this scale."""
+    first: bool = False
+    """Only the parts that the scale laptop runs first, because they matter most: about 31 hours of one core."""
     plan: bool = False
     """Only show the runs that are needed, and their cost."""
     report: bool = False
     """Draw all figures from the ledger, and write the page paper_rerun.md."""
     out: Path = Path("docs")
     """With --report: folder for the page."""
+    films: Path | None = None
+    """Write films of ten episodes of the best agents in the ledger (Table G.1) into this folder."""
 
     def run(self) -> None:
         """Lists the figures, shows the plan, writes the report, or runs the plan. The options --list, --plan and --report select one of the
@@ -69,16 +79,34 @@ class Reproduce:
         for task in self.tasks:
             require(task in TASKS, f"there is no task {task!r} in the paper: choose {', '.join(TASKS)}")
         require(self.seeds is None or self.seeds >= 1, f"{self.seeds} seeds: must be 1 or more")
+        require(not self.first or how.first, f"the scale {self.scale} runs no parts first: leave out --first, or choose --scale laptop")
         require(self.workers is None or self.workers >= 1, f"{self.workers} workers: must be 1 or more")
+        require(self.actors is None or self.actors >= 0, f"{self.actors} actors: must be 0 or more")
+        require(not self.cluster or self.actors, "cluster: it runs actors: choose --actors 1 or more for each training")
         seeds, workers = self.seeds or how.seeds, self.workers or os.cpu_count() or 1
         if self.report:
             from trilith.paper.report import write_report
 
             print(write_report(self.ledger, self.out, self.scale))
+        elif self.films:
+            self._films(self.films)
         elif self.show:
             self._list(figures, seeds)
         else:
             self._execute(figures, seeds, workers)
+
+    def _films(self, folder: Path) -> None:
+        from trilith.paper.draw import write_films
+        from trilith.paper.ledger import read_ledger
+        from trilith.paper.report import Found
+        from trilith.utils.files import make_folder
+
+        make_folder(folder)
+        count = 0
+        for path in write_films(Found(read_ledger(self.ledger), self.scale), folder):
+            count += 1
+            print(path, flush=True)
+        require(count, f"{self.ledger} has no entries of the agents of Table G.1 at the scale {self.scale}")
 
     def _list(self, figures: Sequence[Figure], seeds: int) -> None:
         from trilith.paper.plan import make_plan, measurement_seconds, run_seconds, runs_of
@@ -100,13 +128,14 @@ class Reproduce:
 
     def _execute(self, figures: Sequence[Figure], seeds: int, workers: int) -> None:
         from trilith.agents.weights import learning, missing
-        from trilith.paper.execute import execute, last_line, make_jobs, total_seconds
+        from trilith.paper.execute import Place, execute, last_line, make_jobs, total_seconds
         from trilith.paper.plan import make_plan
         from trilith.paper.scales import SCALES
         from trilith.utils.files import folder_lock, make_folder
 
-        plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds)
-        jobs = make_jobs(plan, SCALES[self.scale], self.folder, self.ledger)
+        plan = make_plan(figures, self.scale, SCALES[self.scale], self.tasks, seeds, self.first)
+        place = Place(self.actors if self.actors is not None or self.scale == "paper" else 0, self.cluster)
+        jobs = make_jobs(plan, SCALES[self.scale], self.folder, self.ledger, place)
         todo = [job for job in jobs if job.state != "done"]
         trainings = sum(job.command[0] == "train" for job in todo)
         seconds = total_seconds(jobs)

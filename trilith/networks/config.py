@@ -77,25 +77,36 @@ class EncoderConfig:
     """All but gn: number of hidden layers of the actor, and of the critic. None: three for cnn and cnn-rn, else four."""
     graph: int = 64
     """gn: units of every layer."""
+    recurrent: int = 1
+    """gn: number of recurrent steps of actor and critic. With more than the paper's one, they have GRUs."""
+    clip: bool = True
+    """rnn: leave out objects where a scene has more than any scene of the curriculum, as in generalisation levels. Otherwise the network
+    reads the longer list. Makes no difference in training."""
 
     def __post_init__(self) -> None:
-        check_least(self, features=1, embedding=1, width=1, layers=1, graph=1)
+        check_least(self, features=1, embedding=1, width=1, layers=1, graph=1, recurrent=1)
+        check_most(self, recurrent=1000)  # a damaged or foreign card can hold any number
 
 
 @dataclass(frozen=True)
 class DynamicsConfig:
     """The network of a learned model."""
 
+    network: str = "attention"
+    """attention (over the objects of a scene; ours) or graph (a graph network, as in the paper)."""
     width: int = 64
     """Features of an object."""
     layers: int = 3
-    """Number of attention layers."""
+    """Attention: number of layers."""
     heads: int = 4
-    """Heads of the attention."""
+    """Attention: heads of a layer."""
     pair: int = 32
     """Features of a pair of objects."""
+    recurrent: int = 3
+    """Graph: number of recurrent steps. With one, what edges and globals remember would never be read."""
 
     def __post_init__(self) -> None:
-        check_least(self, width=1, layers=1, heads=1, pair=1)
-        check_most(self, width=4096, layers=100, pair=4096)  # a damaged or foreign card can hold any number
-        require(self.width % self.heads == 0, f"width {self.width}: must be a multiple of heads, {self.heads}")
+        check_least(self, width=1, layers=1, heads=1, pair=1, recurrent=2)
+        check_most(self, width=4096, layers=100, pair=4096, recurrent=100)  # a damaged or foreign card can hold any number
+        attends = self.network == "attention"
+        require(not attends or self.width % self.heads == 0, f"width {self.width}: must be a multiple of heads, {self.heads}")

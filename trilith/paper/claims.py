@@ -9,7 +9,7 @@ from math import hypot
 from typing import Any, Literal
 
 from trilith.evaluation.statistics import Interval, difference_of_seeds, mean_over_seeds
-from trilith.paper.figures import FOUR, MODEL_FREE, OBJECTS, RAW, RECURRENT, SEARCHED, TRAINED, Row
+from trilith.paper.figures import FOUR, MODEL_FREE, OBJECTS, ONLINE, RAW, RECURRENT, SEARCHED, TRAINED, Row
 from trilith.world.tasks import Level
 
 Verdict = Literal["agrees", "disagrees", "undecided here"]
@@ -76,7 +76,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("pixels", "CNN-GN-DQN earns more than CNN-RS0", "§5.1, Fig. C.2", Row("CNN-GN-DQN", "cnn-gn-dqn"), _ROWS["CNN-RS0, relative"]),
     Claim(
         "models", "With a model learned online more is earned in few steps than without", "§E.3, Fig. E.3",
-        Row("online", "gn-dqn-mcts", options=(("agent.search.budget", 5), ("agent.search.world", "online"))),
+        ONLINE["graph"],
         Row("free", "gn-dqn", options=(("agent.learning_rate", 2e-4),)), ("silhouette", "covering_hard"),
     ),
     Claim("raw search", "GN-DQN earns more than raw search with 1,000 simulations", "§5.2, Fig. 5", _GN_DQN, RAW[1000, 2], level="hardest"),

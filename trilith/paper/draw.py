@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trilith.evaluation.scene_sets import start_in_set
-from trilith.paper.figures import ABSOLUTE, Figure, Row, level_name
+from trilith.paper.figures import FIGURES, Figure, Row, level_name
 from trilith.paper.ledger import Entry
-from trilith.render.pictures import contact_sheet, picture, save_png, without_sky
+from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
 from trilith.utils.files import atomic_write
 from trilith.world.episode import Recording, State
 from trilith.world.tasks import Level, get_task
@@ -21,6 +21,8 @@ COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c
 SHOWN = 3
 """Number of episodes per agent in a picture, unless the paper shows ten."""
 TEN = ("tableG.1", "H.5", "H.6")
+FILMED = 10
+"""Number of episodes that are filmed of each agent."""
 
 Points = Sequence[Mapping[str, Any]]
 
@@ -115,36 +117,50 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
     count = 10 if figure.name in TEN else SHOWN
     pictures, captions = [], []
     for task in figure.tasks:
-        for level in figure.levels:
-            if isinstance(level, str) and level != "hardest" and level not in get_task(task).generalisation:
-                continue
-            for label, entry in _shown(figure, found, task, level):
+        for level in levels_of(figure, task):
+            for _, row, entry in shown(figure, found, task, level):
                 for index in range(min(count, entry.scenes)):
                     end = _end(entry, index)
                     pictures.append(without_sky(picture(end.scene, 240)))
-                    captions.append(f"{label}\nR {entry.rewards[index]:.2f} · {(end.ended or '').replace('_', ' ')}")
+                    captions.append(f"{row.label}\nR {entry.rewards[index]:.2f} · {(end.ended or '').replace('_', ' ')}")
     save_png(contact_sheet(pictures, captions, min(count, 5)), path)
 
 
-def _shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Entry]]:
-    """The agents to show in a task and level, each with the entry of its best seed. If a figure has agents with absolute and agents with
-    relative actions, only the best agent of each kind is shown."""
-    rows = [row for row in figure.rows if task in row.tasks]
-    groups = [[row] for row in rows]
-    if any(row.options == ABSOLUTE for row in rows):
-        groups = [[row for row in rows if row.options == ABSOLUTE], [row for row in rows if row.options != ABSOLUTE]]
+def shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Row, Entry]]:
+    """The agents to show in a task and level, as (column, agent, entry of its best seed). The column is empty if the figure has none."""
+    columns = figure.columns or tuple(("", (row,)) for row in figure.rows)
     best = []
-    for group in groups:
+    for column, rows in columns:
         entries: list[tuple[float, str, Row, Entry]] = [
-            (entry.reward, entry.agent, row, entry) for row in group for entry in found.of(row, task, level).values()
+            (entry.reward, entry.agent, row, entry) for row in rows if task in row.tasks for entry in found.of(row, task, level).values()
         ]
         if entries:
             _, _, row, entry = max(entries, key=lambda each: each[:2])
-            best.append((row.label, entry))
+            best.append((column, row, entry))
     return best
+
+
+def levels_of(figure: Figure, task: str) -> list[Level]:
+    """The levels of a figure that a task has."""
+    return [each for each in figure.levels if not isinstance(each, str) or each in ("all", "hardest", *get_task(task).generalisation)]
 
 
 def _end(entry: Entry, index: int) -> State:
     """Replays an episode of an entry and returns its final state."""
     start = start_in_set(entry.task, entry.level, entry.split, index)
     return [*Recording(start, entry.placements()[index], entry.zero_on_hit).replay()][-1].state
+
+
+def write_films(found: Found, folder: Path) -> Iterator[Path]:
+    """Writes the films of Table G.1: for each task, level and column, ten episodes of the best agent in the ledger, replayed. Yields the
+    path of each film."""
+    figure = FIGURES["tableG.1"]
+    for task in figure.tasks:
+        for level in levels_of(figure, task):
+            for column, row, entry in shown(figure, found, task, level):
+                for index in range(min(FILMED, entry.scenes)):
+                    start = start_in_set(task, entry.level, entry.split, index)
+                    recording = Recording(start, entry.placements()[index], entry.zero_on_hit)
+                    path = folder / f"{task}-{level}-{column.replace(' ', '-')}-{index}.mp4"
+                    film(episode_frames(start, recording.replay(record=True), by=row.label), path)
+                    yield path

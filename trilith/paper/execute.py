@@ -24,8 +24,10 @@ from trilith.utils.files import make_folder
 TRAINED = "trained"
 """Name of an empty file in the folder of a run, which shows that the training is done."""
 POLL_SECONDS = 0.5
-MODEL_RATES = {"record-episodes": 60.0, "train-model": 8.0}
-"""Approximate speed on one core: recorded episodes per second, and learner steps of a model per second."""
+RECORDED_PER_SECOND = 60.0
+"""Approximate number of episodes that one core records per second."""
+MODEL_STEPS_PER_SECOND = {"attention": 45.0, "graph": 14.0}
+"""Approximate number of learner steps of a model per second of one core in Covering Hard, by its network."""
 
 
 @dataclass(eq=False)
@@ -55,40 +57,64 @@ class Job:
         return self.state == "waiting" and any(other.state == "failed" for other in self.needs)
 
 
-def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path) -> list[Job]:
-    """The jobs for all measurements that are missing in the ledger. Commands run in `folder`, which contains a folder for each run."""
+@dataclass(frozen=True)
+class Place:
+    """Where trainings and evaluations get their actors."""
+
+    actors: int | None = 0
+    """Number of actors of each training. 0: the learner plays itself, and the run is deterministic. None: as many as the recipe has."""
+    cluster: str | None = None
+    """The Ray cluster on which actors and evaluations run: local, auto or an address. None: this machine."""
+
+    def of_training(self) -> list[str]:
+        """Arguments of `trilith train`."""
+        actors = [] if self.actors is None else [f"--actors={self.actors}"]
+        return [*actors, *([f"--cluster={self.cluster}"] if self.cluster else [])]
+
+    def of_evaluation(self) -> list[str]:
+        """Arguments of `trilith evaluate`."""
+        return [f"--workers={self.actors or 1}", f"--cluster={self.cluster}"] if self.cluster else ["--workers=1"]
+
+
+HERE = Place()
+
+
+def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path, place: Place = HERE) -> list[Job]:
+    """The jobs for all measurements that are missing in the ledger, in their order, so that an agent is measured as soon as it is trained.
+    Commands run in `folder`, which contains a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
-    jobs: dict[Any, Job] = {}
-    for run in runs_of(todo):
-        for job in _training(run, how, folder, jobs, entries):
-            jobs[job.name] = job
+    jobs: dict[str, Job] = {}
     for measurement in todo:
-        job = _evaluation(measurement, folder, ledger)
+        for run in runs_of([measurement]):
+            if run.name not in jobs:
+                jobs |= {job.name: job for job in _training(run, how, folder, jobs, entries, place)}
+        job = _evaluation(measurement, folder, ledger, place)
         if isinstance(measurement.agent, Run):
             job.needs.append(jobs[measurement.agent.name])
         jobs[job.name] = job
     return [*jobs.values()]
 
 
-def _training(run: Run, how: Scale, folder: Path, jobs: dict[Any, Job], entries: Sequence[Any]) -> list[Job]:
+def _training(run: Run, how: Scale, folder: Path, jobs: dict[str, Job], entries: Sequence[Any], place: Place) -> list[Job]:
     """The jobs of a training. If the agent searches in a model, two jobs come first: record episodes, and train the model."""
     needs, found = [], []
     if run.model_of:
-        source, model = run.model_of.name, f"models/{run.model_of.name}"
+        source, model = run.model_of.name, f"models/{run.model_of.name}-{run.model}"
         record = ["record-episodes", f"{source}/last.safetensors", "--task", run.task, f"--episodes={how.model_episodes}"]
         record += [f"--out=data/{source}", "--zero-on-hit", "--workers=1"]
-        learn = ["train-model", f"data/{source}", f"--out={model}", f"--model.steps={how.model_steps}"]
+        learn = ["train-model", f"data/{source}", f"--out={model}", f"--model.steps={how.model_steps}", f"--model.net.network={run.model}"]
         needs = [jobs[source]]
-        for command, count in ((record, how.model_episodes), (learn, how.model_steps)):
-            name = f"{command[0]} {source}"
+        recorded, learned = how.model_episodes / RECORDED_PER_SECOND, how.model_steps / MODEL_STEPS_PER_SECOND[run.model]
+        for command, seconds, of in ((record, recorded, f"data/{source}"), (learn, learned, model)):
+            name = f"{command[0]} {Path(of).name}"
             if name not in jobs:
-                job = Job(name, command, STARTUP + count / MODEL_RATES[command[0]], folder / f"{model}.log", needs)
+                job = Job(name, command, STARTUP + seconds, folder / f"{of}.log", needs)
                 found.append(_once(job, folder / "models" / f".{name.replace(' ', '-')}"))
             needs = [jobs.get(name) or found[-1]]
     seconds = run_seconds(run, entries)
-    job = Job(run.name, [*run.arguments(), f"--out={run.name}"], seconds, folder / f"{run.name}.log", needs)
+    job = Job(run.name, [*run.arguments(), *place.of_training(), f"--out={run.name}"], seconds, folder / f"{run.name}.log", needs)
     return [*found, _once(job, folder / run.name / TRAINED)]
 
 
@@ -105,12 +131,12 @@ def _once(job: Job, mark: Path) -> Job:
     return job
 
 
-def _evaluation(measurement: Measurement, folder: Path, ledger: Path) -> Job:
+def _evaluation(measurement: Measurement, folder: Path, ledger: Path, place: Place) -> Job:
     run = measurement.agent if isinstance(measurement.agent, Run) else None
     name = f"{run.name if run else f'{measurement.agent}-{measurement.task}'}-{measurement.level}-{measurement.scenes}"
     search = measurement.search
     command = ["evaluate", f"{run.name}/last.safetensors" if run else str(measurement.agent), "--task", measurement.task]
-    command += [f"--level={measurement.level}", f"--scenes={measurement.scenes}", "--zero-on-hit", "--workers=1", "--worst=0"]
+    command += [f"--level={measurement.level}", f"--scenes={measurement.scenes}", "--zero-on-hit", "--worst=0", *place.of_evaluation()]
     if search.budget:
         options = {"search.algorithm": search.algorithm, "search.c": search.c, "search.stages": search.stages}
         command += [f"--budget={search.budget}", *(f"--{option}={value}" for option, value in options.items())]

@@ -34,6 +34,8 @@ class Row:
     """The agent's search in tests."""
     model_of: Row | None = None
     """If this agent searches in a learned transition model during training: the agent on whose episodes the model is trained."""
+    model: str = "graph"
+    """The network of that model, see `DynamicsConfig`. The paper's is a graph network."""
     tasks: tuple[str, ...] = FOUR
     """The tasks for which the figure shows this agent."""
 
@@ -65,6 +67,8 @@ class Figure:
     note: str = ""
     """Further statements of the paper, or details that it leaves open."""
     metric: Metric = "reward"
+    columns: tuple[tuple[str, tuple[Row, ...]], ...] = ()
+    """For pictures of the best agents: the name of each column, and the agents of which it shows the best. Empty: all agents are shown."""
 
 
 def mcts(budget: int, stages: Literal[1, 2] = 2) -> SearchConfig:
@@ -111,6 +115,14 @@ _RATE = (("agent.learning_rate", 2e-4),)
 without search."""
 _FREE = Row("model-free", "gn-dqn", options=_RATE)
 _PERFECT = Row("perfect model", "gn-dqn-mcts")
+_FIVE = (("agent.search.budget", 5),)
+ONLINE = {
+    network: Row(f"online {label}, budget 5", "gn-dqn-mcts", options=(*_FIVE, ("agent.search.world", "online"), *more))
+    for network, label, more in (
+        ("graph", "graph model", (("agent.model.net.network", "graph"),)), ("attention", "attention model (ours)", ()),
+    )
+}  # fmt: skip
+"""Agents that search in a model which is learned in the same run."""
 
 
 def _reported(values: dict[str, tuple[float, ...]], rows: tuple[str, ...], level: Level, what: str, where: str) -> tuple[Printed, ...]:
@@ -154,6 +166,15 @@ _BUILT = (
     replace(TRAINED[10], tasks=("covering_hard",)),
 )
 """The agents that Figure 5 e–h shows."""
+_ABSOLUTE_AGENTS = tuple(row for row in MODEL_FREE if row.options == ABSOLUTE)
+_RELATIVE_AGENTS = tuple(row for row in MODEL_FREE if row.options != ABSOLUTE)
+_BEST_AGENTS = (
+    ("best absolute agent", _ABSOLUTE_AGENTS),
+    ("best relative agent without a graph network", tuple(row for row in _RELATIVE_AGENTS if not row.recipe.startswith("gn-"))),
+    ("best relative agent", _RELATIVE_AGENTS),
+    ("best relative agent with a model", _BUILT),
+)
+"""The columns of Table G.1."""
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -172,6 +193,7 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "4cd", "What the best absolute and relative agents build", "pictures", ("silhouette", "connecting", "covering"),
             rows=MODEL_FREE, note="Pictures only.",
+            columns=(("best absolute agent", _ABSOLUTE_AGENTS), ("best relative agent", _RELATIVE_AGENTS)),
         ),
         Figure(
             "5ad", "Training and testing budgets of GN-DQN-MCTS", "budgets",
@@ -269,22 +291,26 @@ FIGURES: dict[str, Figure] = {
             rows=(
                 _FREE, _PERFECT,
                 Row("pretrained (a)", "gn-dqn-mcts", model_of=_FREE), Row("pretrained (b)", "gn-dqn-mcts", model_of=_PERFECT),
+                Row("pretrained (b), attention model (ours)", "gn-dqn-mcts", model_of=_PERFECT, model="attention"),
             ),
-            note="Plotted only. In the text: as good as the perfect model at first, slightly worse than without a model later.",
+            note="Plotted only. In the text: as good as the perfect model at first, slightly worse than without a model later. The model "
+            "is a graph network, as in the paper, except in the last row.",
         ),
         Figure(
             "E.3", "A model that is learned online, curves", "curves", levels=("all",),
             rows=(
-                _FREE, Row("perfect model, budget 5", "gn-dqn-mcts", options=(("agent.search.budget", 5),)),
-                Row("online model, budget 5", "gn-dqn-mcts", options=(("agent.search.budget", 5), ("agent.search.world", "online"))),
+                _FREE, Row("perfect model, budget 5", "gn-dqn-mcts", options=_FIVE), *ONLINE.values(),
             ),
             note="Plotted only. In the text: slightly better than without a model at first in Silhouette and Covering Hard.",
         ),
         Figure(
-            "tableG.1", "Films of ten episodes of the best agents", "pictures", rows=(*MODEL_FREE, *_BUILT),
+            "tableG.1", "Films of ten episodes of the best agents", "pictures",
+            levels=("hardest", "double_the_targets", "mixed_height_targets", "additional_layer"),
+            rows=(*MODEL_FREE, *_BUILT), columns=_BEST_AGENTS,
             note="The best agents of the paper. Absolute: GN-RS0 in Silhouette, Covering and Covering Hard, RNN-RS0 in Connecting. "
-            "Relative without a graph network: RNN-RS0, in Covering CNN-RS0. Relative: GN-DQN. With a model: GN-DQN with MCTS at test "
-            "time, in Covering Hard at training time too. Here the best seeds are shown at the ends of their episodes.",
+            "Relative without a graph network: RNN-RS0, but CNN-RS0 in Covering and with 16 targets. Relative: GN-DQN. With a model: "
+            "GN-DQN with MCTS at test time, in Covering Hard at training time too. Here the best seeds are shown at the ends of their "
+            "episodes; `trilith reproduce --films films` writes the films.",
         ),
         Figure("H.1", "Curriculum of Silhouette", "scenes", ("silhouette",)),
         Figure("H.2", "Curriculum of Covering", "scenes", ("covering",)),

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from trilith.agents.algorithms import ALGORITHMS, exact_name
-from trilith.paper.figures import LEGAL, Figure, Row
+from trilith.paper.figures import FOUR, LEGAL, Figure, Row
 from trilith.paper.ledger import Entry, options_of
-from trilith.paper.scales import Scale
+from trilith.paper.scales import Part, Scale
 from trilith.search.config import SearchConfig
 from trilith.training.config import TrainConfig, recipe_config
 from trilith.world.tasks import Level, get_task
@@ -51,6 +51,8 @@ class Run:
     """Options that differ from the recipe's, by their full names."""
     model_of: Run | None = None
     """If this run searches in a learned transition model: the run on whose episodes the model is trained."""
+    model: str = ""
+    """The network of that model."""
 
     @property
     def family(self) -> str:
@@ -62,9 +64,9 @@ class Run:
         return with_options(recipe_config(self.recipe, self.task), dict(self.options))
 
     def arguments(self) -> list[str]:
-        """The arguments of `trilith train`, without the folder."""
+        """The arguments of `trilith train`, without the folder and the actors."""
         given = [f"--{_argument(name)}={value}" for name, value in self.options]
-        return ["train", "--task", self.task, "--recipe", self.recipe, f"--seed={self.seed}", "--actors=0", *given]
+        return ["train", "--task", self.task, "--recipe", self.recipe, f"--seed={self.seed}", *given]
 
 
 @dataclass(frozen=True)
@@ -123,14 +125,23 @@ def missing(tests: Sequence[Measurement], entries: dict[Key, Entry]) -> list[Mea
     return [test for test in tests if (entry := entries.get(test.key())) is None or entry.scenes < test.scenes]
 
 
-def make_plan(figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int) -> list[Measurement]:
-    """All tests that figures need, each once, in the order in which they should run: first those of the first seed, then those of the
-    second, and so on."""
+def make_plan(
+    figures: Sequence[Figure], scale: str, how: Scale, tasks: Sequence[str], seeds: int, only_first: bool = False
+) -> list[Measurement]:
+    """All tests that figures need, each once, in the order in which they should run: first the important parts that the scale names, then
+    all tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With `only_first`,
+    only the important parts."""
     found: dict[Measurement, None] = {}
-    for seed in range(seeds):
-        for figure in figures:
-            for _, test in measurements_of(figure, scale, how, tasks, seed):
-                found[test] = None
+    rest = () if only_first else (Part(tuple(figure.name for figure in figures), seeds=seeds),)
+    for part in (*how.first, *rest):
+        for seed in range(min(part.seeds, seeds)):
+            by_agent: dict[Run | str, list[Measurement]] = {}
+            for figure in figures:
+                if figure.name in part.figures:
+                    for _, test in measurements_of(figure, scale, how, tasks, seed):
+                        if test.task in (part.tasks or FOUR):
+                            by_agent.setdefault(test.agent, []).append(test)
+            found |= dict.fromkeys(test for tests in by_agent.values() for test in tests)
     return [*found]
 
 
@@ -166,11 +177,11 @@ def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
     own = {name: value for name, value in row.options if not (tuned and name == "agent.learning_rate")}
     source = make_run(row.model_of, scale, how, task, seed) if row.model_of else None
     if source:
-        own["agent.search.world"] = f"models/{source.name}"
+        own["agent.search.world"] = f"models/{source.name}-{row.model}"
     config = with_options(recipe_config(recipe, task), {**how.options, **own})
     marks = "".join(f"-{name.rpartition('.')[2]}_{value}" for name, value in own.items()).replace("/", "_")
     name = f"{scale}-{task}-{recipe}{marks}-seed{seed}"
-    return Run(name, recipe, task, seed, tuple(sorted(options_of(config).items())), source)
+    return Run(name, recipe, task, seed, tuple(sorted(options_of(config).items())), source, row.model if source else "")
 
 
 def with_options(config: Any, options: dict[str, Any]) -> Any:

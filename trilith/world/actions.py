@@ -33,8 +33,8 @@ def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
 
 
 def outermost(n: int, reference: Any, block: Any) -> Any:
-    """The largest of these distances: a little more than the two lengths need to lie beside each other."""
-    return (reference + block) / 2 * (1 + max(1 / (n - 3), CLEARANCE))
+    """The largest of these distances, as the paper prints it: a little more than the two lengths need to lie beside each other."""
+    return (reference + block) / 2 * (1 + 1 / (n - 3))
 
 
 def share(i: Any, n: int) -> Any:

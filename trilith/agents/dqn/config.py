@@ -98,9 +98,9 @@ class DQNConfig:
     model: OnlineConfig = field(default_factory=OnlineConfig)
     """The transition model that is learned in the same run, if --world is online."""
     learning_starts: int = 6000
-    """Number of steps in the replay before learning starts. Until then actors make random placements that overlap nothing. About once per
-    episode they make any action that the mask allows. If a placement would touch an obstacle, a counterfactual action replaces it, so that
-    episodes get longer and earn some reward."""
+    """Number of steps before learning starts, at most as many as the replay holds. Until then actors make random placements that overlap
+    nothing. About once per episode they make any action that the mask allows. If a placement would touch an obstacle, a counterfactual
+    action replaces it, so that episodes get longer and earn some reward."""
 
     def check(self) -> None:
         """Raises ValueError if options contradict each other. The message says which options, and what to choose."""

@@ -162,17 +162,22 @@ class DQNLearner(TargetLearner[QNet]):
     # ---- requests to actors
 
     @property
+    def warmup_steps(self) -> int:
+        """Number of random steps before learning starts, at most as many as the replay holds."""
+        return min(self.config.learning_starts, self.replay.capacity)
+
+    @property
     def warming_up(self) -> bool:
         """Whether actors still play at random, to collect the first data."""
-        return self.replay.added < self.config.learning_starts
+        return self.replay.added < self.warmup_steps
 
     def updates_due(self) -> float:
         """Number of learner steps that the ratio `updates_per_step` allows so far, minus the learner steps already made."""
-        return self.config.updates_per_step * max(self.replay.added - self.config.learning_starts, 0) - self.steps
+        return self.config.updates_per_step * max(self.replay.added - self.warmup_steps, 0) - self.steps
 
     def warmup_status(self) -> str:
         """One line about the progress of the random steps; "" after the warm-up."""
-        return f"warm-up: {self.replay.added} of {self.config.learning_starts} steps by chance" if self.warming_up else ""
+        return f"warm-up: {self.replay.added} of {self.warmup_steps} steps by chance" if self.warming_up else ""
 
     def exploration(self) -> Exploration:
         """The exploration settings for actors: random actions during the warm-up, then the config's epsilon."""

@@ -70,9 +70,9 @@ def make_model(config: DQNConfig, zero_on_hit: bool) -> ModelWorld | None:
     if config.search.world != ONLINE:
         return None
     from trilith.agents.dynamics.world import ModelWorld
-    from trilith.networks.dynamics import Dynamics
+    from trilith.networks.dynamics.registry import make_dynamics
 
-    return ModelWorld(Dynamics(config.model.net), zero_on_hit)
+    return ModelWorld(make_dynamics(config.model.net), zero_on_hit)
 
 
 def weight_shapes(config: DQNConfig, task: str, *, beyond: bool = True) -> dict[str, tuple[int, ...]]:

@@ -21,7 +21,7 @@ MODEL = "model.safetensors"
 MODEL_FORMAT = 1
 """Version of the card format."""
 PREDICTS = "settled-1"
-"""Version of the inputs and outputs of a model (`networks.dynamics`)."""
+"""Version of the inputs and outputs of a model (`networks.dynamics.base`)."""
 
 
 class ModelCard(TypedDict):

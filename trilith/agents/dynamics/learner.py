@@ -22,7 +22,8 @@ from torch.nn import functional as F
 from trilith.agents.dynamics.config import ModelConfig
 from trilith.agents.dynamics.transitions import Transitions
 from trilith.agents.target_learner import load_moments, moments_of, optimizer_step, part, prefixed, scheduled_rate
-from trilith.networks.dynamics import Dynamics, Predicted
+from trilith.networks.dynamics.base import Predicted
+from trilith.networks.dynamics.registry import make_dynamics
 from trilith.networks.inputs.rigid_body_features import Array, Placed
 from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.world.scene import Bools, Ints, Role
@@ -123,7 +124,7 @@ class ModelLearner:
     def __init__(self, config: ModelConfig, seed: int) -> None:
         torch.manual_seed(seed)
         self.config = config
-        self.net = Dynamics(config.net)
+        self.net = make_dynamics(config.net)
         self.optimiser = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate)
         self.steps = 0
 

@@ -14,7 +14,8 @@ from trilith.agents.base import Weights
 from trilith.agents.dynamics.files import read_model
 from trilith.agents.dynamics.learner import contacts
 from trilith.agents.dynamics.transitions import is_last, placed_scene
-from trilith.networks.dynamics import Dynamics
+from trilith.networks.dynamics.base import Dynamics
+from trilith.networks.dynamics.registry import make_dynamics
 from trilith.networks.inputs.rigid_body_features import Placed, placed_arrays
 from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.utils.files import prefix_errors
@@ -52,7 +53,7 @@ class ModelWorld:
     def read(folder: Path, zero_on_hit: bool = False) -> ModelWorld:
         """Reads a learned model from a folder. Raises ValueError if the model is damaged."""
         config, weights, _ = read_model(folder)
-        world = ModelWorld(Dynamics(config), zero_on_hit)
+        world = ModelWorld(make_dynamics(config), zero_on_hit)
         with prefix_errors(f"cannot use the model {folder}: "):
             world.load(weights)
         return world

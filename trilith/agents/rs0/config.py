@@ -37,7 +37,7 @@ class RS0Config:
     replay_mb: float = 300.0
     """Ours: maximum size of the replay in megabytes."""
     learning_starts: int = 1000
-    """Ours: steps in the replay before learning starts."""
+    """Ours: steps before learning starts, at most as many as the replay holds."""
     batch: int = 64
     """Ours: sequences in a learner step."""
     learning_rate: float = 3e-4
@@ -51,7 +51,8 @@ class RS0Config:
     tau: float = 0.005
     """Ours: rate at which the target network moves towards the online network, per learner step."""
     samples: int = 1
-    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy."""
+    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy. The weights of
+    several Gaussians learn by comparing these actions, so they need two or more."""
     value_gradient: float = 1.0
     """Ours: weight of the policy loss that uses the critic's gradient (SVG(0))."""
     entropy: float = 0.01

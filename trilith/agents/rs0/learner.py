@@ -19,6 +19,7 @@ from trilith.agents.rs0.policy import Exploration, RS0Policy, make_continuous, m
 from trilith.agents.rs0.retrace import retrace
 from trilith.agents.target_learner import TargetLearner, read
 from trilith.networks.actor_critic.network import ActorCritic
+from trilith.utils.checks import require
 from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
@@ -64,25 +65,35 @@ class RS0Learner(TargetLearner[ActorCritic]):
     config: RS0Config
 
     def __init__(self, config: RS0Config, task: str, seed: int, device: str = "cpu") -> None:
-        super().__init__(config, partial(make_net, config, task, beyond=False), seed, device)
         self.codec, self.head = make_continuous(config), make_head(config)
+        require(
+            not (self.head.pointing or config.components > 1) or config.samples > 1 or config.imitate,
+            f"samples {config.samples}: the weights of a policy with several Gaussians learn by comparing actions, so "
+            "choose --agent.samples 2 or more, or learn them by imitation with --agent.imitate 1",
+        )
+        super().__init__(config, partial(make_net, config, task, beyond=False), seed, device)
         self.policy = RS0Policy(config, task, device=device, net=self.target if config.act_with_target else self.net)
         self.replay = Replay(self.policy.dtype, config.replay_mb, config.replay)
         self.epsilon = paper_epsilon(task) if config.epsilon is None else config.epsilon
 
     # ---- requests to actors
 
+    @property
+    def warmup_steps(self) -> int:
+        """Number of steps before learning starts, at most as many as the replay holds."""
+        return min(self.config.learning_starts, self.replay.capacity)
+
     def updates_due(self) -> float:
         """Number of learner steps that the ratio `updates_per_step` allows now. Without a ratio it is at most 1, so that actors never wait
         for the learner."""
-        ready = self.replay.added - self.config.learning_starts
+        ready = self.replay.added - self.warmup_steps
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
         return min(FREE * ready - self.steps, 1.0)
 
     def warmup_status(self) -> str:
         """One line with the number of steps in the replay; "" when there are enough to start learning."""
-        least = self.config.learning_starts
+        least = self.warmup_steps
         return f"first steps: {self.replay.added} of {least}" if self.replay.added < least else ""
 
     def exploration(self) -> Exploration:
@@ -151,14 +162,15 @@ class RS0Learner(TargetLearner[ActorCritic]):
 
         The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
         features; otherwise they would learn to raise the predicted values. The choice of a component is not differentiable, so the
-        weights of components learn by the score function. Its baseline is the mean value of the other drawn actions.
+        weights of components learn by the score function. Its baseline is the mean value of the other drawn actions, so this needs two
+        samples or more.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
         q, slope = self.net.slope(seen, drawn.detach().clamp(-1, 1))
         inside = drawn.detach().abs() <= 1  # outside this range actions are clipped, so the gradient is 0
         gain = (slope * inside * drawn).sum(-1)
-        if config.components > 1 and config.samples > 1:
+        if policy.log_weight.shape[1] > 1 and config.samples > 1:
             against = (q.sum(dim=1, keepdim=True) - q) / (config.samples - 1)
             gain = gain + (q - against) * policy.log_weight.gather(1, component)
         entropy = -policy.log_density(drawn).mean()

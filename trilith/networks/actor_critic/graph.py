@@ -1,5 +1,5 @@
 """The paper's graph network for actors and critics (§C.2). Unlike the Q-network, it uses the sparse graph, has one processing step without
-a GRU, and its decoder is a full graph network.
+a GRU unless more are asked for, and its decoder is a full graph network.
 
 Actor and critic share the encoder; each has its own core and decoder. The critic reads an action as part of the globals. The outputs of
 actor and critic are computed from the decoded globals. As in `q/graph.py`, every MLP has two layers, both with a ReLU. Edges are summed
@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from trilith.networks.inputs.scene_batch import SceneBatch
-from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function
-from trilith.networks.q.graph import GLOBAL_FEATURES, MLP, Links, edge_codes, pack
+from trilith.networks.layers.graph import MLP, GraphBlock, Links, RecurrentGraph
+from trilith.networks.q.graph import GLOBAL_FEATURES, edge_codes, pack
 from trilith.world.observations.graph import EDGE_FEATURES
 from trilith.world.observations.objects import FEATURES
 
@@ -53,49 +52,20 @@ class GraphEncoder(nn.Module):
         )
 
 
-class GraphBlock(nn.Module):
-    """A full graph network block. It updates first the edges (each from the edge itself, its two nodes and the globals), then the nodes,
-    then the globals."""
-
-    def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
-        super().__init__()
-        self.split = [edge, node, node, glob]
-        self.edge = MLP(sum(self.split), width)
-        self.node = MLP(width + node + glob, width)
-        self.glob = MLP(2 * width + glob, width)
-
-    def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). `edges` (E, e) has one row per edge. With `table`,
-        `edges` is (4, e) instead: one row for each of the four possible inputs of an edge.
-
-        The first layer of each MLP is a sum of parts. The part from the nodes is computed once per node, not once per edge, and the part
-        from the globals once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one copy
-        only.
-        """
-        of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
-        of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
-        times = len(links.graph) // len(nodes)
-        of_nodes = F.linear(nodes, torch.cat([of_sender, of_receiver, of_node])).repeat(times, 1)
-        send, receive, own = of_nodes.chunk(3, dim=1)
-        biases = torch.cat([self.edge.first.bias, self.node.first.bias])
-        of_globs = F.linear(globs, torch.cat([of_glob, of_glob_too]), biases).index_select(0, links.graph)
-        first, rest = of_globs.chunk(2, dim=1)
-        given, times_edge = (F.linear(edges, of_edge), None) if table else (edges, of_edge)
-        second, ends = self.edge.second, (links.code, links.sender, links.receiver)
-        new_edges, arrived = edge_function(EdgeInputs(given, times_edge, send + first, receive, second.weight, second.bias, *ends))
-        new_nodes = self.node.after(torch.addmm(own + rest, arrived, of_arrived.t()))
-        both = torch.cat([arrived, new_nodes], dim=1)
-        sums = both.new_zeros(len(globs), both.shape[1]).index_add(0, links.graph, both)
-        means = sums / links.per_graph.repeat_interleave(new_nodes.shape[1], dim=1).clamp(min=1)
-        return new_edges, new_nodes, self.glob(torch.cat([means, globs], dim=1))
-
-
 class GraphCore(nn.Module):
-    """Core and decoder of an actor or a critic. Only a critic reads actions. The output is a linear function of the decoded globals."""
+    """Core and decoder of an actor or a critic. Only a critic reads actions. The output is a linear function of the decoded globals.
 
-    def __init__(self, actions: int, width: int, outputs: int) -> None:
+    With one recurrent step, as in the paper, the core has no GRUs.
+    """
+
+    def __init__(self, actions: int, width: int, outputs: int, recurrent: int = 1) -> None:
         super().__init__()
-        self.core = GraphBlock(EDGE_FEATURES + width, FEATURES + width, GLOBAL_FEATURES + width + actions, width)
+        self.width = width
+        self.core = (
+            GraphBlock(EDGE_FEATURES + width, FEATURES + width, GLOBAL_FEATURES + width + actions, width)
+            if recurrent == 1
+            else RecurrentGraph(EDGE_FEATURES, FEATURES, GLOBAL_FEATURES + actions, width, recurrent)
+        )
         self.decoder = GraphBlock(width, width, width, width)
         self.out = nn.Linear(width, outputs)
 
@@ -104,7 +74,16 @@ class GraphCore(nn.Module):
         scenes, times = len(seen.links.per_graph), 1 if actions is None else actions.shape[1]
         links = seen.links.repeat(times)
         globs = seen.globals.expand(scenes * times, -1)
-        if actions is not None:
-            globs = torch.cat([globs, actions.transpose(0, 1).flatten(0, 1)], dim=1)
-        out: Tensor = self.out(self.decoder(*self.core(seen.edges, seen.nodes, globs, links, table=True), links)[2])
+        each = None if actions is None else actions.transpose(0, 1).flatten(0, 1)
+        if isinstance(self.core, RecurrentGraph):
+            rows = seen.edges.index_select(0, links.code), seen.nodes.repeat(times, 1), globs
+            given, encoded = zip(*(row.split([row.shape[1] - self.width, self.width], dim=1) for row in rows), strict=True)
+            if each is not None:
+                given = (*given[:2], torch.cat([given[2], each], dim=1))
+            processed = self.core(given, encoded, links)
+        else:
+            if each is not None:
+                globs = torch.cat([globs, each], dim=1)
+            processed = self.core(seen.edges, seen.nodes, globs, links, table=True)
+        out: Tensor = self.out(self.decoder(*processed, links)[2])
         return out if actions is None else out.view(times, scenes, -1).transpose(0, 1)

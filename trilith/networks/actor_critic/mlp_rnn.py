@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from trilith.networks.inputs.scene_batch import SceneBatch, once_per_batch
@@ -41,14 +42,19 @@ class MLPEncoder(nn.Module):
 class RNNEncoder(nn.Module):
     """A GRU that reads the padded list of objects in order of appearance. Its output is the hidden state after the last row."""
 
-    def __init__(self, length: int, width: int = 256) -> None:
+    def __init__(self, length: int, width: int = 256, clip: bool = True) -> None:
+        """Scenes of more than `length` objects are clipped to that length or, without `clip`, read whole."""
         super().__init__()
-        self.length = length
+        self.length, self.clip = length, clip
         self.gru = nn.GRU(ROW_FEATURES, width, batch_first=True)
 
     def forward(self, batch: SceneBatch) -> Tensor:
         """Returns the encoded scenes (B, width)."""
-        return self.gru(rows(batch, self.length))[1][0]
+        if self.clip:
+            return self.gru(rows(batch, self.length))[1][0]
+        lengths = np.maximum(batch.nodes.sum(axis=1), self.length)
+        states, _ = self.gru(rows(batch, int(lengths.max())))
+        return states[torch.arange(len(batch), device=states.device), batch.send(lengths - 1)]
 
 
 @once_per_batch

@@ -97,14 +97,14 @@ def make_actor_critic(config: EncoderConfig, task: Task, actions: int, outputs: 
 def make_core(config: EncoderConfig, actions: int, outputs: int) -> nn.Module:
     """Makes the core of an actor or a critic. `actions` is the length of the actions that the critic reads; 0 for an actor."""
     if config.encoder == "gn":
-        return GraphCore(actions, config.graph, outputs)
+        return GraphCore(actions, config.graph, outputs, config.recurrent)
     layers = config.layers or (3 if config.encoder in IMAGES else 4)
     return MLPCore(config.features if config.encoder == "mlp" else config.embedding, actions, config.width, layers, outputs)
 
 
 ENCODERS: dict[str, Callable[[EncoderConfig, Task], nn.Module]] = {
     "mlp": lambda config, task: MLPEncoder(longest(task), config.features),
-    "rnn": lambda config, task: RNNEncoder(longest(task), config.embedding),
+    "rnn": lambda config, task: RNNEncoder(longest(task), config.embedding, config.clip),
     "cnn": lambda config, task: CNNEncoder(config.embedding),
     "cnn-rn": lambda config, task: RelationEncoder(config.embedding),
     "gn": lambda config, task: GraphEncoder(config.graph),

@@ -408,7 +408,7 @@ def once_per_batch(compute: Callable[Concatenate[SceneBatch, P], T]) -> Callable
 
     @wraps(compute)
     def kept(batch: SceneBatch, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        key = (compute, args)
+        key = (compute, args, tuple(sorted(kwargs.items())))
         if key not in batch.memo:
             batch.memo[key] = compute(batch, *args, **kwargs)
         return batch.memo[key]

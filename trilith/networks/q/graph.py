@@ -17,7 +17,6 @@ into globals, because sums over all edges would saturate the GRU.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ from torch.nn import functional as F
 from trilith.networks.config import Mask, NetConfig
 from trilith.networks.inference.pixels import PIXEL_FEATURES
 from trilith.networks.inputs.scene_batch import KIND_OF_SLOT, Floats32, ReplaySchema, SceneBatch, once_per_batch
+from trilith.networks.layers.graph import MLP, Links
 from trilith.networks.layers.object_cnn import ObjectCNN
 from trilith.networks.q.base import DEFAULT, QNet
 from trilith.world.observations.graph import EDGE_FEATURES, Connectivity
@@ -42,23 +42,6 @@ def edge_codes() -> nn.Buffer:
     return nn.Buffer(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), persistent=False)
 
 
-class MLP(nn.Module):
-    """Two linear layers, each followed by a ReLU."""
-
-    def __init__(self, inputs: int, width: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(inputs, width)
-        self.second = nn.Linear(width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps (..., inputs) to (..., width)."""
-        return self.after(self.first(x))
-
-    def after(self, first: Tensor) -> Tensor:
-        """Applies the rest of the MLP. `first` is the output of the first layer before its ReLU."""
-        return F.relu(self.second(F.relu(first)))
-
-
 class Decoder(nn.Module):
     """Computes values from the features of an edge and the globals, or from the globals alone: two hidden layers and a linear output."""
 
@@ -70,38 +53,6 @@ class Decoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Maps (..., inputs) to (..., outputs)."""
         return self.out(self.hidden(x))
-
-
-class Links(NamedTuple):
-    """The structure of G graphs with V nodes and E edges in all."""
-
-    graph: Tensor
-    """(V,): the graph of each node."""
-    sender: Tensor
-    """(E,): row of the node where each edge starts."""
-    receiver: Tensor
-    """(E,): row of the node where each edge ends."""
-    code: Tensor
-    """(E,): the input of each edge as a number from 0 to 3: touching + 2 · glued."""
-    per_graph: Tensor
-    """(G, 2): the number of edges and the number of nodes of each graph."""
-
-    def repeat(self, times: int) -> Links:
-        """Returns the structure of the same graphs `times` times, one copy after another."""
-        if times == 1:
-            return self
-        nodes, graphs = len(self.graph), len(self.per_graph)
-
-        def shifted(index: Tensor, by: int) -> Tensor:
-            return (index + by * torch.arange(times, device=index.device)[:, None]).flatten()
-
-        return Links(
-            shifted(self.graph, graphs),
-            shifted(self.sender, nodes),
-            shifted(self.receiver, nodes),
-            self.code.repeat(times),
-            self.per_graph.repeat(times, 1),
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ export function eased(about, state, slot, x, y, sticky) {
 
 /** The distances along x from an object's centre at which agents with discrete relative actions place a block. */
 export function offsets(about, reference, block) {
-  const n = about.offsets, reach = (reference + block) / 2 * (1 + Math.max(1 / (n - 3), about.clearance));
+  const n = about.offsets, reach = (reference + block) / 2 * (1 + 1 / (n - 3));
   return Array.from({ length: n }, (_, i) => reach * (i * (2 / (n - 1)) - 1));
 }
 

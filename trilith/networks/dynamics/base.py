@@ -1,10 +1,18 @@
-"""The network of the learned transition model. By attention over the objects of a scene it predicts the result of a placement: the new
-poses, the contacts, the reward, and whether the episode ends.
+"""What every network of a learned transition model has in common. It predicts the result of a placement: the new poses, the contacts, the
+reward, and whether the episode ends.
 
+<<<<<<< HEAD:trilith/networks/dynamics.py
 Every object is a token, and the token of the new block is marked. Each object has a base pose, which is an input. The base pose of the new
 block is the pose at the end of a straight fall, because contacts begin there. The base pose of any other object is its current pose. For
 each block the network predicts whether the block moves away from its base pose, and its new pose in this case. A block that is predicted to
 stay keeps its exact pose, even when predictions are chained.
+=======
+Every object is a token, and the token of the new block is marked. A subclass computes tokens that know of all other objects of the scene.
+
+Each object has a base pose, which is an input. For the new block it is the pose at the end of a straight fall, because contacts begin
+there. For any other object it is the current pose. For each block the network predicts whether it moves away from its base pose, and if
+so, where to. A block that is predicted to stay keeps its exact pose, even when predictions are chained.
+>>>>>>> a69483eaad62aa140186f0170456b44bd52e1d5e:trilith/networks/dynamics/base.py
 """
 
 from __future__ import annotations
@@ -16,10 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trilith.networks.config import DynamicsConfig
 from trilith.networks.inputs.objects import MAX_WIDTH, SCALE
 from trilith.networks.inputs.rigid_body_features import FALL, Placed, bodies, falls
-from trilith.networks.layers.attention import AttentionTrunk, Rows
+from trilith.networks.layers.attention import Rows
 from trilith.world.scene import Bools, Role
 
 _SHARPNESS = (4.0, 16.0)
@@ -57,17 +64,24 @@ class Predicted(NamedTuple):
     """(B,): predicted reward of the step."""
 
 
-class Dynamics(AttentionTrunk):
-    """The network of the learned transition model, see the module."""
+class Dynamics(nn.Module):
+    """Base class of the networks of a learned transition model, see the module."""
 
-    def __init__(self, config: DynamicsConfig) -> None:
-        super().__init__()
-        width, pair = config.width, config.pair
-        self.add_trunk(NODE_INPUTS, PAIR_INPUTS, width, config.layers, config.heads, pair)
+    def add_heads(self, width: int, pair: int) -> None:
+        """Adds the layers that read the tokens, of `width` units. Two tokens are compared in `pair` units."""
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
         self.contact = nn.Sequential(nn.Linear(PAIR_INPUTS + pair, pair), nn.ReLU(), nn.Linear(pair, 1))
+
+    def tokens(self, objects: Tensor, relations: Tensor, pairs: tuple[Tensor, ...], rows: Rows) -> Tensor:
+        """Returns the tokens (n, width) of the objects of B scenes.
+
+        `objects` (n, NODE_INPUTS) has the features of all objects, one scene after another, and `relations` (p, PAIR_INPUTS) those of all
+        pairs of objects in a scene, each object with itself included. The three tensors (p,) of `pairs` are the scene of each pair, and
+        the indices of its two objects in that scene.
+        """
+        raise NotImplementedError
 
     def forward(self, placed: Placed, poses: Tensor | None = None) -> Predicted:
         """Predicts the result of placing the new block in each scene. If the tensor `poses` (B, R, 3) is given, it is used instead of the
@@ -87,7 +101,7 @@ class Dynamics(AttentionTrunk):
         links = torch.from_numpy(np.stack([placed.touch, placed.glue, same], axis=-1).astype(np.float32))
         sides = _sides(base, torch.from_numpy(placed.size))
         relations = torch.cat([_between(sides, pair_at), links[pair_at]], dim=1)
-        tokens = self.attention(self.node(_nodes(placed, fixed, base, is_new, fall)[scene, place]), self.pair(relations), rows)
+        tokens = self.tokens(_nodes(placed, fixed, base, is_new, fall)[scene, place], relations, pair_at, rows)
 
         new = tokens[torch.from_numpy(rows.first[:-1] + placed.new)]
         mean = tokens.new_zeros(b, tokens.shape[1]).index_add(0, scene, tokens) / torch.from_numpy(placed.objects)[:, None]

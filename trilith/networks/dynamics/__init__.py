@@ -1,0 +1,1 @@
+"""Networks of learned transition models, one file per network."""

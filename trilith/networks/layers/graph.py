@@ -1,0 +1,120 @@
+"""Layers of the paper's graph networks (§C.2): the MLP of every graph network, a full graph network block, and a recurrent graph network.
+
+Graphs are packed without padding: a row for each node and a row for each edge, one graph after another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trilith.networks.kernels.graph_edges import EdgeInputs, edge_function
+
+
+class MLP(nn.Module):
+    """Two linear layers, each followed by a ReLU."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(inputs, width)
+        self.second = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (..., inputs) to (..., width)."""
+        return self.after(self.first(x))
+
+    def after(self, first: Tensor) -> Tensor:
+        """Applies the rest of the MLP to the first layer's output before its ReLU."""
+        return F.relu(self.second(F.relu(first)))
+
+
+class Links(NamedTuple):
+    """The structure of G graphs with V nodes and E edges in all."""
+
+    graph: Tensor
+    """(V,): the graph of each node."""
+    sender: Tensor
+    """(E,): row of the node where each edge starts."""
+    receiver: Tensor
+    """(E,): row of the node where each edge ends."""
+    code: Tensor
+    """(E,): the input of each edge as a number from 0 to 3: touching + 2 · glued."""
+    per_graph: Tensor
+    """(G, 2): how many edges and nodes each graph has."""
+
+    def repeat(self, times: int) -> Links:
+        """The same graphs several times, one after another."""
+        if times == 1:
+            return self
+        nodes, graphs = len(self.graph), len(self.per_graph)
+
+        def shifted(index: Tensor, by: int) -> Tensor:
+            return (index + by * torch.arange(times, device=index.device)[:, None]).flatten()
+
+        return Links(
+            shifted(self.graph, graphs),
+            shifted(self.sender, nodes),
+            shifted(self.receiver, nodes),
+            self.code.repeat(times),
+            self.per_graph.repeat(times, 1),
+        )
+
+
+class GraphBlock(nn.Module):
+    """A full graph network block. It updates first the edges (each from the edge itself, its two nodes and the globals), then the nodes,
+    then the globals."""
+
+    def __init__(self, edge: int, node: int, glob: int, width: int) -> None:
+        super().__init__()
+        self.split = [edge, node, node, glob]
+        self.edge = MLP(sum(self.split), width)
+        self.node = MLP(width + node + glob, width)
+        self.glob = MLP(2 * width + glob, width)
+
+    def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). The input `edges` has one row per edge (E, e) or,
+        with `table`, one row (4, e) for each of the four possible edges.
+
+        The first layer of each MLP is a sum of parts. The part of the nodes is computed once per node, not once per edge, and the part of
+        the globals once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one copy only.
+        """
+        of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
+        of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
+        times = len(links.graph) // len(nodes)
+        of_nodes = F.linear(nodes, torch.cat([of_sender, of_receiver, of_node])).repeat(times, 1)
+        send, receive, own = of_nodes.chunk(3, dim=1)
+        biases = torch.cat([self.edge.first.bias, self.node.first.bias])
+        of_globs = F.linear(globs, torch.cat([of_glob, of_glob_too]), biases).index_select(0, links.graph)
+        first, rest = of_globs.chunk(2, dim=1)
+        given, times_edge = (F.linear(edges, of_edge), None) if table else (edges, of_edge)
+        second, ends = self.edge.second, (links.code, links.sender, links.receiver)
+        new_edges, arrived = edge_function(EdgeInputs(given, times_edge, send + first, receive, second.weight, second.bias, *ends))
+        new_nodes = self.node.after(torch.addmm(own + rest, arrived, of_arrived.t()))
+        both = torch.cat([arrived, new_nodes], dim=1)
+        sums = both.new_zeros(len(globs), both.shape[1]).index_add(0, links.graph, both)
+        means = sums / links.per_graph.repeat_interleave(new_nodes.shape[1], dim=1).clamp(min=1)
+        return new_edges, new_nodes, self.glob(torch.cat([means, globs], dim=1))
+
+
+class RecurrentGraph(nn.Module):
+    """Several steps of one graph network block, with a GRU each for edges, nodes and globals. In every step the block reads the inputs, its
+    own last output, and the hidden states of the GRUs, which read that output."""
+
+    def __init__(self, edge: int, node: int, glob: int, width: int, steps: int) -> None:
+        """`edge`, `node` and `glob` are the numbers of input features."""
+        super().__init__()
+        self.steps = steps
+        self.block = GraphBlock(edge + 2 * width, node + 2 * width, glob + 2 * width, width)
+        self.grus = nn.ModuleList(nn.GRUCell(width, width) for _ in range(3))
+
+    def forward(self, given: tuple[Tensor, ...], encoded: tuple[Tensor, ...], links: Links) -> tuple[Tensor, ...]:
+        """Returns the hidden states of edges (E, width), nodes (V, width) and globals (G, width) after the last step. `given` are the input
+        features of the three, and `encoded` their encodings, with which output and hidden states begin."""
+        last = hidden = encoded
+        for _ in range(self.steps):
+            last = self.block(*(torch.cat(each, dim=1) for each in zip(given, last, hidden, strict=True)), links)
+            hidden = tuple(gru(new, old) for gru, new, old in zip(self.grus, last, hidden, strict=True))
+        return hidden
