@@ -9,9 +9,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from trilith.utils.compiled import compilation
-
-compilation.announced = True  # what a test reads from standard error does not depend on what has been compiled before
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "examples")]
 settings.register_profile("trilith", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trilith")

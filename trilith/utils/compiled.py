@@ -65,8 +65,9 @@ class _Compilation(event.Listener):
     The compiler makes millions of small objects, and the garbage collector would take a sixth of the time.
     """
 
-    announced = multiprocessing.parent_process() is not None
-    """Whether the user has been told. Workers say nothing, since several of them would say the same."""
+    announced = multiprocessing.parent_process() is not None or not (sys.stderr and sys.stderr.isatty())
+    """Whether nothing is printed any more. Workers print nothing, since several of them would print the same, and neither does a process
+    whose errors nobody watches: there an error is one line and nothing else."""
     depth = 0
     """How many functions are being compiled; a function waits for those that it calls."""
     collects = True
