@@ -65,8 +65,8 @@ class Dynamics(nn.Module):
     """Base class of the networks of learned transition models, see the module."""
 
     def add_heads(self, width: int, pair: int) -> None:
-        """Adds the layers that read the tokens (n, width). Contacts of two objects are predicted from `pair` products of features of their
-        tokens."""
+        """Adds the layers that read the tokens (n, width). The contact of two objects is predicted from their distances and links, and from
+        the products of `pair` features of one token with `pair` features of the other."""
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
