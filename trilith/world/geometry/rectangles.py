@@ -56,8 +56,8 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
 def may_overlap(
     left: float, right: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float
 ) -> bool:
-    """A fast test before `overlaps`: False only if the two rectangles do not overlap for any x from `left` to `right`. It compares only the
-    bounding boxes."""
+    """A fast test before `overlaps`, for a rectangle that can be at any x from `left` to `right`. If the result is False, `overlaps` is
+    False for all these x. Compares only bounding boxes."""
     ac, as_ = abs(c), abs(s)
     across = (w + pw * ac + ph * as_) / 2
     return abs(y - py) < (h + ph * ac + pw * as_) / 2 and left - px < across and px - right < across
