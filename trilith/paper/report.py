@@ -129,7 +129,8 @@ def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[
 
 
 def _action_count(row: Row, task: str) -> dict[str, Any]:
-    """The number of possible actions half-way through an episode of maximum length at the hardest level, averaged over a hundred scenes."""
+    """The point of Table D.1 for an action space and a task: the number of possible actions at the hardest level, after half of the maximum
+    number of placements. The number of objects is the mean over a hundred test scenes."""
     rules = get_task(task)
     starts = [start_in_set(task, "hardest", "test", k) for k in range(100)]
     placed = [state.max_steps / 2 if rules.keeps_supply else 0 for state in starts]

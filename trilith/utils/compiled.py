@@ -94,7 +94,7 @@ event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of machine code that becomes invalid if any source file changes whose code or constants are in the machine code.
+    """A cache of machine code. It becomes invalid when a source file changes that contributed code or constants to the machine code.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
     also contains functions and constants from other files.

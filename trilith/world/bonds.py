@@ -21,8 +21,8 @@ _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
 
 @compiled
 def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> tuple[Ints, int, bool]:
-    """Returns three things: the pairs of rows that touch (C, 2), sorted; the number of new bonds, which are sticky pairs that are not yet
-    in `glue` (G, 2); and whether a block touches an obstacle."""
+    """Returns three things: the pairs of rows that touch (C, 2), sorted; the number of these pairs that are new bonds (see `_joins`); and
+    whether a block touches an obstacle."""
     is_block = role == _BLOCK
     contact = touching(pose, size, is_block | (role == _OBSTACLE) | (role == _FLOOR), is_block)
     new, hit = 0, False
@@ -36,8 +36,8 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 
 @compiled
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
-    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are sticky pairs of `contact` (C, 2), in the same
-    order. `new` is their number, as `meet` returns it."""
+    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are pairs of `contact` (C, 2), in the same order
+    (see `_joins`). `new` is their number, as `meet` returns it."""
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
     for g in range(count):

@@ -103,7 +103,8 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
     """Simulates until the world is at rest, a block touches an obstacle, or 20 s have passed. With `record`, keeps the poses of all steps.
 
     The engine reports a contact up to 0.02 m before the shapes meet, so its events only give candidate pairs. Two rows touch if the gap
-    between their rectangles is at most `rectangles.TOUCH`. Then they bond, or an obstacle was hit.
+    between their rectangles is at most `rectangles.TOUCH`. Rows that touch bond if one of them is sticky. If one of them is an obstacle,
+    the simulation ends.
 
     With `early_stop=False` the simulation continues after the world is at rest. Tests use this to show that almost nothing happens then.
     """
@@ -163,9 +164,9 @@ def _motion(position: Any, rotation: Any, velocity: Any, spin: float) -> Motion:
 class _World:
     """A scene in the engine.
 
-    Everything that cannot move is a shape of one static body: ground, floor, obstacles, and blocks that bonds connect to the floor. Every
-    other block, or group of bonded blocks, is a body of its own. Bodies are made in the order of their lowest rows and shapes in row order,
-    so the engine's results depend on the scene alone.
+    Everything that cannot move is a shape of one static body: ground, floor, obstacles, and blocks bonded to the floor. Every other block,
+    or group of bonded blocks, is a body of its own. Bodies are made in the order of their lowest rows and shapes in row order, so the
+    engine's results depend on the scene alone.
     """
 
     def __init__(self, world: pyb2d3.WorldView, scene: Scene) -> None:
@@ -189,14 +190,14 @@ class _World:
         self.moving: dict[int, _Rigid] = {}
         """Maps each row that can move to its body. Rows of one body share it."""
         self.bodies: list[_Rigid] = []
-        """Every body once. `_anything_moves` puts the body that it finds moving first. This order is also the order in which `_build`
-        destroys bodies, so another order may change the bytes of the engine's results."""
+        """Every body once. When `_anything_moves` finds a body in motion, it moves this body to the front. This order is also the order in
+        which `_build` destroys bodies, so another order may change the bytes of the engine's results."""
         self.before: dict[_Rigid, tuple[Any, Any, Any, float]] = {}
         """If something is sticky: maps each fast body to its motion before the last physics step, as `now` returns it."""
         self.loose = [row for row, role in enumerate(self.role) if role == _BLOCK]
-        """Rows of the blocks that bonds do not connect to the floor, as of the last `_build`."""
+        """Rows of the blocks that are not bonded to the floor, as of the last `_build`."""
         self.fixed: list[int] = []
-        """Rows of all other blocks: those that bonds connect to the floor."""
+        """Rows of the blocks that are bonded to the floor, directly or through other blocks."""
         self.definition = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC, angular_damping=ANGULAR_DAMPING)
         self.shape = _shape().copy()
         self.static = world.create_body_from_def(pyb2d3.BodyDef())

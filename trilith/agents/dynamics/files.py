@@ -35,7 +35,7 @@ class ModelCard(TypedDict):
     tasks: list[str]
     """Tasks of the episodes that the model learned from."""
     hand_made: NotRequired[list[str]]
-    """Inputs that are computed by hand-written rules: the straight fall of the new block."""
+    """Input columns that are computed by hand-written rules. They describe the straight fall of the new block."""
     net: dict[str, Any]
     learning: NotRequired[dict[str, Any]]
     minutes: NotRequired[float]

@@ -14,7 +14,7 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class RS0Config:
-    """All settings of RS0. The defaults are the paper's where it gives them. The others are our choice and marked "Ours"."""
+    """All settings of RS0. Defaults are the paper's values if the paper gives them. Fields marked "Ours" are our choice."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
     """The network: its input, and its size."""
@@ -51,8 +51,8 @@ class RS0Config:
     tau: float = 0.005
     """Ours: rate at which the target network moves towards the online network, per learner step."""
     samples: int = 1
-    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy. The weights of
-    several Gaussians learn by comparing these actions, so they need two or more."""
+    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy. A policy with
+    several Gaussians needs two or more, because their weights learn by comparing these actions."""
     value_gradient: float = 1.0
     """Ours: weight of the policy loss that uses the critic's gradient (SVG(0))."""
     entropy: float = 0.01
@@ -68,8 +68,8 @@ class RS0Config:
     """Number of Gaussians in the policy's mixture; the paper has one. No effect with the encoder `attention`, which has six Gaussians for
     each pair of a kind of block and an object."""
     candidates: int = 0
-    """Ours: number of actions that a trained agent draws from its policy. It chooses the one with the highest value by the critic, among
-    these actions and the means of all components. 0: it chooses the mean of the most likely component."""
+    """Ours: number of actions that a trained agent draws from its policy. Among these actions and the means of all components, the agent
+    chooses the one with the highest value by the critic. 0: the agent chooses the mean of the most likely component."""
     act_with_target: bool = False
     """Ours: whether actors and saved weights use the target network (an average over recent learner steps) instead of the online
     network."""

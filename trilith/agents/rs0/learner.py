@@ -50,7 +50,7 @@ class Sequences:
 
 
 class Targets(NamedTuple):
-    """What the target network computes for B sequences of T steps."""
+    """Results of the target network for B sequences of T steps."""
 
     worth: Tensor
     """(B, T): the Retrace targets for the values of the actions. Entries after the end of an episode are meaningless."""

@@ -30,7 +30,7 @@ class MLP(nn.Module):
         return self.after(self.first(x))
 
     def after(self, first: Tensor) -> Tensor:
-        """Applies all of the MLP except its first linear layer, whose output is `first` (..., width), before the ReLU."""
+        """Applies the MLP without its first linear layer. `first` (..., width) is the output of that layer, before the ReLU."""
         return F.relu(self.second(F.relu(first)))
 
 

@@ -39,7 +39,7 @@ ARM_COST = 0.5
 TIGHT_COST = 2.0
 """For a block with an obstacle closer than TIGHT_GAP."""
 COST_NOISE = 4.0
-"""Maximum of a random cost per block. It serves to find chains other than the cheapest."""
+"""Maximum of a random cost per block. With random costs, chains other than the cheapest are found."""
 
 
 class Links(NamedTuple):

@@ -70,7 +70,7 @@ def obstacle_layer(
 
 
 class Progress(NamedTuple):
-    """What is done in a scene, for display."""
+    """The parts of a task that are done in a scene, for display."""
 
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
