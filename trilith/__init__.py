@@ -54,7 +54,7 @@ _ROOMS = {
     "step": "world.episode",
     "train": "training.run",
 }
-"""The module that defines each public name."""
+"""Maps each public name to the module that defines it, without the prefix `trilith.`."""
 __all__ = [
     "Agent", "Placement", "Role", "Scene", "State", "Step", "Task",
     "evaluate", "get_task", "load", "play", "register", "start", "start_in_set", "step", "train",

@@ -1,8 +1,7 @@
 """Packs the placements of many episodes into one short text, for a file of the ledger.
 
 Similar bytes next to each other compress well. So the numbers are stored column by column, and x and y also byte by byte: the first byte of
-every number, then the second byte of every number, and so on. Every number is restored exactly, because a replay needs x and y to the last
-bit.
+every number, then the second byte of every number, and so on. Every number is restored exactly: a replay needs x and y to the last bit.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9}]
 
 
 def pack(episodes: Sequence[Sequence[Placement | None]]) -> str:
-    """Packs the placements of episodes into a text. A placement of None means that the agent stopped."""
+    """Packs the placements of episodes into a text for `unpack`. A placement of None means that the agent stopped."""
     flat = [placement or Placement(STOPPED, 0.0, 0.0) for placements in episodes for placement in placements]
     columns = [
         np.array([len(placements) for placements in episodes], "<u2").tobytes(),
@@ -34,7 +33,8 @@ def pack(episodes: Sequence[Sequence[Placement | None]]) -> str:
 
 
 def unpack(text: str, episodes: int) -> list[tuple[Placement | None, ...]]:
-    """Restores placements from a text of `pack`. Raises ValueError if the text is damaged, or does not hold exactly `episodes` episodes."""
+    """Restores the placements of each episode from a result of `pack`. Raises ValueError if the text is damaged, or does not hold exactly
+    `episodes` episodes."""
     try:
         content = lzma.decompress(base64.b85decode(text), lzma.FORMAT_RAW, filters=_FILTERS)
     except (ValueError, lzma.LZMAError) as error:

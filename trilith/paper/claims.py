@@ -1,5 +1,5 @@
-"""The claims of the paper, each as a comparison of two agents, and the verdict on each from the measurements in the ledger. Values that the
-paper prints are in `figures.py`."""
+"""The claims of the paper, each as a comparison of two agents, and the verdict on each from the measurements in the ledger. The values that
+the paper prints are in `figures.py`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ SEEDS = 3
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: one agent earns more than another."""
+    """A claim of the paper: in each of `tasks`, the agent `better` earns more than the agent `worse`."""
 
     topic: str
     text: str
     where: str
+    """Section or figure of the paper; "ours" if the claim is not the paper's."""
     better: Row
     worse: Row
     tasks: tuple[str, ...] = FOUR
@@ -38,7 +39,7 @@ _BEYOND: tuple[tuple[str, str], ...] = (
     ("connecting", "additional_layer"),
 )
 STRUCTURE = ("relative actions", "structure", "generalisation")
-"""The topics of those claims that say whether structured agents are better."""
+"""Topics of the claims from which `answer` tells whether structured agents are better."""
 
 CLAIMS: tuple[Claim, ...] = (
     *(
@@ -82,26 +83,28 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("raw search", "GN-DQN earns more than raw search with 1,000 simulations", "§5.2, Fig. 5", _GN_DQN, RAW[1000, 2], level="hardest"),
     Claim("ours", "objects earns more than GN-DQN (no claim of the paper)", "ours", OBJECTS, _GN_DQN, level="hardest"),
 )  # fmt: skip
-"""All claims in the text of the paper, once for each task that a claim is about."""
+"""The claims in the text of the paper, and one of our own. Each claim gets one verdict per task."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """The entries of the ledger for one agent in a task and level, as one side of a comparison."""
+    """One side of a comparison: the ledger entries of an agent in a task and level."""
 
     means: dict[int, float]
-    """Mean reward by seed. Only seeds that learned something are included."""
+    """Maps seeds to mean rewards. Only seeds that learned something are included."""
     unlearned: int
     """Number of seeds that do not beat random legal placements. They are left out of the comparison."""
     trained: bool
+    """Whether the agent was trained, so that its seeds differ."""
     error: float = 0.0
     """Standard error of the mean over scenes, for an agent that needs no training. For a trained agent it is 0, because the variation
     between its seeds includes this error."""
 
 
 def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
-    """The difference of the rewards of two agents with its interval over seeds, and the verdict. An agent that needs no training has no
-    seeds; instead, its standard error over scenes widens the interval."""
+    """The difference of the mean rewards of two agents (better minus worse) with its 95 % interval over seeds, and the verdict. An agent
+    that needs no training has no seeds; instead, its standard error over scenes widens the interval. The difference is None if an agent has
+    no entries, or if a trained agent has fewer than two seeds that learned something."""
     trained = [side for side in (better, worse) if side.trained]
     first, second = ([*side.means.values()] for side in (better, worse))
     if not first or not second or any(len(side.means) < 2 for side in trained):
@@ -120,7 +123,7 @@ def compare_sides(better: Side, worse: Side) -> tuple[Interval | None, Verdict]:
 
 
 def answer(verdicts: Sequence[dict[str, Any]]) -> str:
-    """One sentence that says, from the verdicts, whether structured agents are better."""
+    """One sentence that says whether structured agents are better, from the verdicts as `report.collect` makes them."""
     about = [each["verdict"] for each in verdicts if each["topic"] in STRUCTURE]
     yes, no, open_ = (about.count(verdict) for verdict in ("agrees", "disagrees", "undecided here"))
     evidence = f"of {len(about)} comparisons {yes} agree with the paper, {no} disagree and {open_} are undecided"

@@ -1,4 +1,5 @@
-"""The pictures of the report: plots arranged as in the paper, and pictures of final scenes, which are replayed from the ledger."""
+"""The pictures of the report: plots arranged as in the paper, and pictures of the final scenes of episodes, which are replayed from the
+ledger."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ COLOURS = ("#3b6fb6", "#e08a2c", "#5a9e5a", "#b2484c", "#7d5fa8", "#7a6a5d", "#c
 SHOWN = 3
 """Number of episodes per agent in a picture, unless the paper shows ten."""
 TEN = ("tableG.1", "H.5", "H.6")
+"""The figures for which the paper shows ten episodes per agent."""
 FILMED = 10
 """Number of episodes that are filmed of each agent."""
 
@@ -42,7 +44,7 @@ def draw_figure(figure: Figure, points: Points, found: Found, path: Path) -> boo
 
 
 def _draw_panels(figure: Figure, points: Points, path: Path) -> None:
-    """Draws a panel for each task and level."""
+    """Draws a panel for each pair of task and level, with a shared legend."""
     from matplotlib.figure import Figure as Canvas
 
     panels = [*dict.fromkeys((each["task"], each["level"]) for each in points)]
@@ -127,7 +129,8 @@ def _draw_built(figure: Figure, found: Found, path: Path) -> None:
 
 
 def shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[str, Row, Entry]]:
-    """The agents to show in a task and level, as (column, agent, entry of its best seed). The column is empty if the figure has none."""
+    """The agents to show in a task and level, as (name of the column, agent, entry of its best seed). Of the agents of a column only the
+    best is shown. The name is empty if the figure has no columns."""
     columns = figure.columns or tuple(("", (row,)) for row in figure.rows)
     best = []
     for column, rows in columns:
@@ -141,7 +144,7 @@ def shown(figure: Figure, found: Found, task: str, level: Level) -> list[tuple[s
 
 
 def levels_of(figure: Figure, task: str) -> list[Level]:
-    """The levels of a figure that a task has."""
+    """The levels of a figure without the generalisation levels that the task does not have."""
     return [each for each in figure.levels if not isinstance(each, str) or each in ("all", "hardest", *get_task(task).generalisation)]
 
 

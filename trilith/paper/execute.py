@@ -1,7 +1,7 @@
 """Runs a plan: trainings and evaluations in parallel processes, with one live table.
 
-All state is on disk: runs have checkpoints, evaluations have journals, and a measurement is done if the ledger has its entry. So
-after a stop, or even a kill, the same command resumes the plan.
+All progress is on disk: runs have checkpoints, evaluations have journals, and a measurement is done if the ledger has its entry. So the
+same command resumes the plan after it was stopped or killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODEL_STEPS_PER_SECOND = {"attention": 45.0, "graph": 14.0}
 
 @dataclass(eq=False)
 class Job:
-    """A command to run."""
+    """A command to run in a process of its own."""
 
     name: str
     command: list[str]
@@ -40,9 +40,13 @@ class Job:
     seconds: float
     """Estimated duration in seconds on one core."""
     log: Path
+    """File to which the output of the command is appended."""
     needs: list[Job] = field(default_factory=list)
+    """Jobs that must be done before this one starts."""
     prepare: Callable[[], None] = lambda: None
+    """Called before the command starts."""
     finish: Callable[[], None] = lambda: None
+    """Called after the command has succeeded."""
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     state: str = "waiting"
@@ -59,7 +63,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Place:
-    """Where trainings and evaluations get their actors."""
+    """Where trainings and evaluations run: their actors or workers, and a cluster."""
 
     actors: int | None = 0
     """Number of actors of each training. 0: the learner plays itself, and the run is deterministic. None: as many as the recipe has."""
@@ -67,12 +71,12 @@ class Place:
     """The Ray cluster on which actors and evaluations run: local, auto or an address. None: this machine."""
 
     def of_training(self) -> list[str]:
-        """Arguments of `trilith train`."""
+        """Arguments of `trilith train` for actors and cluster."""
         actors = [] if self.actors is None else [f"--actors={self.actors}"]
         return [*actors, *([f"--cluster={self.cluster}"] if self.cluster else [])]
 
     def of_evaluation(self) -> list[str]:
-        """Arguments of `trilith evaluate`."""
+        """Arguments of `trilith evaluate` for workers and cluster."""
         return [f"--workers={self.actors or 1}", f"--cluster={self.cluster}"] if self.cluster else ["--workers=1"]
 
 
@@ -80,8 +84,8 @@ HERE = Place()
 
 
 def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, ledger: Path, place: Place = HERE) -> list[Job]:
-    """The jobs for all measurements that are missing in the ledger, in their order, so that an agent is measured as soon as it is trained.
-    Commands run in `folder`, which contains a folder for each run."""
+    """The jobs for all measurements that are missing in the ledger, in the order of `measurements`. The jobs of a training come directly
+    before the first evaluation of its agent. Commands run in `folder`, which contains a folder for each run."""
     folder, ledger = folder.absolute(), ledger.absolute()
     entries = read_ledger(ledger)
     todo = missing(measurements, index(entries))
@@ -98,7 +102,8 @@ def make_jobs(measurements: Sequence[Measurement], how: Scale, folder: Path, led
 
 
 def _training(run: Run, how: Scale, folder: Path, jobs: dict[str, Job], entries: Sequence[Any], place: Place) -> list[Job]:
-    """The jobs of a training. If the agent searches in a model, two jobs come first: record episodes, and train the model."""
+    """The jobs of a training. If the agent searches in a model, two jobs come first, unless `jobs` has them: record episodes, and train the
+    model. The training itself is the last."""
     needs, found = [], []
     if run.model_of:
         source, model = run.model_of.name, f"models/{run.model_of.name}-{run.model}"
@@ -157,7 +162,7 @@ def total_seconds(jobs: Sequence[Job]) -> float:
 def execute(jobs: Sequence[Job], folder: Path, workers: int, show: Callable[[Sequence[Job]], None]) -> list[Job]:
     """Runs all jobs in their order, at most `workers` at a time. Calls `show` often, to update the display. Returns the jobs that failed.
 
-    On Ctrl-C the processes are asked to save and end.
+    On Ctrl-C, asks the running processes to save and end, and waits for them.
     """
     running: list[Job] = []
     try:

@@ -1,7 +1,7 @@
 """The figures and tables of the paper as data: which agents, in which tasks and levels, and the values that the paper prints.
 
-A printed value is copied from the text of the paper, with its section. A value that the paper only plots is not listed here. Agents are
-trained by recipes. For each scale, `plan.py` decides how long they are trained, and whether by the paper's recipe or by its tuned version.
+Values in the text of the paper are copied with their section. Values that the paper only plots are not listed. Agents are trained by
+recipes. For each scale, `plan.py` decides how long they are trained, and whether by the paper's recipe or by its tuned version.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ Kind = Literal["bars", "budgets", "curves", "pictures", "scenes", "actions"]
 """bars: a value for each row, task and level. budgets: reward against simulations per decision. curves: reward against learner steps.
 pictures: final scenes of agents. scenes: samples of the curriculum. actions: the number of actions."""
 Metric = Literal["reward", "unsolved"]
+"""reward: the mean return. unsolved: the fraction of episodes in which the task was not completed."""
 FOUR = tuple(TASKS)
 PAPER_SCRIPT = "trilith.planners.paper_scripts:PaperScript"
 
 
 @dataclass(frozen=True)
 class Row:
-    """An agent of a figure: either trained by a recipe, or an agent with a name that needs no training."""
+    """An agent of a figure: either trained by a recipe, or an agent that needs no training, by its name."""
 
     label: str
     recipe: str = ""
     """Name of the paper's recipe without version; empty for an agent that needs no training."""
     name: str = ""
+    """Name of the agent; empty for a trained agent. In Table D.1, where agents do not matter, the name of an action space."""
     options: tuple[tuple[str, Any], ...] = ()
     """Options of the training that differ from the recipe, by their full names."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """The agent's search in tests."""
     model_of: Row | None = None
-    """If this agent searches in a learned transition model during training: the agent on whose episodes the model is trained."""
+    """Only if the agent searches in a model that was trained before: the agent on whose episodes this model is trained."""
     model: str = "graph"
-    """The network of that model, see `DynamicsConfig`. The paper's is a graph network."""
+    """The network of this model, see `DynamicsConfig`. The paper's model is a graph network."""
     tasks: tuple[str, ...] = FOUR
     """The tasks for which the figure shows this agent."""
 
@@ -51,6 +53,7 @@ class Printed:
     what: str
     """The kind of value: "median" over ten seeds, "best seed", or "script"."""
     where: str
+    """Section or table of the paper."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,11 @@ class Figure:
     rows: tuple[Row, ...] = ()
     printed: tuple[Printed, ...] = ()
     note: str = ""
-    """Further statements of the paper, or details that it leaves open."""
+    """Further statements of the paper about this figure, or details that the paper leaves open."""
     metric: Metric = "reward"
     columns: tuple[tuple[str, tuple[Row, ...]], ...] = ()
-    """For pictures of the best agents: the name of each column, and the agents of which it shows the best. Empty: all agents are shown."""
+    """For pictures of the best agents: (name of the column, agents of which the best is shown) for each column. Empty: all agents are
+    shown."""
 
 
 def mcts(budget: int, stages: Literal[1, 2] = 2) -> SearchConfig:

@@ -1,4 +1,4 @@
-"""The ledger: one JSON file for each evaluation, with the reward, the reason why the episode ended, and the actions in every scene.
+"""The ledger: one JSON file for each evaluation. For every scene it has the reward, the reason why the episode ended, and the actions.
 
 Anyone can check an entry: `verify.py` replays its actions and compares the rewards. Files do not depend on each other, so ledgers are
 merged by copying their files into one folder. `docs/reference/ledger.md` describes the fields.
@@ -39,8 +39,8 @@ IGNORED = (
     *("task", "recipe", "seed", "seeds"),  # an entry has separate fields for these
     *("out", "actors", "cluster", "actor_cpus", "learner_gpus", "device", "threads", "track", "log_seconds", "checkpoint_seconds"),
 )
-"""The fields of a config that do not count as options of a training. Either an entry has a field for them, or they only affect where and
-how fast the training runs, and how often it writes."""
+"""The fields of a config that do not count as options of a training. An entry has fields of its own for the first four. The others affect
+only where and how fast the training runs, and how often it writes."""
 
 
 class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,7 +51,7 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     options: dict[str, Any]
     """The options that differ from those of the recipe for the task, by full name, such as "agent.net.recurrent"."""
     config: dict[str, Any]
-    """All options."""
+    """All options, except folder, cluster and tracker."""
     seed: Count
     weights: str
     """Which weights of the run were evaluated: "last", or "best" on the validation scenes."""
@@ -61,17 +61,17 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Number of simulator steps by purpose: made, counterfactual, corrections."""
     core_minutes: float
     level: Count
-    """Number of the highest level of the curriculum that was reached."""
+    """The highest level of the curriculum that was reached."""
     curve: list[tuple[int, float, float, float]]
     """Validations: (learner step, core-minutes, mean reward on hardest scenes, mean reward on all levels)."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An entry: the evaluation of an agent on the first scenes of a set."""
+    """An entry: the evaluation of an agent on the first scenes of a scene set."""
 
     format: int = FORMAT
     agent: str
-    """Name of an agent that needs no training, or of the folder of a run."""
+    """Name of an agent that needs no training, or of the run that trained it (see `run_name`)."""
     weights: str | None
     """Fingerprint of the weights' file; None for an agent without weights."""
     training: Training | None
@@ -79,15 +79,19 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     level: Level
     split: Split
     scenes: Some
+    """Number of scenes."""
     seed: Count
     """Seed of the agent's own randomness in the evaluation."""
     zero_on_hit: bool
+    """Whether an episode that touches an obstacle has the return 0, as in the paper."""
     sample: bool
+    """Whether the agent sampled from its policy, instead of taking the best action."""
     search: dict[str, Any] | None
     """Options of the search; None if there was no search."""
     version: int
-    """Version of the scenes."""
+    """Version of the generated scenes (`scene_sets.VERSION`)."""
     physics: int
+    """Version of the physics (`world.physics.PHYSICS`)."""
     commit: str | None
     """Commit of the code that made the evaluation. It ends in -dirty if files differed from the commit."""
     rewards: list[Figure]
@@ -117,7 +121,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return unpack(self.actions, self.scenes)
 
     def evaluation(self, agent: str) -> Evaluation:
-        """The definition of the evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
+        """The options of the evaluation that made this entry. `agent` is the name or the path of the agent on this machine."""
         options = {name: value for name, value in (self.search or {}).items() if name != "model"}
         return Evaluation(
             agent, self.task, self.level, self.split, self.scenes, self.seed, self.zero_on_hit, SearchConfig(**options), self.sample, 0
@@ -125,8 +129,9 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def file_name(self) -> str:
-        """The name of the entry's file. It ends in a digest of all fields that define the measurement, so equal names mean equal
-        measurements."""
+        """The name of the entry's file: agent, task, level, budget if there was a search, and a digest, followed by .json. The digest
+        covers settings, training and weights, but not rewards and actions. So two entries with the same name have equal settings, agent and
+        weights."""
         measured = ("agent", "weights", "task", "level", "split", "scenes", "seed", "zero_on_hit", "sample", "search", "version", "physics")
         training = self.training and [self.training.recipe, self.training.options, self.training.seed, self.training.weights]
         digest = json_checksum({"training": training, **{name: getattr(self, name) for name in measured}})[:10]
@@ -135,7 +140,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def write_entry(folder: Path, entry: Entry) -> Path:
-    """Writes an entry with its checksum. Returns the file."""
+    """Writes an entry with its checksum. Returns the path of its file."""
     data = msgspec.to_builtins(entry)
     path = folder / entry.file_name
     write_json(path, sealed(data))
@@ -143,7 +148,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
 
 
 def read_entry(path: Path) -> Entry:
-    """Reads an entry. Raises ValueError if its content was changed, or does not match the name of the file."""
+    """Reads an entry. Raises ValueError if the file is not an entry, was changed, or does not have the name that its content gives."""
     data = read_json(path)
     require(isinstance(data, dict), f"{path} is not an entry of a ledger")
     check_sealed(path, data)
@@ -217,7 +222,7 @@ class _Card(TypedDict):
 
 
 def training_of(run: Path, weights: str) -> Training:
-    """The description of the training of some weights in the folder of a run. `weights` is "last" or "best"."""
+    """Describes the training of the weights "last" or "best" in the folder of a run."""
     config, card, lines = run_config(run), read_json(run / f"{weights}.json", _Card), read_log(run)
     spent = card["spent"]
     return Training(
@@ -247,7 +252,7 @@ def options_of(config: TrainConfig[Any]) -> dict[str, Any]:
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The fields of nested dictionaries by their full names."""
+    """The fields of nested dictionaries by their full names, such as "agent.net.recurrent"."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}

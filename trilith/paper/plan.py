@@ -1,5 +1,5 @@
-"""The plan of a repetition of the paper: the trainings and tests that its figures need at a scale, and their estimated cost. Trainings and
-tests that several figures need are run once."""
+"""The plan of a repetition of the paper: the trainings and tests that its figures need at a scale, and their estimated cost. A training or
+test that several figures need is run only once."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ The key "" is for agents without a network."""
 
 @dataclass(frozen=True)
 class Run:
-    """A training run. If several figures need equal runs, they are one and the same run."""
+    """A training run. Two runs are the same if all their fields are equal, so a run that several figures need is done only once."""
 
     name: str
-    """Name of its folder."""
+    """Name of the run's folder."""
     recipe: str
     """Exact name, with version."""
     task: str
@@ -50,17 +50,17 @@ class Run:
     options: tuple[tuple[str, Any], ...]
     """Options that differ from the recipe's, by their full names."""
     model_of: Run | None = None
-    """If this run searches in a learned transition model: the run on whose episodes the model is trained."""
+    """Only if this run searches in a model that was trained before: the run on whose episodes this model is trained."""
     model: str = ""
-    """The network of that model."""
+    """The network of this model."""
 
     @property
     def family(self) -> str:
-        """The name of the paper's recipe."""
+        """The name of the paper's recipe: without version and without -tuned."""
         return self.recipe.rpartition("-v")[0].removesuffix("-tuned")
 
     def config(self) -> TrainConfig[Any]:
-        """All options."""
+        """The config of the training, with all options."""
         return with_options(recipe_config(self.recipe, self.task), dict(self.options))
 
     def arguments(self) -> list[str]:
@@ -111,7 +111,8 @@ def entry_key(entry: Entry) -> Key | None:
 
 
 def index(entries: Iterable[Entry]) -> dict[Key, Entry]:
-    """The entries of a ledger by key. Of several entries with the same key, the one with the most scenes is used."""
+    """The entries of a ledger by their keys. Entries that no figure uses are left out. Of several entries with the same key, only the one
+    with the most scenes is kept."""
     found: dict[Key, Entry] = {}
     for entry in entries:
         key = entry_key(entry)
@@ -130,7 +131,7 @@ def make_plan(
 ) -> list[Measurement]:
     """All tests that figures need, each once, in the order in which they should run: first the important parts that the scale names, then
     all tests of the first seed, then those of the second, and so on. All tests of an agent in a part follow each other. With `only_first`,
-    only the important parts."""
+    returns only the important parts."""
     found: dict[Measurement, None] = {}
     rest = () if only_first else (Part(tuple(figure.name for figure in figures), seeds=seeds),)
     for part in (*how.first, *rest):
@@ -164,14 +165,14 @@ def measurements_of(figure: Figure, scale: str, how: Scale, tasks: Sequence[str]
 
 
 def tasks_of(figure: Figure, how: Scale, tasks: Sequence[str]) -> list[str]:
-    """The tasks of a figure that are also in `tasks`."""
+    """The tasks of a figure that are also in `tasks`. If `tasks` is empty, all its tasks or, at a scale with `one_task`, the last one."""
     if not tasks and how.one_task:
         return [figure.tasks[-1]]
     return [task for task in figure.tasks if not tasks or task in tasks]
 
 
 def make_run(row: Row, scale: str, how: Scale, task: str, seed: int) -> Run:
-    """The training run of a row at a scale."""
+    """The training run of a row at a scale, for one task and seed."""
     tuned = how.tuned and any(f"{row.recipe}-tuned" == each.name for known in ALGORITHMS.values() for each in known.recipes)
     recipe = exact_name(f"{row.recipe}-tuned" if tuned else row.recipe)
     own = {name: value for name, value in row.options if not (tuned and name == "agent.learning_rate")}
@@ -194,7 +195,7 @@ def with_options(config: Any, options: dict[str, Any]) -> Any:
 
 
 def _argument(name: str) -> str:
-    """The name of an option on the command line."""
+    """Converts the full name of an option to its name on the command line."""
     last = name.rpartition(".")[2]
     return (last if last in UNPREFIXED else name).replace("_", "-")
 

@@ -1,5 +1,5 @@
-"""The report on the repetition of the paper, as a Markdown page: every figure, drawn from the ledger, with the values that the paper
-prints, and a verdict on each claim.
+"""The report on the repetition of the paper, as a Markdown page: every figure drawn from the ledger, the values that the paper prints, and
+a verdict on each claim.
 
 `collect` computes all numbers of the page, rounded and in a fixed order, so that the same ledger gives the same bytes.
 """
@@ -27,6 +27,7 @@ from trilith.world.tasks import Level, get_task
 
 PAGE, DATA, IMAGES = "paper_rerun.md", "paper_rerun.json", "images/paper"
 Seeds = dict[int, Entry]
+"""The entries of one agent in a task and level, by the seed of the training."""
 
 
 class Found:
@@ -68,7 +69,8 @@ class Found:
 
 
 def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
-    """All numbers of the page."""
+    """All numbers of the page: `scale`, `answer` (a sentence), `claims` (a list with the verdicts) and `figures` (the points of each
+    figure, by name)."""
     found = Found(entries, scale)
     figures = {figure.name: _points(figure, found) for figure in FIGURES.values()}
     claims = []
@@ -89,8 +91,8 @@ def collect(entries: Sequence[Entry], scale: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, found: Found) -> list[dict[str, Any]]:
-    """The values of a figure: one for each row, task and level that has entries in the ledger. Empty if the only entries are those of
-    random placements."""
+    """The points of a figure: a dictionary for each row, task and level that has entries in the ledger. Empty if the only entries are those
+    of random placements."""
     if figure.kind == "actions":
         return [_action_count(row, task) for task in figure.tasks for row in figure.rows]
     points = []
@@ -127,7 +129,8 @@ def _curve(curves: Sequence[Sequence[tuple[int, float, float, float]]]) -> list[
 
 
 def _action_count(row: Row, task: str) -> dict[str, Any]:
-    """The number of possible actions half-way through an episode of maximum length at the hardest level, averaged over a hundred scenes."""
+    """The point of Table D.1 for an action space and a task: the number of possible actions at the hardest level, after half of the maximum
+    number of placements. The number of objects is the mean over a hundred test scenes."""
     rules = get_task(task)
     starts = [start_in_set(task, "hardest", "test", k) for k in range(100)]
     placed = [state.max_steps / 2 if rules.keeps_supply else 0 for state in starts]
@@ -206,7 +209,8 @@ def _heading(name: str) -> str:
 
 
 def _table(figure: Figure, points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A Markdown table with a row for each value that the paper prints or the ledger has."""
+    """A Markdown table with one line for each agent, task and level that has a value in the paper or in the ledger; no lines if there are
+    none."""
     here = {(point["row"], point["task"], level_name(point["task"], point["level"])): point for point in points}
     printed = {(each.row, each.task, level_name(each.task, each.level)): each for each in figure.printed}
     keys = [*here, *(key for key in printed if key not in here)]

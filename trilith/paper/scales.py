@@ -30,7 +30,7 @@ class Scale:
     """Number of test scenes of an agent without search."""
     searched_scenes: int
     raw_scenes: int
-    """Number of test scenes of a raw search, a search without a network."""
+    """Number of test scenes of a raw search, which is a search without a network."""
     max_budget: int
     """Maximum number of simulations per decision for a trained agent. Rows of a figure with more are left out."""
     max_raw_budget: int
@@ -57,8 +57,8 @@ _IMPORTANT = (
     Part(("C.2",), _TWO),
     Part(("E.2", "E.3"), ("covering_hard",)),
 )
-"""What matters most comes first: relative against absolute actions, planning, raw search, generalisation, recurrent steps, pixels,
-models."""
+"""The parts that the scale `laptop` runs first, the most important ones at the start: relative against absolute actions, planning, raw
+search, generalisation, recurrent steps, pixels, models."""
 
 SCALES = {
     "smoke": Scale(

@@ -1,8 +1,8 @@
-"""Verifies a ledger by replay: every action of every entry is made again in the simulator, and the rewards and the reasons why episodes end
-are compared.
+"""Verifies a ledger by replay: makes every action of every entry again in the simulator, and compares the rewards and the reasons why
+episodes end.
 
-A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose the actions. So, if the agent needs
-no weights or its weights are available, it also chooses its actions again in the first scenes, and these are compared.
+A replay shows that the actions earn these rewards in these scenes. It does not show which agent chose the actions. So in the first scenes
+the agent also chooses its actions again, and these are compared, if the agent needs no weights or its weights are available.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from trilith.world.physics import PHYSICS
 from trilith.world.scene import Placement, checked_placement
 
 REDECIDED = 20
-"""Number of scenes in which an agent chooses its actions again. It is rounded up to whole groups of scenes."""
+"""Number of scenes in which an agent chooses its actions again. This number is rounded up to whole groups of scenes."""
 TOLERANCE = 1e-9
-"""Rewards that differ by less than this are equal, because of rounding."""
+"""Rewards that differ by at most this count as equal, because sums of rewards are rounded."""
 
 
 class Checked(NamedTuple):
@@ -40,8 +40,8 @@ class Checked(NamedTuple):
 
 
 def verify(folder: Path, runs: Path, workers: int = 1) -> Iterator[Checked]:
-    """Checks all entries of a ledger, and yields the results in any order. `runs` is the folder with the training runs whose weights are
-    available."""
+    """Checks all entries of a ledger, and yields the results in the order in which they are ready. `runs` is the folder with the training
+    runs whose weights are available."""
     yield from spread(partial(_work, runs), entry_files(folder), workers)
 
 
@@ -50,7 +50,7 @@ def _work(runs: Path) -> Work:
 
 
 def check(path: Path, runs: Path) -> Checked:
-    """Checks the file of one entry."""
+    """Checks the file of one entry. Raises nothing for a wrong entry: the result states the problem."""
     try:
         entry = read_entry(path)
         placements = entry.placements()
@@ -77,7 +77,7 @@ def check(path: Path, runs: Path) -> Checked:
 
 
 def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) -> str:
-    """Replays an episode. Returns the first difference in words, or an empty text."""
+    """Replays the episode of scene `index`. Returns the first difference from the entry in words, or an empty text."""
     start = start_in_set(entry.task, entry.level, entry.split, index)
     state, where = start, f"scene {index}"
     try:
@@ -93,7 +93,8 @@ def _replay(entry: Entry, index: int, placements: tuple[Placement | None, ...]) 
 
 
 def _agent(entry: Entry, runs: Path) -> str | None:
-    """The name of an entry's agent, or the path of its weights. None if the weights are not available, or are not the ones of the entry."""
+    """The name of an entry's agent, or the path of its weights. None if the weights are not available, or are not the weights of the
+    entry."""
     kept = runs / entry.agent / f"{entry.training.weights}.safetensors" if entry.training else None
     ours = entry.agent in AGENTS or shipped(entry.agent) or entry.agent.startswith("trilith.")  # a file must not cause an import
     name = entry.agent if ours else str(kept) if kept and kept.exists() else None

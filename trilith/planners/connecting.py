@@ -39,8 +39,13 @@ def script(scene: Scene) -> Placement | None:
 
 @plans("connecting")
 def plan(state: State) -> list[Placement]:
-    """Builds chains in the simulator, always the cheapest one to any target. If a chain fails, only a random number of its first blocks is
-    kept. Returns the best sequence of placements over several attempts; empty if no sequence gains anything."""
+    """Builds chains in the simulator, in several attempts. Returns the best sequence of placements of all attempts; empty if no sequence
+    gains anything.
+
+    An attempt builds one chain after another, each time the cheapest over all targets that are not yet reached. After the first failure,
+    and in all later attempts, random noise is added to the costs. A chain fails if it earns nothing or touches an obstacle. Of a failed
+    chain only the first n blocks are kept; n is random and less than the length of the chain.
+    """
     best: list[Placement] = []
     most = state.total
     for attempt in range(CHAIN_SEARCHES_MIDWAY if state.steps else CHAIN_SEARCHES):

@@ -18,6 +18,8 @@ CACHED_PLANS = 256
 class Planner:
     """An agent that simulates whole plans before it makes a placement.
 
+    The search for a plan is in the file named after the task; this class follows the plans and caches them.
+
     The choice depends on the current state alone. The planner first plans the whole episode from its initial state, which is the current
     scene without the placed blocks. If the current state occurs in that plan, the choice is the next placement of the plan. In any other
     state, for instance one that a person has built, the planner makes a new plan from there. Plans are cached; this saves time and does not

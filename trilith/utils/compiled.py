@@ -35,11 +35,12 @@ def compiled(function: F | None = None, *, reorder: bool = False) -> F | Callabl
     """Returns `function` as machine code. The first call compiles it; later processes read the machine code from disk.
 
     By default floating-point operations keep their order, so results equal those of the Python function (`.py_func`). `reorder=True` allows
-    the compiler to change the order, so that the processor computes several terms of a sum at a time. Networks use `reorder`; the rules of
-    the world never do. Pass the arrays of a scene as they are, read-only. For writable arrays numba would compile a second version.
+    the compiler to change the order, so that the processor can compute several terms of a sum at the same time. Networks use `reorder`; the
+    rules of the world never do. Pass the arrays of a scene as they are, read-only. For writable arrays numba would compile a second
+    version.
 
-    Compilation takes several times longer for operations on whole arrays than for loops over their elements. The worst are assignments of
-    a sequence or an array to a slice, and sorts.
+    Compilation takes several times longer for operations on whole arrays than for loops over their elements. Slowest to compile are
+    assignments of a sequence or an array to a slice, and sorts.
     """
     if function is None:
         return lambda given: compiled(given, reorder=reorder)
@@ -60,17 +61,18 @@ def is_compiled(function: Callable[..., object]) -> bool:
 
 
 class _Compilation(event.Listener):
-    """Announces the first compilation in a process, and pauses the garbage collector while code is compiled.
+    """Prints a note at the first compilation in a process, and pauses the garbage collector while code is compiled.
 
-    The compiler makes millions of small objects, and the garbage collector would take a sixth of the time.
+    The compiler makes millions of small objects, so the garbage collector would use a sixth of the compilation time.
     """
 
     announced = multiprocessing.parent_process() is not None or not (sys.stderr and sys.stderr.isatty())
     """Whether nothing is printed any more. Workers print nothing, since several of them would print the same, and neither does a process
     whose errors nobody watches: there an error is one line and nothing else."""
     depth = 0
-    """How many functions are being compiled; a function waits for those that it calls."""
+    """Number of functions that are being compiled now. There can be several, because a function waits for those that it calls."""
     collects = True
+    """Whether the garbage collector was on before the compilation."""
 
     def on_start(self, event: event.Event) -> None:
         if not self.announced and event.data["dispatcher"].py_func.__module__.startswith("trilith."):
@@ -93,10 +95,10 @@ event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of machine code that becomes invalid when any source file that contributed to the machine code changes.
+    """A cache of machine code. It becomes invalid when a source file changes that contributed code or constants to the machine code.
 
-    numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine
-    code also contains functions and constants from other files.
+    numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
+    also contains functions and constants from other files.
     """
 
     function: Callable[..., object]
@@ -127,6 +129,6 @@ def _read(source: Path) -> bytes:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names that a function and its inner functions use."""
+    """The global names that the code of a function and of its inner functions use."""
     found = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
     return found.union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))

@@ -1,4 +1,5 @@
-"""Writes files whole or not at all, and reads JSON files into values of known types."""
+"""Writes files whole or not at all, adds checksums to JSON files and checks them (`sealed`, `check_sealed`), and reads JSON files into
+values of known types. The checksums of weights are made by `save_tensors` in `tensors.py`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""The world as a value: scenes, physics, tasks, actions, observations and the rules of an episode. It needs no learning framework."""
+"""The simulated world as immutable snapshots: scenes, physics, tasks, actions, observations and the rules of an episode. It needs no
+learning framework."""

@@ -1,8 +1,11 @@
-"""The five action spaces of the paper, each a codec between its actions and placements, and the mask of legal actions.
+"""The five action spaces of the paper, and the mask of legal actions. Each action space is a codec, which converts its actions to
+placements and back.
 
-The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an
-object of the scene. All code that depends on the action space is in its codec. To add a sixth action space, write a class here, add
-it to `CODECS`, and describe it for cards in `agents/schema.py`.
+The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an object of
+the scene. The mask tests all actions at once; `episode.collides` applies the same rule to a single placement.
+
+All code that depends on the action space is in its codec. To add a sixth action space, write a class here, add it to `CODECS`, and describe
+it for cards in `agents/schema.py`.
 """
 
 from __future__ import annotations
@@ -22,23 +25,25 @@ from trilith.world.geometry.rectangles import may_overlap, overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
-"""Metres: a block is placed this far above (or beside) its reference, so that the two do not overlap at the start."""
+"""Metres: a block is placed this far above (or beside) its reference object, so that the two do not overlap at the start."""
 OFFSETS = 15
 _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
 
 def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
-    """The i-th of n distances along one axis from the centre of an object of length `reference` to a block of length `block`."""
+    """The i-th of n offsets along one axis, in metres: the signed distance from the centre of an object of length `reference` to the centre
+    of a block of length `block`."""
     return outermost(n, reference, block) * share(i, n)
 
 
 def outermost(n: int, reference: Any, block: Any) -> Any:
-    """The largest of these distances, as the paper prints it: a little more than the two lengths need to lie beside each other."""
+    """The largest of these n offsets, by the paper's formula. It is a little more than half the sum of the two lengths, so that the two do
+    not overlap."""
     return (reference + block) / 2 * (1 + 1 / (n - 3))
 
 
 def share(i: Any, n: int) -> Any:
-    """The i-th of n distances as a share of the largest, from -1 to 1."""
+    """The i-th of n offsets divided by the largest: equal steps from -1 to 1."""
     return 2 * i / (n - 1) - 1
 
 
@@ -68,7 +73,7 @@ class Space(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of values of each part, if the numbers are integers."""
+        """How many values each number of an action can have. Only for integers."""
         return tuple(int(high - low) + 1 for low, high in zip(self.low, self.high, strict=True))
 
     def sample(self, rng: np.random.Generator) -> list[float]:
@@ -78,13 +83,13 @@ class Space(NamedTuple):
 
 @dataclass(frozen=True)
 class Codec(ABC):
-    """An action space: the numbers of an action, and their meaning."""
+    """An action space: the numbers of an action, and their conversion to a placement and back."""
 
     name: ClassVar[str]
     length: ClassVar[int]
     """How many numbers an action has."""
     dtype: ClassVar[np.dtype[Any]]
-    """The dtype in which the numbers are stored."""
+    """The dtype in which the numbers of an action are stored."""
 
     @abstractmethod
     def space(self, objects: int) -> Space:
@@ -103,9 +108,9 @@ class Codec(ABC):
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
         """Actions (..., length) in the mirrored scene.
 
-        In the mirrored scene left and right are swapped: x, angles and their velocities change sign. Rows keep their order. Available
-        blocks stay in their slots, because their positions do not matter for building. So a mirrored action has the same block and
-        reference, and its placement is at -x instead of x.
+        In the mirrored scene left and right are swapped: x, angles, and the velocities of both change sign. Rows keep their order.
+        Available blocks stay in their slots, because their positions do not matter for building. So a mirrored action has the same block
+        and reference, and its placement is at -x instead of x.
         """
 
     def mask(self, scene: Scene) -> Bools | None:
@@ -131,8 +136,8 @@ class Continuous(Codec):
 
 @dataclass(frozen=True)
 class ContinuousAbsolute(Continuous):
-    """(X, x, y, s), each in [-1, 1]. X picks the slot whose position is nearest to 7X. The centre is at (7.5 x, 7.5 (y + 1)). The
-    block is sticky if s > 0."""
+    """(X, x, y, s), each in [-1, 1]. X picks the slot whose position is nearest to 7X. The centre of the block is at (7.5 x, 7.5 (y + 1)).
+    The block is sticky if s > 0."""
 
     name: ClassVar[str] = "continuous_absolute"
     length: ClassVar[int] = 4
@@ -148,8 +153,8 @@ class ContinuousAbsolute(Continuous):
 
 @dataclass(frozen=True)
 class ContinuousRelative(Continuous):
-    """(X, x, y, Δx, s), each in [-1, 1]. X and s are as in `ContinuousAbsolute`. (x, y) picks the scene object with the nearest
-    centre. Δx is the position along the top of this object."""
+    """(X, x, y, Δx, s), each in [-1, 1]. X and s are as in `ContinuousAbsolute`. (x, y) picks the scene object with the nearest centre. Δx
+    is the position of the block along the top of this object, from left to right."""
 
     name: ClassVar[str] = "continuous_relative"
     length: ClassVar[int] = 5
@@ -201,8 +206,8 @@ class Discrete(Codec):
 
 @dataclass(frozen=True)
 class DiscreteAbsolute(Discrete):
-    """(u, i, j, s): slot u, cell (i, j) of a grid, and sticky or not. The grid has `heights` × `widths` cells and fills the area
-    where blocks may be placed."""
+    """(u, i, j, s): slot u, cell (i, j) of a grid, and sticky or not. The grid has `heights` × `widths` cells and fills the area where
+    blocks may be placed. i counts from the bottom, j from the left."""
 
     heights: int = 8
     widths: int = 64
@@ -289,7 +294,8 @@ class DiscreteRelative(Discrete):
 
 @dataclass(frozen=True)
 class DiscreteRelativeXY(DiscreteRelative):
-    """(c, r, i, j, s): like `DiscreteRelative`, with a second offset j along y. It is computed from the heights as i is from the widths."""
+    """(c, r, i, j, s): like `DiscreteRelative`, with a second offset j along y. The offset j is computed from heights in the same way as i
+    from widths."""
 
     name: ClassVar[str] = "discrete_relative_xy"
     length: ClassVar[int] = 5
@@ -302,7 +308,7 @@ class DiscreteRelativeXY(DiscreteRelative):
 CODECS: dict[str, type[Codec]] = {
     codec.name: codec for codec in (ContinuousAbsolute, ContinuousRelative, DiscreteAbsolute, DiscreteRelative, DiscreteRelativeXY)
 }
-"""Every action space by name."""
+"""Maps the name of every action space to its codec."""
 
 
 def make_codec(name: str, **options: Any) -> Codec:
@@ -415,16 +421,16 @@ def _nearest(centres: Floats, x: float, y: float) -> int:
 
 
 def _reach(scene: Scene, rows: Any, slot: int) -> Any:
-    """The greatest horizontal offset of a block from `slot` relative to an object, between their centres. `rows` is one object or
-    several."""
+    """The greatest horizontal distance, in metres, between the centre of an object and the centre of a block from `slot` that is placed on
+    it. `rows` is the row of one object, or of several."""
     return (scene.size[rows, 0] + scene.size[slot, 0]) / 2 + CLEARANCE
 
 
 def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
     """Two numbers in [-1, 1] whose point is nearer to the k-th of the centres (R, 2) than to any other. None if there is no such point.
 
-    If possible, the point is the centre itself, or the nearest point to it in the area. If that does not pick the centre, the point
-    is the middle of the region that is nearest to it.
+    First, the point is the centre itself, moved into the area if it lies outside. If another centre is nearer to this point, the point is
+    the mean of the corners of the k-th centre's region: the part of the area that is nearer to this centre than to any other.
     """
     at = _pointing(*centres[k].tolist())
     if _nearest(centres, *_point(*at)) == k:

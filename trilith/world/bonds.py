@@ -1,4 +1,5 @@
-"""Bonds: which objects touch, which of these glue joins, and how objects that are joined move as one body. Compiled, for `physics.py`."""
+"""Contacts and bonds: which objects touch, which of them are bonded by glue, and how bonded objects move as one body. Compiled, for
+`physics.py`."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ Box = tuple[float, float, float, float, float]
 """x, y, angle, width, height."""
 
 MET = 0.0005
-"""Metres: the gap at which blocks that bond at speed are joined."""
+"""Metres: `first_touch` finds the time when the gap between two rows has shrunk to this."""
 _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
 
 
 @compiled
 def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> tuple[Ints, int, bool]:
-    """The touching pairs (C, 2); how many of these glue joins that are not in `glue` (G, 2); whether a block touches an obstacle."""
+    """Returns three things: the pairs of rows that touch (C, 2), sorted; the number of these pairs that are new bonds (see `_joins`); and
+    whether a block touches an obstacle."""
     is_block = role == _BLOCK
     contact = touching(pose, size, is_block | (role == _OBSTACLE) | (role == _FLOOR), is_block)
     new, hit = 0, False
@@ -34,7 +36,8 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 
 @compiled
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
-    """`glue` (G, 2) and its `bond_frame`s (G, 5) with the `new` pairs of `contact` that glue joins, in their order."""
+    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are pairs of `contact` (C, 2), in the same order
+    (see `_joins`). `new` is their number, as `meet` returns it."""
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
     for g in range(count):
@@ -54,7 +57,7 @@ def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, g
 
 @compiled
 def _joins(i: int, j: int, role: Ints, sticky: Bools, glue: Ints) -> bool:
-    """Whether glue joins two touching rows that are not in `glue` yet."""
+    """Whether two touching rows become bonded: one of them is sticky, neither is an obstacle, and the pair is not yet in `glue` (G, 2)."""
     if role[i] == _OBSTACLE or role[j] == _OBSTACLE or not (sticky[i] or sticky[j]):
         return False
     for a, b in glue:  # noqa: SIM110 (numba knows no `all` of a generator)
@@ -65,9 +68,11 @@ def _joins(i: int, j: int, role: Ints, sticky: Bools, glue: Ints) -> bool:
 
 @compiled
 def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
-    """Where two touching boxes are bonded, for pictures: a point in either frame, and their relative angle.
+    """Where two touching boxes are bonded, for pictures: x and y of a point in the frame of `a`, x and y of this point in the frame of `b`,
+    and the angle of `b` relative to `a`.
 
-    The middle of the overlap of the upright boxes around both is exact for upright blocks and close for tilted ones.
+    The point is the middle of the overlap of the two axis-aligned bounding boxes. This is exact for upright boxes and close for tilted
+    ones.
     """
     (ax, ay, at, aw, ah), (bx, by, bt, bw, bh) = a, b
     (aex, aey), (bex, bey) = extent(aw, ah, at), extent(bw, bh, bt)
@@ -85,9 +90,10 @@ def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
 
 @compiled
 def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box, Floats]:
-    """Rows (R,) as one body: its centre of mass x and y, v_x, v_y and spin; and each row's pose in its frame (R, 3).
+    """Makes the `rows` (R,) one body. Returns x, y, v_x, v_y and angular velocity of its centre of mass, and `local` (R, 3): the pose of
+    each row in the frame of the body.
 
-    The mass of a row is its area, momentum is conserved, and the angle of the body is that of its first row.
+    The mass of a row is its area. The momentum is conserved. The angle of the body is that of its first row.
     """
     mass = x = y = vx = vy = 0.0
     for row in rows:
@@ -113,7 +119,8 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
 def spread(
     pose: Floats, velocity: Floats, rows: Ints, local: Floats, x: float, y: float, angle: float, vx: float, vy: float, spin: float
 ) -> None:
-    """Writes the poses and velocities of the `rows` of a body, which have the poses `local` in its frame, where and as the body moves."""
+    """Computes `pose` and `velocity` of the `rows` (R,) of one body, in place. `local` (R, 3) is the pose of each row in the frame of the
+    body. The other arguments are the pose and velocity of the body."""
     c, s = cos(angle), sin(angle)
     for k, row in enumerate(rows):
         lx, ly, turned = local[k, 0], local[k, 1], local[k, 2]
@@ -128,9 +135,11 @@ def first_touch(
     ax: float, ay: float, at: float, avx: float, avy: float, aspin: float, alx: float, aly: float, aturned: float, aw: float, ah: float,
     bx: float, by: float, bt: float, bvx: float, bvy: float, bspin: float, blx: float, bly: float, bturned: float, bw: float, bh: float,
 ) -> float:  # fmt: skip
-    """Seconds until two rows are as close as `MET` if their bodies keep their motion. `step` if they touch now, or do not meet in it.
+    """The time in seconds until the gap between two rows is at most `MET`, if their bodies keep their velocities. Returns `step` if the
+    rows touch already, or if the gap is still larger after `step` seconds.
 
-    For both: the body's x, y, angle, v_x, v_y and angular velocity; the row's x, y and angle in the body's frame; width and height.
+    The arguments are those of row a, then those of row b: x, y, angle, v_x, v_y and angular velocity of its body; x, y and angle of the row
+    in the frame of the body; width and height.
     """
     early, late = 0.0, step
     for k in range(8):

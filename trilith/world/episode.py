@@ -25,14 +25,16 @@ Reason = Literal[
     "max_steps",
     "bad_simulation",
 ]
-"""Why an episode ended."""
+"""Why an episode ended. In this order: the chosen block is not available; the edge is invalid; the agent stopped; the block would overlap
+something solid; a block touched an obstacle; the task is complete; the step limit is reached, or no block is left; the simulation gave a
+number that is not finite."""
 _AVAILABLE = int(Role.AVAILABLE)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 @dataclass(frozen=True)
 class State:
-    """A moment of an episode. A value: you can copy, compare, pickle and store it, and step from it as often as you like."""
+    """A moment of an episode. A state is immutable: you can copy, compare, pickle and store it, and call `step` with it many times."""
 
     scene: Scene
     task: str
@@ -42,6 +44,7 @@ class State:
     total: float = 0.0
     """Sum of the rewards so far."""
     ended: Reason | None = None
+    """None while the episode continues."""
 
     @property
     def rules(self) -> Task:
@@ -54,7 +57,7 @@ class State:
         return self.rules.max_steps(self.scene, self.level)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; `from_json` returns an equal state."""
+        """A dictionary for JSON. `from_json` restores an equal state from it."""
         return {
             "task": self.task,
             "level": self.level,
@@ -66,7 +69,8 @@ class State:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> State:
-        """The state that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
+        """Restores a state from the result of `to_json`. Raises ValueError, with the field that is wrong, if `data` is not a valid
+        state."""
         require(isinstance(data, Mapping), f"a state is an object, not {type(data).__name__}")
         for name in ("task", "level", "steps", "total", "ended", "scene"):
             require(name in data, f"state has no field {name!r}")
@@ -109,7 +113,8 @@ def collides(scene: Scene, placement: Placement, rows: Bools) -> bool:
 
 
 def hit_obstacle(end: State, last: Placement | None) -> bool:
-    """Whether an episode ended at an obstacle: a block touched one, or its `last` placement would have overlapped one."""
+    """Whether an episode ended because of an obstacle: a block touched one, or the block of the `last` placement would have overlapped
+    one."""
     return end.ended == "obstacle_hit" or (
         end.ended == "spawn_collision" and last is not None and collides(end.scene, last, end.scene.role == Role.OBSTACLE)
     )
@@ -117,7 +122,7 @@ def hit_obstacle(end: State, last: Placement | None) -> bool:
 
 @compiled
 def _is_finite(pose: Floats, velocity: Floats) -> bool:
-    """Whether all poses and velocities are finite, as their sum then is."""
+    """Whether all poses and velocities are finite. Tests only their sum, because it is not finite if one of them is not."""
     total = 0.0
     for k in range(len(pose)):
         for i in range(3):
@@ -128,9 +133,9 @@ def _is_finite(pose: Floats, velocity: Floats) -> bool:
 def step(state: State, placement: Placement | None, zero_on_hit: bool = False, record: bool = False) -> Step:
     """Makes one placement and simulates its outcome. With None the agent stops: the episode ends and keeps its total.
 
-    With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has a return of exactly 0, as in the
-    paper. Without it, the episode keeps its earlier rewards, as in the authors' package.
-    `record` keeps the frames of the fall. Raises ValueError after the end, and for anything that is not a placement.
+    With `zero_on_hit`, an episode that touches an obstacle (or whose block would overlap one) has a return of exactly 0, as in the paper.
+    Without it, the episode keeps its earlier rewards, as in the authors' package. With `record`, the poses of all physics steps are kept
+    (`Settled.frames`). Raises ValueError if the episode has ended, or if `placement` is not a valid placement.
     """
     if not isinstance(state, State):  # not `require`: its message would format the arrays of every state
         raise ValueError(f"state {shortened(state)}: must be a trilith.State, as trilith.start gives")
@@ -170,12 +175,12 @@ def step(state: State, placement: Placement | None, zero_on_hit: bool = False, r
 
 
 BUILDER = 80
-"""Letters that the name of a recording's builder may have."""
+"""Maximum number of characters in the name of a recording's builder."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """An episode as its first state and its placements. Replaying it gives every state again, byte for byte."""
+    """An episode as its first state and its placements. A replay restores every state, byte for byte."""
 
     start: State
     placements: tuple[Placement | None, ...]
@@ -184,10 +189,10 @@ class Recording:
     physics: int = PHYSICS
     """Version of the physics of the episode. With another version the replay may differ."""
     by: str = ""
-    """Who built it, for its film; empty if that is not known."""
+    """The name of the agent or person who built it, shown in films; empty if unknown."""
 
     def replay(self, record: bool = False) -> Iterator[Step]:
-        """The steps of the episode, simulated again."""
+        """Simulates the episode again and yields its steps. With `record`, each step has the poses of all physics steps."""
         state = self.start
         for placement in self.placements:
             step_ = step(state, placement, self.zero_on_hit, record)
@@ -195,7 +200,7 @@ class Recording:
             state = step_.state
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
+        """A dictionary for JSON. `from_json` restores an equal recording from it."""
         return {
             "start": self.start.to_json(),
             "placements": [None if p is None else [int(p.slot), float(p.x), float(p.y), bool(p.sticky)] for p in self.placements],
@@ -206,7 +211,7 @@ class Recording:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Recording:
-        """The recording that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
+        """Restores a recording from the result of `to_json`. Raises ValueError, with the reason, if `data` is not a valid recording."""
         require(
             isinstance(data, Mapping) and isinstance(data.get("placements"), list) and "start" in data,
             "an episode is an object with the fields 'start' and 'placements'",
@@ -226,14 +231,16 @@ class Recording:
 
 
 def builder_from_json(data: Mapping[str, Any]) -> str:
-    """Who built a recorded episode; empty if it does not say."""
+    """The name of the builder in the JSON of a recording; empty if there is none. Raises ValueError if the name is not a printable text of
+    at most `BUILDER` characters."""
     by = data.get("by", "")
     require(isinstance(by, str) and len(by) <= BUILDER and by.isprintable(), f"by: must be a name of at most {BUILDER} letters")
     return by
 
 
 def physics_from_json(data: Mapping[str, Any]) -> int:
-    """The version of the physics in a recording, a result or a card; version 1 if none is given, as version 1 wrote none."""
+    """The version of the physics in the JSON of a recording, a result or a card. It is 1 if none is given, because version 1 did not write
+    it. Raises ValueError if there is no such version."""
     version = data.get("physics", 1)
     require(
         not isinstance(version, bool) and isinstance(version, int) and 1 <= version <= PHYSICS,

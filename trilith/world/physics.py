@@ -1,10 +1,10 @@
-"""Box2D behind one pure function: `settle(scene)` lets everything fall and come to rest. Nothing else imports the engine.
+"""Box2D behind one pure function: `settle(scene)` simulates until all blocks are at rest. Only this module imports the engine.
 
-Each call builds a fresh world from the scene's arrays, so an engine object hides no state. The same input bytes give the same
-output bytes in any process, and a state of an episode can be copied, stored and searched from like any other value.
+Each call builds a new engine world from the arrays of the scene, so no state is hidden in engine objects. The same input bytes give the
+same output bytes in any process. So a state of an episode can be copied and stored, and a search can start from it.
 
-Glue is rigid. Bonded rows are one body with several shapes; rows bonded to the floor are fixed like the floor itself. A bond that
-forms while settling becomes rigid at that moment. The engine's own welds are not used, because they bend.
+Glue is rigid. Bonded rows are one body with several shapes. Rows bonded to the floor are fixed like the floor itself. A bond that forms
+during the simulation becomes rigid at that moment. The weld joints of the engine are not used, because they bend.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from trilith.world.geometry.rigid_groups import glued_groups
 from trilith.world.scene import FLOOR, LARGE, Role, Scene
 
 PHYSICS = 2
-"""Version of `settle`. Results, recordings and weights carry it, because other physics moves blocks elsewhere.
+"""Version of `settle`. Results, recordings and weights store it, because with another version blocks come to rest elsewhere.
 
-1: bonds were welds, and a world was at rest when the engine let it sleep. 2: bonds are rigid, and `at rest` is our own rule.
+1: bonds were weld joints, and the world was at rest when the engine let it sleep. 2: bonds are rigid, and our own rule decides when the
+world is at rest (`REST_SPEED`).
 """
 GRAVITY = -9.8
 FRICTION = 0.4
@@ -38,44 +39,47 @@ SUB_STEPS = 4
 CONTACT_TUNING = (30.0, 5.0, 3.0)
 """Hertz, damping ratio and push-out speed (m/s) of the engine's contacts. The engine's default ratio of 10 lets blocks creep longer.
 
-`benchmarks/rest.py` on 303 to 318 placements of planner and script a task: mean steps to rest, and the largest movement of a
-block from there to the end of 20 s.
+Measured by `benchmarks/rest.py` on 303 to 318 placements per task, chosen by planner and script: the mean number of physics steps to
+rest, and the largest movement of any block between rest and the end of the 20 s.
     damping ratio    Silhouette       Connecting      Covering         Covering Hard
     10               18.0  0.64 mm    5.7  0.02 mm    28.6  0.38 mm    25.5  0.35 mm
     5                16.8  0.78 mm    5.7  0.01 mm    24.5  0.29 mm    23.3  0.21 mm
     2                16.6  0.45 mm    5.7  0.00 mm    23.5  0.45 mm    24.2  0.22 mm
-10 takes up to a sixth more steps than 5. 2 takes about as many as 5, but with the engine's sleep turned off (see `REST_SPEED`) one
-block of Covering Hard creeps on until it falls. The largest movement is that of a single block, so it does not rank the ratios.
+The ratio 10 needs up to a sixth more steps than 5. The ratio 2 needs about as many as 5, but with the engine's sleep turned off (see
+`REST_SPEED`) one block of Covering Hard keeps creeping until it falls. Each largest movement is that of a single block, so these numbers
+do not rank the ratios.
 """
 MAX_STEPS = 1000
-"""20 s: long enough for everything that ever comes to rest."""
+"""Maximum number of physics steps: 20 s, long enough for everything that comes to rest at all."""
 REST_SPEED = 0.002
-"""m/s: a block stands still if its centre is no faster, and if its rotation would move no point of a large block faster.
+"""m/s: a block stands still if its centre is at most this fast, and its rotation would make the ends of a large block at most this fast.
 
 On the same placements, with the damping ratio of 5:
     rest speed    Silhouette       Connecting      Covering         Covering Hard
     0.001         19.1  0.17 mm    5.7  0.00 mm    27.6  0.11 mm    25.0  0.17 mm
     0.002         16.8  0.78 mm    5.7  0.01 mm    24.5  0.29 mm    23.3  0.21 mm
     0.005         14.3  1.03 mm    6.0  0.01 mm    21.2  0.59 mm    20.6  2.93 mm
-The engine puts a block to sleep after 0.5 s below 0.05 m/s, also within the 20 s, and then the block stands still. With sleep
-turned off a few slow slides go on: at 0.002 up to 10.8 mm in Covering, 1.7 in Covering Hard, 0.8 in Silhouette, 0.01 in Connecting.
+The engine puts a block to sleep after 0.5 s below 0.05 m/s, also within the 20 s, and then the block stands still. With sleep turned
+off, a few blocks continue to slide slowly after rest: at the rest speed 0.002 by up to 10.8 mm in Covering, 1.7 in Covering Hard, 0.8 in
+Silhouette, 0.01 in Connecting.
 """
 REST_STEPS = 5
-"""The world is at rest once every block has stood still for this number of steps."""
+"""The world is at rest when every block has stood still for this number of physics steps in a row."""
 FAST = 0.1
-"""m/s: a faster block has visibly turned within the step in which it hit, so its bond is made where it touched first."""
+"""m/s: a block faster than this turns visibly within the physics step in which it hits another. So it is bonded at the pose of the first
+touch."""
 
 GROUND_Y = -10.0
-"""A block that falls off the floor comes to rest here, far below the picture, out of the game.
+"""y in metres of a ground far below every picture. A block that falls off the floor comes to rest there.
 
-The floor is 28 m long and blocks are placed up to 7.5 m from its middle, so only a collapsing tower can fall off. Without a
-ground, such a block would keep falling for all 20 s of this and of every later placement.
+The floor is 28 m long, and blocks are placed up to 7.5 m from its middle, so only a collapsing tower can fall off. Without a ground, such a
+block would keep falling for all 20 s of this placement and of every later one.
 """
 _GROUND = 1_000_000
-"""Stands for the ground where other shapes have the row of their object."""
+"""The `user_data` of the ground's shape. Other shapes have the row of their object there."""
 
 Motion = tuple[float, float, float, float, float, float]
-"""x, y, angle, v_x, v_y, angular velocity."""
+"""x, y, angle, v_x, v_y and angular velocity of a body."""
 
 # Plain numbers, because accessing a member of an enumeration takes as long as a call of the engine.
 _BLOCK, _OBSTACLE, _FLOOR = int(Role.BLOCK), int(Role.OBSTACLE), int(Role.FLOOR)
@@ -83,24 +87,26 @@ _REST_SPIN = REST_SPEED / (LARGE / 2)
 
 
 class Settled(NamedTuple):
-    """The result of settling."""
+    """The result of `settle`."""
 
     scene: Scene
     """The scene at rest; or after the physics step in which an obstacle was hit; or after 20 s."""
     hit: bool
     """Whether a block touched an obstacle."""
     steps: int
-    """Physics steps run."""
+    """Number of physics steps simulated."""
     frames: Floats | None
-    """(steps + 1, N, 3): poses before the first step and after each step, if recorded."""
+    """(steps + 1, N, 3): poses before the first step and after each step; None if they were not recorded."""
 
 
 def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settled:
-    """Simulates until the world is at rest, a block touches an obstacle, or 20 s have passed.
+    """Simulates until the world is at rest, a block touches an obstacle, or 20 s have passed. With `record`, keeps the poses of all steps.
 
-    The engine announces a contact up to 0.02 m before the shapes meet, so its events only name candidates, and the gap
-    between the two rectangles decides (`rectangles.TOUCH`) whether they bond or whether an obstacle was hit.
-    `early_stop=False` continues after the world is at rest. Tests use it to show that almost nothing happens then.
+    The engine reports a contact up to 0.02 m before the shapes meet, so its events only give candidate pairs. Two rows touch if the gap
+    between their rectangles is at most `rectangles.TOUCH`. Rows that touch bond if one of them is sticky. If one of them is an obstacle,
+    the simulation ends.
+
+    With `early_stop=False` the simulation continues after the world is at rest. Tests use this to show that almost nothing happens then.
     """
     world = engine_world()
     world.set_contact_tuning(*CONTACT_TUNING)
@@ -111,9 +117,10 @@ def settle(scene: Scene, record: bool = False, early_stop: bool = True) -> Settl
 
 
 def engine_world() -> pyb2d3.WorldView:
-    """An empty world of the engine. The caller must destroy it.
+    """Makes an empty world of the engine. The caller must destroy it.
 
-    If Ctrl-C interrupts the making of a pyb2d3.World, the half-made object prints an error when Python deletes it.
+    The class `pyb2d3.World` is not used: if Ctrl-C interrupts its constructor, the incomplete object prints an error when Python deletes
+    it.
     """
     return pyb2d3.WorldView(pyb2d3.create_world_id(pyb2d3.world_def(gravity=(0.0, GRAVITY))))
 
@@ -125,16 +132,17 @@ class _Rigid:
     body: pyb2d3.Body
     rows: list[int]
     local: Floats | None
-    """For each of several rows: its centre and angle in the frame of the body, whose origin is the centre of mass."""
+    """(R, 3): x, y and angle of each of the R rows in the frame of the body, whose origin is the centre of mass. None if there is only one
+    row."""
     speed: Callable[[], float]
-    """Speed of the centre of mass."""
+    """Returns the current speed of the centre of mass in m/s."""
 
     def moves(self) -> bool:
-        """Whether the body moves faster than one that stands still."""
+        """Whether the body is faster than a body that stands still (see `REST_SPEED`)."""
         return self.speed() > REST_SPEED or abs(self.body.angular_velocity) > _REST_SPIN
 
     def now(self) -> tuple[Any, Any, Any, float]:
-        """The current motion as the engine tells it: position, rotation, velocity and angular velocity."""
+        """The current motion in engine types: position, rotation, velocity and angular velocity."""
         body = self.body
         return body.position, body.rotation, body.linear_velocity, body.angular_velocity
 
@@ -144,50 +152,52 @@ class _Rigid:
 
 
 def _pose(position: Any, rotation: Any) -> tuple[float, float, float]:
-    """x, y and angle in plain numbers."""
+    """Converts a position and a rotation of the engine to plain x, y and angle."""
     return position.x, position.y, atan2(rotation.s, rotation.c)  # the engine's own arctangent is an approximation
 
 
 def _motion(position: Any, rotation: Any, velocity: Any, spin: float) -> Motion:
-    """A motion in plain numbers."""
+    """Converts a motion in engine types to plain numbers."""
     return *_pose(position, rotation), velocity.x, velocity.y, spin
 
 
 class _World:
     """A scene in the engine.
 
-    Everything that cannot move (ground, floor, obstacles, and blocks that hold to the floor by glue) is a shape of one static
-    body. Every other block, or group of blocks that glue holds together, is a body of its own. Bodies are made in the order
-    of their lowest rows and shapes in row order, which makes the engine's results a function of the scene alone.
+    Everything that cannot move is a shape of one static body: ground, floor, obstacles, and blocks bonded to the floor. Every other block,
+    or group of bonded blocks, is a body of its own. Bodies are made in the order of their lowest rows and shapes in row order, so the
+    engine's results depend on the scene alone.
     """
 
     def __init__(self, world: pyb2d3.WorldView, scene: Scene) -> None:
         self.world, self.scene = world, scene
         self.pose, self.velocity = scene.pose.copy(), scene.velocity.copy()
-        """For rows that move, pose and velocity are those of the last `_look`."""
+        """Poses and velocities of all rows. For rows that move they are those of the last `_look`."""
         self.size: list[list[float]] = scene.size.tolist()
         self.role: list[int] = scene.role.tolist()
         self.sticky: list[bool] = scene.sticky.tolist()
         self.glue, self.glue_frame = scene.glue, scene.glue_frame
         self.gluing = True in self.sticky
         self.watching = self.gluing or _OBSTACLE in self.role
-        """Whether anything can bond or be hit."""
+        """Whether any contact matters: whether there is a sticky block or an obstacle."""
         self.hit = False
         self.contact = scene.contact
-        """The touching pairs at the last `_meet`. The first `_meet` is before the first step, because that step may separate pairs."""
+        """The pairs that touched at the last `_meet`. The first `_meet` comes before the first physics step, because this step may separate
+        pairs."""
         if self.watching:
             self._meet()
 
         self.moving: dict[int, _Rigid] = {}
-        """The body of each row that can move; rows of one body share it."""
+        """Maps each row that can move to its body. Rows of one body share it."""
         self.bodies: list[_Rigid] = []
-        """Each body once, in no particular order."""
+        """Every body once. When `_anything_moves` finds a body in motion, it moves this body to the front. This order is also the order in
+        which `_build` destroys bodies, so another order may change the bytes of the engine's results."""
         self.before: dict[_Rigid, tuple[Any, Any, Any, float]] = {}
-        """The motion before the last step of bodies that were fast, if something is sticky."""
+        """If something is sticky: maps each fast body to its motion before the last physics step, as `now` returns it."""
         self.loose = [row for row, role in enumerate(self.role) if role == _BLOCK]
-        """Rows of blocks that are not glued to the floor, as of the last `_build`."""
+        """Rows of the blocks that are not bonded to the floor, as of the last `_build`."""
         self.fixed: list[int] = []
-        """The other blocks."""
+        """Rows of the blocks that are bonded to the floor, directly or through other blocks."""
         self.definition = pyb2d3.body_def(type=pyb2d3.BodyType.DYNAMIC, angular_damping=ANGULAR_DAMPING)
         self.shape = _shape().copy()
         self.static = world.create_body_from_def(pyb2d3.BodyDef())
@@ -197,7 +207,7 @@ class _World:
         self.shape.invoke_contact_creation = True  # a row that becomes fixed later may have neighbours that do not move
 
     def run(self, record: bool, early_stop: bool) -> Settled:
-        """Steps until the end."""
+        """Simulates to the end that `settle` describes, and returns the result."""
         frames = [self.scene.pose] if record else None
         pending: dict[tuple[int, int], None] = {}  # candidate pairs, in the order the engine named them
         advance, contacts, watching, gluing = self.world.step, self.world.get_contact_events, self.watching, self.gluing
@@ -238,7 +248,7 @@ class _World:
         return Settled(after, self.hit, steps, None if frames is None else np.stack(frames))
 
     def _anything_moves(self) -> bool:
-        """Whether any block is faster than one that stands still. Checks the last moving blocks first, so few checks are needed."""
+        """Whether any body is faster than a body that stands still. Checks the body that moved last first, so few checks are needed."""
         for rigid in self.bodies:
             if rigid.speed() > REST_SPEED or abs(rigid.body.angular_velocity) > _REST_SPIN:  # `rigid.moves()`, without a call
                 if rigid is not self.bodies[0]:
@@ -248,17 +258,17 @@ class _World:
         return False
 
     def _touch(self, i: int, j: int) -> bool:
-        """Whether two rows touch now. At least one of them must move, since otherwise the pair cannot be new."""
+        """Whether two rows touch now. False if both stand still, because then the pair is not new."""
         one, two = self.moving.get(i), self.moving.get(j)
         if (one is None or not one.moves()) and (two is None or not two.moves()):
             return False
         return gap(*self._box(i), *self._box(j)) <= TOUCH
 
     def _bond(self, met: list[tuple[int, int]]) -> None:
-        """Joins the rows that met in the last step, or records that an obstacle was hit.
+        """Bonds the rows that met in the last physics step, or records that an obstacle was hit.
 
-        A step is long enough for a fast falling block to turn by a degree or two after it has hit, which a bond would have
-        prevented. So the two rows that met first are moved back to where they touched. The other pairs are handled later.
+        Within one step a fast block can turn by one or two degrees after its hit. A bond would have prevented this. So the two rows that
+        met first are moved back to the poses of their first touch. Other pairs that do not bond now remain candidates.
         """
         self._look()
         if self.before:
@@ -272,7 +282,8 @@ class _World:
         self._build()
 
     def _course(self, row: int) -> tuple[float, ...]:
-        """The motion of a row's body before the last step, the row's pose in the body, and its size."""
+        """The eleven numbers of a row for `first_touch`: the motion of its body before the last physics step, its pose in the frame of the
+        body, and its size. A body that was not fast counts as standing at its current pose."""
         rigid = self.moving.get(row)
         if rigid is None:
             return *self.pose[row].tolist(), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *self.size[row]
@@ -281,7 +292,7 @@ class _World:
         return *motion, *local, *self.size[row]
 
     def _meet(self) -> None:
-        """Finds the touching pairs. Also records a hit obstacle and makes new bonds."""
+        """Finds the pairs that touch. Records whether an obstacle was hit, and makes new bonds."""
         scene = self.scene
         self.contact, new, hit = meet(self.pose, scene.size, scene.role, scene.sticky, self.glue)
         self.hit = self.hit or hit
@@ -293,7 +304,8 @@ class _World:
                 array.setflags(write=False)  # as in a scene, because these functions are compiled for its arrays
 
     def _build(self, solid: Sequence[int] = ()) -> None:
-        """Makes the bodies that the bonds require, and replaces bodies that are no longer valid. `solid` are further rows to fix."""
+        """Makes the bodies that the bonds require, and replaces bodies that are no longer valid. `solid` has further rows that become part
+        of the static body."""
         label = glued_groups(self.glue, len(self.role)).tolist() if len(self.glue) else range(len(self.role))
         wanted: dict[int, list[int]] = {}
         for row in self.loose:
@@ -326,7 +338,7 @@ class _World:
             self.static.create_polygon_shape(shape, _box_at(*pose[row].tolist(), *size[row]))
 
     def _free(self, rows: list[int]) -> None:
-        """Makes rows one moving body, at their current poses, with their total momentum."""
+        """Makes one moving body of `rows`, at their current poses and with their total momentum."""
         (x, y, angle), (vx, vy, spin), local = self.pose[rows[0]].tolist(), self.velocity[rows[0]].tolist(), None
         if len(rows) > 1:
             (x, y, vx, vy, spin), local = join(self.pose, self.velocity, self.scene.size, np.array(rows))
@@ -346,7 +358,7 @@ class _World:
             self.moving[row] = rigid
 
     def _look(self, resting: bool = False) -> None:
-        """Updates poses and velocities of moving rows; with `resting`, only poses are needed."""
+        """Copies the poses and velocities of moving rows from the engine. With `resting`, only the poses are needed."""
         for rigid in self.bodies:
             if resting and rigid.local is None:
                 self.pose[rigid.rows[0]] = rigid.pose()
@@ -354,7 +366,7 @@ class _World:
                 self._put(rigid, _motion(*rigid.now()))
 
     def _put(self, rigid: _Rigid, motion: Motion) -> None:
-        """Writes the poses and velocities of a body's rows for a `motion`."""
+        """Sets the poses and velocities of the rows of a body that has this `motion`."""
         if rigid.local is None:
             row = rigid.rows[0]
             self.pose[row], self.velocity[row] = motion[:3], motion[3:]
@@ -362,7 +374,7 @@ class _World:
             spread(self.pose, self.velocity, np.array(rigid.rows), rigid.local, *motion)
 
     def _box(self, row: int) -> Box:
-        """The current box of a row."""
+        """The current x, y, angle, width and height of a row."""
         w, h = self.size[row]
         rigid = self.moving.get(row)
         if rigid is None:
@@ -382,13 +394,14 @@ def _box_around(w: float, h: float) -> pyb2d3.Polygon:
 
 @lru_cache(maxsize=1024)
 def _box_at(x: float, y: float, angle: float, w: float, h: float) -> pyb2d3.Polygon:
-    """A box for one of several shapes of a body. Cached, because what is fixed comes again with every placement of an episode."""
+    """The shape of a box at a pose in the frame of its body. Cached, because the same fixed objects occur in every placement of an
+    episode."""
     return pyb2d3.box(w / 2, h / 2, (x, y), _rotation(angle))
 
 
 @lru_cache
 def _shape() -> pyb2d3.ShapeDef:
-    """What all shapes have in common. Copy it, because its other fields change with every shape."""
+    """The definition that all shapes share. Copy it, because `user_data` and `enable_contact_events` differ between shapes."""
     return pyb2d3.shape_def(
         density=DENSITY,
         material=pyb2d3.surface_material(friction=FRICTION, restitution=0.0),
@@ -403,7 +416,7 @@ def _ground() -> pyb2d3.Polygon:
 
 
 def _rotation(angle: float) -> pyb2d3.Rot:
-    """A rotation in the engine's format. 0.0 and -0.0 give the same."""
+    """Converts an angle to a rotation of the engine. The angles 0.0 and -0.0 give the same rotation."""
     # Not the engine's own sine and cosine, which are off by up to 0.0015: a leaning block would creep up a little each time.
     rotation = pyb2d3.Rot()
     rotation.c, rotation.s = cos(angle), sin(angle) + 0.0

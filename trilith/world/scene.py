@@ -1,7 +1,8 @@
-"""The world as a value: a `Scene` is a handful of read-only arrays, and every rule of the package is a function of it.
+"""The state of the world. A `Scene` is an immutable snapshot: a few read-only arrays. All rules are functions of a `Scene`.
 
-Lengths are metres, angles radians, y points up. Rows never reorder. Rows 0 to 6 begin as the available blocks, so the slot
-of an available block is its row; row 7 is the floor; then come targets, obstacles and, in order of placement, blocks.
+Lengths are in metres, angles in radians, and y points up. A row of an array describes one object. The order of rows never changes. Rows 0
+to 6 are the slots, and each begins as an available block. Row 7 is the floor. Then come targets, obstacles and, in order of placement,
+blocks. In a task with only seven blocks, the row of an available block becomes the placed block.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ from trilith.world.geometry.rectangles import Floats as Floats
 from trilith.world.geometry.rectangles import Ints as Ints
 
 SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
-"""Widths of the three kinds of block."""
+"""Widths of the three kinds of block, in metres."""
 BLOCK_HEIGHT = 0.7
 SLOT_WIDTHS = (SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE)
 SLOTS = len(SLOT_WIDTHS)
-"""Number of available blocks. An action can pick these rows."""
+"""Number of available blocks at the start. An action can pick these rows."""
 SLOT_GAP = 0.35
-"""Space between available blocks, chosen so that they fill x from -7 to 7 exactly."""
+"""Metres between available blocks. With this gap the seven blocks fill x from -7 to 7 exactly."""
 SLOT_X = np.cumsum([0.0, *(w + SLOT_GAP for w in SLOT_WIDTHS[:-1])]) - 7.0 + np.asarray(SLOT_WIDTHS) / 2
-"""(7,): x of the available blocks in metres. A slot keeps its entry after its block is used."""
+"""(7,): x of the centre of each slot in metres. It stays the same after the block of the slot is used."""
 SLOT_Y = -2.1
 FLOOR = SLOTS
 """Row of the floor."""
 FLOOR_SIZE = (28.0, 0.35)
 VIEW = (-8.0, 8.0, -3.0, 13.0)
-"""The area that a picture shows: left, right, bottom, top."""
+"""The area that a picture shows, in metres: left, right, bottom, top."""
 PLACE_X, PLACE_Y = (-7.5, 7.5), (0.0, 15.0)
-"""The area where the centre of a new block may be; placements outside are clipped to it."""
+"""The area where the centre of a new block may be, in metres. Placements outside are clipped to it."""
 
 
 class Role(IntEnum):
-    """The type of an object; also its column in the one-hot type of an observation."""
+    """The type of an object. The number is also the index of its column in the one-hot type of an observation."""
 
     AVAILABLE = 0
     BLOCK = 1
@@ -54,7 +55,8 @@ _SOLID = np.isin(np.arange(len(Role)), (Role.BLOCK, Role.OBSTACLE, Role.FLOOR))
 
 
 class Placement(NamedTuple):
-    """The only action of an agent: a copy of available block `slot`, upright, its centre at (x, y), sticky or not."""
+    """All that the rules see of an action: place the available block of `slot`, upright, with its centre at (x, y) in metres. A sticky
+    block bonds to every block that it touches, and to the floor."""
 
     slot: int
     x: float
@@ -63,11 +65,13 @@ class Placement(NamedTuple):
 
 
 INVALID_EDGE = Placement(-1, 0.0, 0.0)
-"""The placement of an action whose edge does not lead from an available block to a possible reference. It ends an episode."""
+"""Stands for an action whose edge does not lead from an available block to an object that a block can be placed relative to. It ends an
+episode."""
 
 
 def checked_placement(given: Any) -> Placement:
-    """A placement from slot, x, y and sticky, as plain numbers. Raises ValueError that names the part that is wrong."""
+    """Converts (slot, x, y, sticky) to a `Placement` of plain numbers. Raises ValueError, with the part that is wrong, if it is not a valid
+    placement."""
     if type(given) is Placement and tuple(map(type, given)) == _PLAIN and 0 <= given[0] < SLOTS and abs(given[1]) < 1e300 > abs(given[2]):
         return given  # the usual case, which needs no conversion
     if wrong := _wrong_part(given):
@@ -80,7 +84,7 @@ _PLAIN = (int, float, float, bool)
 
 
 def _wrong_part(given: Any) -> str:
-    """The requirement that a placement does not meet, or "" if it is valid."""
+    """The requirement that a placement violates; "" if the placement is valid."""
     if not isinstance(given, list | tuple) or len(given) != 4:
         return "must be [slot, x, y, sticky]"
     slot, x, y, sticky = given
@@ -92,32 +96,33 @@ def _wrong_part(given: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number that a float can hold: finite, and not an integer of hundreds of digits."""
+    """Whether a value is a number with an absolute value below 1e300. False for NaN, infinity and booleans."""
     numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     return numeric and bool(abs(value) < 1e300)
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """All objects at one moment. Physics, rules and observations depend on nothing else. Arrays are read-only; scenes are equal if
-    their bytes are."""
+    """The N objects of the world at one moment. Physics, scores and observations depend on nothing else. Arrays are read-only. Two scenes
+    are equal if all bytes of their arrays are equal."""
 
     pose: Floats
-    """(N, 3): x, y of the centre and angle."""
+    """(N, 3): x and y of the centre in metres, and the angle in radians."""
     size: Floats
-    """(N, 2): width and height."""
+    """(N, 2): width and height in metres."""
     velocity: Floats
     """(N, 3): v_x, v_y in m/s and angular velocity in rad/s."""
     role: Ints
     """(N,): the `Role` of each object."""
     sticky: Bools
-    """(N,): blocks that were placed with glue."""
+    """(N,): whether the object is a block that was placed with glue."""
     contact: Ints
-    """(C, 2): pairs of touching rows, the lower first, at least one of them a block; sorted."""
+    """(C, 2): pairs of rows that touch, sorted. The lower row of a pair comes first. At least one of the two is a block."""
     glue: Ints
-    """(G, 2): pairs of rows that are welded together, the lower first, in order of bonding."""
+    """(G, 2): pairs of bonded rows, in order of bonding. The lower row of a pair comes first."""
     glue_frame: Floats
-    """(G, 5): each weld's point in the first row's frame (2), in the second row's frame (2), and their relative angle."""
+    """(G, 5): where each pair is bonded, for pictures: x and y of a point in the frame of the first row, x and y of this point in the frame
+    of the second row, and the angle of the second row relative to the first."""
 
     def __post_init__(self) -> None:
         for name, (dtype, width) in _LAYOUT.items():
@@ -133,7 +138,8 @@ class Scene:
         return len(self.role)
 
     def but(self, **arrays: Any) -> Scene:
-        """This scene but for some arrays, which are valid and which nothing else will write to, so that there are no checks and copies."""
+        """A copy of this scene with some arrays replaced. For speed, the new arrays are neither checked nor copied: they must be valid, and
+        nothing else may write to them later."""
         scene = object.__new__(Scene)
         scene.__dict__.update(self.__dict__, **arrays)
         for array in arrays.values():
@@ -144,15 +150,15 @@ class Scene:
 
     @cached_property
     def solid(self) -> Bools:
-        """(N,): whether a block can rest on or collide with the object: floor, blocks and obstacles."""
+        """(N,): mask of the objects that a block can rest on or collide with: floor, placed blocks and obstacles."""
         return _SOLID[self.role]
 
     def rows(self, role: int) -> Ints:
-        """Rows of one `Role`, in order of appearance."""
+        """The rows with one `Role`, ascending."""
         return (self.role == int(role)).nonzero()[0]
 
     def tobytes(self) -> bytes:
-        """All arrays, one after another: the basis of equality, hashes and checksums."""
+        """The bytes of all arrays, one after another. Equality, hashes and checksums of scenes use them."""
         return b"|".join(getattr(self, name).tobytes() for name in _LAYOUT)
 
     def __eq__(self, other: object) -> bool:
@@ -165,12 +171,12 @@ class Scene:
         return Scene, tuple(getattr(self, name) for name in _LAYOUT)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; floats survive the conversion to JSON text and back unchanged."""
+        """Maps the name of each array to plain lists and numbers. Floats survive the conversion to JSON text and back unchanged."""
         return {name: getattr(self, name).tolist() for name in _LAYOUT}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Scene:
-        """The scene that `to_json` wrote. Raises ValueError that names the error if `data` cannot come from `to_json`."""
+        """Restores a scene from the result of `to_json`. Raises ValueError, with the reason, if `data` is not a valid scene."""
         require(isinstance(data, Mapping), f"a scene is an object with the fields {', '.join(_LAYOUT)}, not {type(data).__name__}")
         arrays = {}
         for name, (dtype, width) in _LAYOUT.items():
@@ -204,7 +210,7 @@ assert list(_LAYOUT) == [field.name for field in fields(Scene)]
 
 
 def _check(scene: Scene) -> None:
-    """Raises ValueError unless the arrays form a valid scene, one that the rules can produce."""
+    """Raises ValueError, with the field that is wrong, if the arrays do not form a valid scene."""
     n = len(scene)
     for name in ("pose", "size", "velocity", "sticky"):
         rows = len(getattr(scene, name))
@@ -240,7 +246,7 @@ def _check(scene: Scene) -> None:
 
 
 def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles: Sequence[tuple[float, float, float, float]]) -> Scene:
-    """A scene before the first placement, from the (x, y, width, height) of its targets and of its obstacles."""
+    """Makes a scene before the first placement. `targets` and `obstacles` have the (x, y, width, height) of each object, in metres."""
     rows = [(x, SLOT_Y, w, BLOCK_HEIGHT) for x, w in zip(SLOT_X, SLOT_WIDTHS, strict=True)]
     rows += [(0.0, -FLOOR_SIZE[1] / 2, *FLOOR_SIZE), *targets, *obstacles]
     table = np.asarray(rows, dtype=np.float64)
@@ -259,15 +265,15 @@ def fresh_scene(targets: Sequence[tuple[float, float, float, float]], obstacles:
 
 
 def clipped(x: float, y: float) -> tuple[float, float]:
-    """The nearest position at which the centre of a new block may be."""
+    """The point nearest to (x, y) at which the centre of a new block may be."""
     return min(max(x, PLACE_X[0]), PLACE_X[1]), min(max(y, PLACE_Y[0]), PLACE_Y[1])
 
 
 def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
     """`scene` with the block of `placement` added. Nothing is simulated yet.
 
-    The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended. Without `keep`
-    its own row becomes the block.
+    The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended. Without `keep` the row of
+    the available block becomes the placed block.
     """
     slot, _, _, sticky = placement
     x, y = clipped(placement.x, placement.y)
@@ -280,7 +286,7 @@ def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
 def _place(
     pose: Floats, size: Floats, velocity: Floats, role: Ints, sticky: Bools, slot: int, x: float, y: float, glue: bool, keep: bool
 ) -> tuple[Floats, Floats, Floats, Ints, Bools]:
-    """Copies of the arrays with the new block in its row."""
+    """Copies of pose, size, velocity, role and sticky, with the new block in its row. `glue` says whether this block is sticky."""
     n = len(role)
     rows = n + 1 if keep else n
     poses, sizes, velocities = np.empty((rows, 3)), np.empty((rows, 2)), np.empty((rows, 3))

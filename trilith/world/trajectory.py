@@ -3,7 +3,7 @@ can read them.
 
 A folder of episodes contains numbered safetensors files, each with some episodes, and a file `dataset.json`, which describes the recording
 and holds the checksums of the other files. In a file the states of all episodes are concatenated, including the last state of each episode.
-The objects of all states are concatenated too. So nothing is padded, and every state is restored byte for byte.
+The objects of all states are concatenated too. So there is no padding, and every state is restored byte for byte.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ STOPPED = -2
 CODEC = DiscreteRelative()
 """The action space, used by the paper's main agents, in which placements are also stored."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
-"""The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because its edge starts at the
-floor."""
+"""The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because an edge never starts at
+the floor."""
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,8 @@ class DQNPolicy:
         return [self._with_counterfactuals(*each) for each in zip(decisions, states, listed, rngs, strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns the decision for a placement that another agent made, with the nearest action of the schema."""
+        """Converts a placement of another agent to a decision. The decision has the action of the schema that is nearest to this
+        placement."""
         [record] = observe(self.schema, [state])
         return self._decision(state, record, int(self.schema.index(np.array(self.schema.encode(state.scene, placement)))))
 

@@ -24,7 +24,8 @@ class ModelConfig:
     learning_rate: float = 1e-3
     """Maximum learning rate of Adam. The rate rises over the first 200 steps, then falls along a cosine to a tenth at the last step."""
     noise: float = 0.0
-    """Standard deviation in metres of the noise added to the positions of blocks before a prediction. It reduces drift."""
+    """Standard deviation in metres of the noise added to the positions of blocks before a prediction. The noise reduces drift over several
+    steps."""
 
     def __post_init__(self) -> None:
         check_least(self, batch=1, steps=1)
@@ -38,14 +39,14 @@ class OnlineConfig(ModelConfig):
     """Settings for learning a transition model together with an agent whose actors search in it. The paper gives none of these."""
 
     steps: int = 10_000
-    """Learner steps of the model over which its learning rate falls to a tenth. After that the rate is constant."""
+    """Number of learner steps of the model over which its learning rate falls to a tenth. After that the rate is constant."""
     first_steps: int = 500
-    """Learner steps of the model before actors search in it. Until then actors act without search, and the model makes a learner step at
-    each one of the agent."""
+    """Number of learner steps of the model before actors search in it. Until then actors act without search, and the model makes one
+    learner step per learner step of the agent."""
     every: int = 4
-    """Learner steps of the agent for each learner step of the model, once actors search in the model."""
+    """Number of learner steps of the agent per learner step of the model, once actors search in the model."""
     replay_mb: float = 50.0
-    """Size of the model's replay of placements in megabytes. The oldest placements are dropped first."""
+    """Maximum size of the model's replay of placements, in megabytes. The oldest placements are dropped first."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,21 +59,21 @@ class ModelRunConfig:
     """Options of a training run that learns a transition model from recorded episodes."""
 
     data: tuple[Path, ...]
-    """Folders of `trilith record-episodes`."""
+    """Folders of recorded episodes, as `trilith record-episodes` writes them."""
     out: Path
     """Folder for the model, its log and its checkpoints."""
     valid: tuple[Path, ...] = ()
-    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If there are none, a tenth of the training
-    episodes is held out."""
+    """Folders of episodes to validate on, preferably of frozen scenes (--split valid). If none are given, a tenth of the training episodes
+    is held out."""
     seed: int = 0
     """Seed of the initial weights and of the random order of training."""
     agent: str | None = None
-    """An agent with action values. The model is also validated on this agent's best eight placements, because a search tries these
-    first."""
+    """An agent with action values. The model is also validated on the eight placements that this agent values most, because a search tries
+    these first."""
     log_steps: int = 250
-    """Learner steps between lines of the log."""
+    """Number of learner steps between two lines of the log."""
     checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
+    """Seconds between two checkpoints."""
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:

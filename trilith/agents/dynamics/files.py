@@ -25,17 +25,17 @@ PREDICTS = "settled-1"
 
 
 class ModelCard(TypedDict):
-    """The fields of a card."""
+    """The fields of the card of a model, the file model.json."""
 
     format: int
     predicts: str
     physics: int
     weights: str
-    """Checksum of the weights."""
+    """Checksum of the weights. Reading compares it with that of the weights' file."""
     tasks: list[str]
     """Tasks of the episodes that the model learned from."""
     hand_made: NotRequired[list[str]]
-    """Inputs that are computed by hand-written rules: the straight fall of the new block."""
+    """Input columns that are computed by hand-written rules. They describe the straight fall of the new block."""
     net: dict[str, Any]
     learning: NotRequired[dict[str, Any]]
     minutes: NotRequired[float]
@@ -46,7 +46,8 @@ class ModelCard(TypedDict):
 
 
 def save_model(folder: Path, net: DynamicsConfig, tasks: list[str], weights: Mapping[str, NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes the weights of a model and its card into a folder. Each file appears whole or not at all."""
+    """Writes the weights of a model and its card into a folder. `about` has further fields of the card. Each file is written whole or not
+    at all."""
     facts: dict[str, Any] = {"format": MODEL_FORMAT, "predicts": PREDICTS, "physics": PHYSICS, "weights": checksum(weights, {})}
     facts |= {"tasks": tasks, "hand_made": list(FALL_COLUMNS)}
     write_pair(folder / MODEL, {**facts, "net": to_json(net), **about}, weights)

@@ -1,9 +1,9 @@
 """The learner of a transition model (paper §E.3). The model is unrolled for up to 4 steps, each from its own previous prediction, and the
 losses compare these predictions with the simulator.
 
-We depart from the formula in the paper in two ways. Its divergence is infinite if the end of an episode is certain; ours is KL(truth ‖
-prediction). The first term of its sum compares the input with itself; we count steps from 1. The poses after a block has touched an
-obstacle are not learned, because the episode ends there.
+We depart from the formula in the paper in two ways. The paper's divergence is infinite if the end of an episode is certain; ours is
+KL(truth ‖ prediction). The first term of the paper's sum compares the input with itself; our sum begins with the first prediction. The
+poses after a block has touched an obstacle are not learned, because the episode ends there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from trilith.networks.parameters import load_parameters, parameters_of
 from trilith.world.scene import Bools, Ints, Role
 
 MODEL_WARMUP_STEPS = 200
-"""Learner steps over which the learning rate rises to its highest."""
+"""Number of learner steps over which the learning rate rises to its maximum."""
 MODEL_MAX_GRAD_NORM = 10.0
 """Maximum norm of gradients, which are clipped to it."""
 _TURN = 0.5
-"""Factor that converts errors of angles to metres. The error of an angle is the distance between the unit vectors at twice the two
-angles."""
+"""Factor that converts errors of angles to metres. The error of an angle is the distance between two unit vectors, one at twice the
+predicted angle and one at twice the true angle."""
 
 
 def touchable(role: Ints, objects: Ints) -> Bools:
@@ -46,7 +46,7 @@ def touchable(role: Ints, objects: Ints) -> Bools:
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
     """Two masks (B, R, R) of pairs of objects in the predicted scenes: those that touch, and those that are glued. A pair is glued if it
-    was glued before, or if it touches and one of the two is a sticky block."""
+    was glued before, or if it touches and one of the two is a sticky block and the other a block or the floor."""
     touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
     bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
@@ -54,8 +54,9 @@ def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
 
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
-    """Continues predicted scenes by one step: adds the next block of the same episode to each. Returns a mask (B,) of the placements `at`
-    (B,) that have a next placement, and for those the scenes with the new block and the poses of all objects.
+    """Continues predicted scenes by one step: adds the next block of the same episode to each. Returns three things: a mask (B,) of the
+    placements `at` (B,) that have a next placement, and for these C placements the scenes with the new block and the poses (C, R, 3) of all
+    objects.
 
     The new blocks have their poses from the table, multiplied by `sign` (B, 3), which mirrors a scene. Gradients flow through the returned
     poses.
@@ -78,8 +79,8 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
-    """Draws placements to learn from. Returns their indices (size,) and importance weights (size,). Half of the draws are from the few
-    placements that moved something."""
+    """Draws placements to learn from. Returns their indices (size,) and importance weights (size,). Half of the placements are drawn from
+    the few that moved something. A weight is inversely proportional to how often its placement is drawn."""
     share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
     preferred = rng.random(size) < share
     eventful = table.eventful[rng.integers(count, size=size)] if share else 0
@@ -89,8 +90,8 @@ def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints,
 
 
 def losses(predicted: Predicted, placed: Placed, table: Transitions, at: Ints, pose: Tensor, weight: Array) -> dict[str, Tensor]:
-    """The losses by name, which compare predictions with the true results of the placements `at` (B,). `pose` (B, R, 3) has the true poses
-    at rest. Each loss is a sum over the scenes.
+    """Returns the losses by name: pose, moves, touch, end, reward. They compare predictions with the true results of the placements `at`
+    (B,). `pose` (B, R, 3) has these true poses at rest, mirrored if the scene is. Each loss is a sum over the scenes.
 
     Placements are weighted by `weight` (B,), except in the loss of poses, which counts only blocks that moved.
     """
@@ -129,8 +130,8 @@ class ModelLearner:
         self.steps = 0
 
     def step(self, table: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """Makes one learner step. Returns mean losses per scene: each loss of the first predicted step by name, and as `loss` the sum of
-        all losses over all predicted steps."""
+        """Makes one learner step. Returns mean losses per scene: each loss of the first predicted step by its name, and `loss`, the sum of
+        all losses over all predicted steps. Raises ValueError if this sum is not finite."""
         config = self.config
         at, weight = draw(table, rng, config.batch)
         sign = np.where(rng.random((config.batch, 1)) < 0.5, np.array([-1, 1, -1]), np.ones(3)).astype(np.float32)

@@ -25,7 +25,7 @@ from trilith.world.tasks import get_task
 MEASURED_EPISODES = 4
 """One in this many episodes is used to measure the model's errors: the model predicts it before learning from it."""
 PREDICTED_PLACEMENTS = 200
-"""The logged errors are means over this many placements, the last ones that were predicted."""
+"""Maximum number of placements over which the logged errors are averaged. These are the last predicted ones."""
 
 
 class OnlineFacts(TypedDict):
@@ -36,7 +36,8 @@ class OnlineFacts(TypedDict):
 
 
 class OnlineModel:
-    """A transition model, its replay of placements, and its prediction errors on recent episodes, measured before it learned from them."""
+    """A transition model and its replay of placements. It also keeps prediction errors on recent episodes, measured before the model
+    learned from these episodes."""
 
     def __init__(self, config: OnlineConfig, task: str, seed: int) -> None:
         self.config = config
@@ -48,7 +49,8 @@ class OnlineModel:
         """Number of episodes added so far."""
         self.predicted: deque[tuple[float, float, float, float]] = deque(maxlen=PREDICTED_PLACEMENTS)
         """The last placements that were predicted before the model learned from them, as (predicted probability that the episode ends,
-        whether it ended, predicted reward, reward). Placements that certainly end the episode by its rules are left out."""
+        whether it ended, predicted reward, reward). Placements after which the rules certainly end the episode are left out (see
+        `is_last`)."""
         self._table: Transitions | None = None
         """The replay as a table of transitions. None if episodes have been added since the table was made."""
 
@@ -78,8 +80,9 @@ class OnlineModel:
             self.predicted.append((ended, float(each.after.ended is not None), reward, earned))
 
     def due(self, steps: int) -> bool:
-        """Whether the model makes a learner step after `steps` learner steps of the agent. Until actors search in the model, it does so at
-        every step of the agent; later, at every `every`-th step."""
+        """Whether the model makes a learner step after `steps` learner steps of the agent. Until actors search in the model, it does so
+        after every learner step of the agent; later, after one in `every` steps. False while the replay has fewer placements than a
+        batch."""
         return len(self.memory) >= self.config.batch and (not self.ready or steps % self.config.every == 0)
 
     def step(self, rng: np.random.Generator) -> dict[str, float]:
@@ -89,8 +92,9 @@ class OnlineModel:
         return {f"model_{name}": value for name, value in (self.learner.step(self._table, rng) | self._figures()).items()}
 
     def _figures(self) -> dict[str, float]:
-        """Mean squared errors of the model on recent episodes that it had not yet learned from and, for comparison, of the best constant
-        predictions."""
+        """Mean squared errors of the model's predictions on recent episodes, made before it learned from them: `brier` of the end of the
+        episode, and `reward_error`. For comparison, the errors of the best constant predictions: `brier_constant` and `reward_variance`.
+        Empty if nothing was predicted."""
         if not self.predicted:
             return {}
         said, ended, expected, earned = np.array(self.predicted).T

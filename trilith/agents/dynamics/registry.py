@@ -19,7 +19,7 @@ def make_world(name: str, zero_on_hit: bool) -> TransitionModel[State, Placement
     """Returns the transition model that a name selects. The name is "simulator", the folder of a learned model, or a class of your own as
     my_module:MyWorld, which is called with the argument `zero_on_hit`.
 
-    Raises ValueError for any other name.
+    Raises ValueError for any other name, and if a learned model is named but torch is not installed.
     """
     if name == "simulator":
         return Simulator(zero_on_hit)
@@ -40,5 +40,5 @@ def is_model(name: str) -> bool:
 
 
 def world_fingerprint(name: str) -> str | None:
-    """The first characters of the checksum of a learned model's weights; None for a transition model without weights."""
+    """The first 16 characters of the checksum of a learned model's weights; None if no learned model has this name."""
     return read_header(Path(name) / MODEL).checksum[:16] if is_model(name) else None

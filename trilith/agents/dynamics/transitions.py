@@ -19,10 +19,10 @@ from trilith.world.trajectory import Trajectory
 
 MOVED, TURNED = 0.02, 0.05
 """An object has moved if its displacement exceeds the first limit, in metres, or its rotation the second. Rotation is measured as the
-distance between the unit vectors at twice the old and twice the new angle."""
+distance between two unit vectors, one at twice the old angle and one at twice the new angle."""
 SIMULATED = (None, "obstacle_hit", "complete", "max_steps")
-"""The reasons for which a simulated placement can end the episode (None: it continues). All other reasons follow from the rules, without
-physics."""
+"""The values that `State.ended` can have after a simulated placement (None: the episode continues). All other values follow from the rules,
+without physics."""
 
 
 class Transition(NamedTuple):
@@ -70,7 +70,7 @@ class Transitions:
         return self.rows[column]
 
     def placed(self, at: Ints) -> Placed:
-        """The scenes of the placements `at` (B,), before anything moved."""
+        """The scenes of the placements `at` (B,), each with the new block, before anything moves."""
         return Placed._make(self.rows["placed"][name][at] for name in Placed._fields)
 
     @cached_property
@@ -85,8 +85,7 @@ class Transitions:
 
 
 def simulated(episode: Trajectory) -> list[Transition]:
-    """The placements of an episode whose outcome was simulated. Only the last placement may be missing, if the rules ended the episode
-    without physics."""
+    """The simulated placements of an episode. This leaves out only the last placement, if the rules ended the episode without physics."""
     steps = zip(episode.states[:-1], episode.placements, episode.states[1:], episode.rewards, strict=True)
     return [Transition(s, placement, after, r) for s, placement, after, r in steps if placement is not None and after.ended in SIMULATED]
 
@@ -98,8 +97,8 @@ def placed_scene(state: State, placement: Placement) -> tuple[Scene, int]:
 
 
 def transitions(episodes: Iterable[list[Transition]], objects: int = 0) -> Transitions:
-    """Makes the table of all simulated placements of some episodes. A row has room for the objects of the largest of these scenes, or for
-    `objects` if that is more, so that tables of different episodes can have equal rows.
+    """Makes the table of all simulated placements of some episodes. All rows have room for the same number of objects: as many as the
+    largest scene has, or `objects` if that is more. With `objects`, tables of different episodes can have equal row types.
 
     Raises ValueError if there are no simulated placements.
     """

@@ -39,11 +39,11 @@ class Outcome(NamedTuple):
 
 
 class ModelWorld:
-    """A transition model in which a network predicts the result of every placement.
+    """A transition model in which a network predicts the result of every placement that needs physics.
 
-    The next state is the most likely one, given that no obstacle is touched. Its reward is computed by the rules of the task. The expected
-    reward is this reward times the probability that no obstacle is touched; with `zero_on_hit`, minus the rewards so far times the
-    probability that one is touched.
+    The next state is the most likely one if no obstacle is touched. Its reward is computed by the rules of the task. The expected reward is
+    this reward times the probability that no obstacle is touched. With `zero_on_hit`, the sum of rewards so far times the probability that
+    an obstacle is touched is subtracted.
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -67,7 +67,7 @@ class ModelWorld:
         load_parameters(self.net, weights)
 
     def steps(self, states: Sequence[State], placements: Sequence[Placement | None]) -> list[tuple[State, float, float]]:
-        """Makes one placement in each state. Returns the next state, the expected reward, and the probability that the episode ends."""
+        """Makes one placement in each state. Returns, for each state, (next state, expected reward, probability that the episode ends)."""
         open_ = [k for k, (state, placement) in enumerate(zip(states, placements, strict=True)) if _simulated(state, placement)]
         asked = [(states[k], placement) for k in open_ if (placement := placements[k]) is not None]
         predicted = dict(zip(open_, self.predict(asked), strict=True))
@@ -118,7 +118,8 @@ def _simulated(state: State, placement: Placement | None) -> bool:
 
 
 def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
-    """The scene with its blocks at their predicted poses. Objects that cannot move stay exactly where they were."""
+    """The k-th of the predicted scenes at rest, from `scene`, which has the new block. `pose`, `loose` and `touch` belong to this scene.
+    Blocks that can move get their predicted poses. All other objects stay exactly where they were."""
     rows, n = reference_rows(scene), int(placed.objects[k])
     where = scene.pose.copy()
     where[rows[loose[:n]]] = pose[:n][loose[:n]]

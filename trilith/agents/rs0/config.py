@@ -14,7 +14,7 @@ from trilith.utils.config import check_least
 
 @dataclass(frozen=True)
 class RS0Config:
-    """All settings of RS0. The defaults are the paper's where it gives them. The others are our choice and marked "Ours"."""
+    """All settings of RS0. Defaults are the paper's values if the paper gives them. Fields marked "Ours" are our choice."""
 
     net: EncoderConfig = field(default_factory=EncoderConfig)
     """The network: its input, and its size."""
@@ -27,19 +27,19 @@ class RS0Config:
     retrace_lambda: float = 1.0
     """Ours: λ of Retrace, the weight of later rewards of a sequence."""
     epsilon: float | None = None
-    """Fraction of actions that are drawn uniformly from all actions. None: the paper's value, 0.08 in tasks with short episodes
-    (Silhouette, Covering Hard), 0.03 in others."""
+    """Fraction of actions that are drawn uniformly from all actions. None: the paper's value, which is 0.08 in tasks with short episodes
+    (Silhouette, Covering Hard) and 0.03 in others."""
     updates_per_step: Annotated[float | None, arg(prefix_name=False)] = None
-    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. None: both run freely, as in
-    the paper, but the learner makes at most one step for eight actor steps."""
+    """Learner steps for each actor step. Learner and actors wait for each other to keep this ratio. None: both run freely, as in the paper,
+    but the learner makes at most one step per eight actor steps."""
     replay: int = 100_000
     """Maximum number of sequences in the replay. The oldest are dropped first. Every step of an episode begins a sequence."""
     replay_mb: float = 300.0
     """Ours: maximum size of the replay in megabytes."""
     learning_starts: int = 1000
-    """Ours: steps before learning starts, at most as many as the replay holds."""
+    """Ours: number of steps in the replay before learning starts; at most the capacity of the replay."""
     batch: int = 64
-    """Ours: sequences in a learner step."""
+    """Ours: batch size, the number of sequences in a learner step."""
     learning_rate: float = 3e-4
     """Ours: learning rate of Adam."""
     warmup: int = 0
@@ -51,35 +51,35 @@ class RS0Config:
     tau: float = 0.005
     """Ours: rate at which the target network moves towards the online network, per learner step."""
     samples: int = 1
-    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy. The weights of
-    several Gaussians learn by comparing these actions, so they need two or more."""
+    """Ours: number of actions drawn from the policy in each state, to estimate the state's value and to improve the policy. A policy with
+    several Gaussians needs two or more, because their weights learn by comparing these actions."""
     value_gradient: float = 1.0
     """Ours: weight of the policy loss that uses the critic's gradient (SVG(0))."""
     entropy: float = 0.01
     """Ours: bonus for the entropy of the policy."""
     bound_penalty: float = 1.0
-    """Ours: weight of a penalty on means outside the range of actions: their squared distance from the range. Actions are clipped there, so
-    no other loss moves the means back."""
+    """Ours: weight of a penalty on means outside the range of actions: the squared distance of a mean from this range. Actions are clipped
+    to the range, so no other loss moves such means back."""
     scale: float = 0.5
     """Ours: approximate standard deviation of actions with initial weights."""
     min_scale: float = 0.02
     """Ours: minimum standard deviation of actions."""
     components: int = 1
-    """Number of Gaussians in the policy's mixture; the paper has one. Without effect for the encoder attention, which has six for each kind
-    of block and object."""
+    """Number of Gaussians in the policy's mixture; the paper has one. No effect with the encoder `attention`, which has six Gaussians for
+    each pair of a kind of block and an object."""
     candidates: int = 0
-    """Ours: number of actions that a trained agent draws from its policy. Of these and the means of all components it takes the one that
-    the critic values most. 0: it takes the mean of the most likely component."""
+    """Ours: number of actions that a trained agent draws from its policy. Among these actions and the means of all components, the agent
+    chooses the one with the highest value by the critic. 0: the agent chooses the mean of the most likely component."""
     act_with_target: bool = False
     """Ours: whether actors and saved weights use the target network (an average over recent learner steps) instead of the online
     network."""
     mirror: bool = False
-    """Ours: whether half of the sequences are replayed with left and right swapped; the rules are symmetric."""
+    """Ours: whether half of the sequences are mirrored (left and right swapped) when they are replayed. The rules are symmetric."""
     legal: float = 0.0
     """Ours: fraction of actions that are random placements that overlap nothing, each encoded as the nearest action."""
     imitate: float = 0.0
-    """Ours: weight of an imitation loss, the negative log-likelihood of actions that earned more than expected. Each action is weighted by
-    how much more, at most 1."""
+    """Ours: weight of an imitation loss, the negative log-likelihood of actions that earned more than expected. The weight of an action is
+    the difference from the expected return, at most 1."""
 
     def __post_init__(self) -> None:
         check_least(

@@ -24,21 +24,22 @@ from trilith.world.scene import Bools, Ints
 from trilith.world.tasks import get_task
 
 FREE = 1 / 8
-"""Maximum number of learner steps per actor step if no ratio is set. Without this limit the learner would overfit to a few episodes when
-actors are slow."""
+"""Maximum number of learner steps per actor step if `updates_per_step` is None. Without this limit the learner would overfit to a few
+episodes when actors are slow."""
 SHORT = 8
-"""A task has short episodes if none has more steps than this, as in Silhouette and Covering Hard. There actors explore more."""
+"""A task has short episodes if no episode can have more steps than this, as in Silhouette and Covering Hard. In such tasks actors explore
+more."""
 CAPPED = 1.0
 """Maximum weight of a step in the imitation loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """B sequences of T steps, each followed by the state after the last step. After the end of an episode, a sequence is padded with copies
-    of its first step."""
+    """B sequences of T steps, each followed by the state after the last step. If the episode ends earlier, the rest of a sequence is
+    padding: copies of its first step."""
 
     steps: NDArray[Any]
-    """(B, T + 1): records of a replay, see `RS0Policy.dtype`."""
+    """(B, T + 1): records, see `RS0Policy.dtype`."""
     count: Ints
     """(B,): how many of the T + 1 states are real. If there are fewer, the episode ended with the action in the last real state."""
 
@@ -49,7 +50,7 @@ class Sequences:
 
 
 class Targets(NamedTuple):
-    """Results of the target network for sequences."""
+    """Results of the target network for B sequences of T steps."""
 
     worth: Tensor
     """(B, T): the Retrace targets for the values of the actions. Entries after the end of an episode are meaningless."""
@@ -80,12 +81,12 @@ class RS0Learner(TargetLearner[ActorCritic]):
 
     @property
     def warmup_steps(self) -> int:
-        """Number of steps before learning starts, at most as many as the replay holds."""
+        """Number of steps in the replay before learning starts; at most the capacity of the replay."""
         return min(self.config.learning_starts, self.replay.capacity)
 
     def updates_due(self) -> float:
-        """Number of learner steps that the ratio `updates_per_step` allows now. Without a ratio it is at most 1, so that actors never wait
-        for the learner."""
+        """Number of learner steps that the ratio `updates_per_step` allows now. If this ratio is None, the result is at most 1, so that
+        actors never wait for the learner."""
         ready = self.replay.added - self.warmup_steps
         if self.config.updates_per_step is not None:
             return self.config.updates_per_step * max(ready, 0) - self.steps
@@ -142,7 +143,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return said
 
     def targets(self, batch: Any, taken: Tensor, seqs: Sequences, rng: np.random.Generator) -> Targets:
-        """Computes targets with the target network. `batch` has the states of the n real steps, and `taken` (n, A) has the actions taken in
+        """Computes targets with the target network. `batch` has the n real states of the sequences, and `taken` (n, A) the actions taken in
         them."""
         config, real = self.config, seqs.real
         with torch.no_grad():
@@ -161,9 +162,9 @@ class RS0Learner(TargetLearner[ActorCritic]):
         """Returns the policy loss, which uses the critic's gradient (SVG(0)), and the entropy of the policy.
 
         The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
-        features; otherwise they would learn to raise the predicted values. The choice of a component is not differentiable, so the
-        weights of components learn by the score function. Its baseline is the mean value of the other drawn actions, so this needs two
-        samples or more.
+        features; otherwise these would learn to raise the predicted values. The choice of a component is not differentiable, so the weights
+        of components learn by the score function. Its baseline is the mean value of the other drawn actions, so two or more samples are
+        needed.
         """
         config = self.config
         component, drawn = policy.draw(*self._chances(rng, len(policy.mean)))
@@ -178,19 +179,19 @@ class RS0Learner(TargetLearner[ActorCritic]):
         return -config.value_gradient * gain.mean() - config.entropy * entropy + config.bound_penalty * beyond, entropy
 
     def _chances(self, rng: np.random.Generator, states: int) -> tuple[Tensor, Tensor]:
-        """Random numbers with which `Mixture.draw` draws actions: uniform (states, samples) and standard normal (states, samples, A)."""
+        """The random numbers for `Mixture.draw`: uniform (states, samples), and standard normal (states, samples, A)."""
         shape = (states, self.config.samples)
         chance, noise = rng.random(shape, np.float32), rng.standard_normal((*shape, self.codec.length), np.float32)
         return torch.from_numpy(chance).to(self.device), torch.from_numpy(noise).to(self.device)
 
     def _dense(self, rows: Tensor, real: Bools) -> Tensor:
-        """Scatters the numbers `rows` (n,) of the real steps into an array (B, T + 1), with 0 at padding."""
+        """Scatters the numbers `rows` (n,) of the n real states into an array (B, T + 1), with 0 at padding."""
         where = torch.from_numpy(np.flatnonzero(real)).to(rows.device)
         return rows.new_zeros(real.size).index_copy(0, where, rows).reshape(real.shape)
 
 
 def paper_epsilon(task: str) -> float:
-    """The fraction of uniformly drawn actions that the paper uses for a task. It is higher if episodes are short."""
+    """The paper's fraction of uniformly drawn actions in a task: 0.08 if its episodes are short (see `SHORT`), else 0.03."""
     rules, rng = get_task(task), np.random.default_rng(0)
     longest = max(rules.max_steps(rules.generate(rng, level), level) for level in rules.levels)
     return 0.08 if longest <= SHORT else 0.03

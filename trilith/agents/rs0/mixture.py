@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MAX_SCALE = 1.0
-"""Maximum standard deviation: half of the range of actions. Without it, the entropy bonus would make standard deviations grow without
-limit, because actions outside the range are clipped and the critic has no gradient there that would counteract."""
+"""Maximum standard deviation: half of the width of the range of actions. Without a maximum, the entropy bonus would make standard
+deviations grow without limit: outside the range actions are clipped, so the critic has no gradient there that would counteract."""
 
 
 class Mixture(NamedTuple):
-    """A mixture of M Gaussians over actions of A numbers, in each of B states. Within a component the numbers are independent."""
+    """A mixture of M Gaussians over actions of A numbers, in each of B states. Within a Gaussian the A numbers are independent."""
 
     log_weight: Tensor
     """(B, M): logarithm of the weight of each component."""
@@ -60,11 +60,12 @@ class Head:
     components: int
     """M, the number of Gaussians."""
     scale: float
-    """The standard deviation that the raw output 0 gives."""
+    """The standard deviation for a raw output of 0."""
     min_scale: float
+    """The minimum standard deviation."""
     pointing: bool = False
-    """Whether the network points at objects. If so, its outputs determine the number of components, and its means already include the
-    positions of the objects."""
+    """Whether the network points at objects. If so, the number of components depends on the number of its outputs, and its means already
+    include the positions of the objects."""
 
     @property
     def outputs(self) -> int:
@@ -84,7 +85,8 @@ class Head:
         return Mixture(weight.log_softmax(dim=1) if m > 1 else raw.new_zeros(len(raw), 1), mean, scale)
 
     def _apart(self) -> NDArray[np.float32]:
-        """The initial means (M, A). A single mean is in the middle of the range of actions; several means are spread over the range."""
+        """The initial means (M, A). The mean of a single component is 0, the middle of the range of actions. The means of several
+        components are spread over the range."""
         if self.components == 1:
             return np.zeros((1, self.actions), np.float32)
         return np.random.default_rng(0).uniform(-0.7, 0.7, (self.components, self.actions)).astype(np.float32)
@@ -92,7 +94,7 @@ class Head:
 
 def log_explored(log_density: Tensor, actions: Tensor, epsilon: float) -> Tensor:
     """The logarithm (B, K) of the density of actions (B, K, A) under exploration. With probability ε an action is uniform over [-1, 1]ᴬ,
-    otherwise it comes from the policy, under which it has `log_density` (B, K)."""
+    otherwise it is drawn from the policy. `log_density` (B, K) is its density under the policy alone."""
     if not epsilon:
         return log_density
     uniform = torch.where((actions.abs() <= 1).all(-1), log(epsilon) - actions.shape[-1] * log(2), -torch.inf)

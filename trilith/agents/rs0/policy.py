@@ -1,4 +1,4 @@
-"""The policy of RS0 as actors use it, and the trained agent. Both act by a distribution over continuous actions."""
+"""The policy of RS0 as actors use it, and the trained agent. A network maps each state to a distribution over continuous actions."""
 
 from __future__ import annotations
 
@@ -52,22 +52,24 @@ def make_head(config: RS0Config) -> Head:
 
 
 LIKELY = 0.01
-"""`ideas` leaves out components with a lower weight."""
+"""`ideas` leaves out components of the mixture with a lower weight than this."""
 ALIKE = 0.1
-"""Two placements of the same block are shown as one if they are at most this many metres apart along both axes."""
+"""Metres: of two placements with the same slot and stickiness, `ideas` drops the later one if they are at most this far apart along both
+axes."""
 
 
 class Exploration(NamedTuple):
-    """The exploration settings of actors."""
+    """The exploration settings of actors. All other actions are samples from the policy."""
 
     epsilon: float
     """Fraction of actions that are drawn uniformly from all actions."""
     legal: float
-    """Fraction of actions that are random placements which overlap nothing."""
+    """Fraction of actions that are random legal placements."""
 
 
 class RS0Policy:
-    """A network, and the rule by which actors use it: they sample from the policy, and sometimes uniformly from all actions."""
+    """A network, and the rule by which actors use it: they sample from the policy, sometimes uniformly from all actions, and sometimes from
+    the legal placements."""
 
     wants_states = False
 
@@ -97,8 +99,8 @@ class RS0Policy:
 
     @property
     def agent(self) -> RS0Agent:
-        """The agent that takes the mean of the most likely component or, if the config has `candidates`, the candidate that the critic
-        values most."""
+        """The trained agent. It chooses the mean of the most likely component or, if the config has `candidates`, the candidate with the
+        highest value by the critic."""
         return RS0Agent(self.net, self.codec, self.head, self.device, self.config.candidates)
 
     def weights(self) -> Weights:
@@ -127,7 +129,8 @@ class RS0Policy:
         return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Returns the decision for a placement that another agent made, with the nearest action."""
+        """Converts a placement of another agent to a decision. The decision has the action that is nearest to this placement. It counts as
+        not drawn from the policy (see `dtype`)."""
         [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)
@@ -139,14 +142,15 @@ class RS0Policy:
 
 
 class RS0Agent:
-    """An agent with a policy over continuous actions."""
+    """The trained agent. A network gives a distribution over continuous actions in each state, and the agent chooses one action."""
 
     def __init__(
         self, net: ActorCritic, codec: Continuous, head: Head, device: torch.device, candidates: int = 0, samples: bool = False
     ) -> None:
         self.net, self.codec, self.head, self.device, self.candidates = net, codec, head, device, candidates
         self.samples = samples
-        """Whether the agent samples from the policy, as actors do. Otherwise it takes the mean or the best candidate."""
+        """Whether the agent samples from the policy, as actors do. Otherwise it chooses the mean of the most likely component, or the best
+        candidate."""
 
     def sampling(self) -> RS0Agent:
         """Returns a copy of this agent that samples its actions from the policy."""
@@ -161,7 +165,7 @@ class RS0Agent:
 
     def ideas(self, state: State, rng: np.random.Generator, k: int) -> list[tuple[Placement, float]]:
         """Up to k placements, each with the critic's value. The first is the agent's choice. The others, sorted by value, are the means of
-        likely components and, for a single Gaussian, samples. Of nearly equal placements only the first is kept."""
+        likely components and, for a single Gaussian, samples. Of placements that are nearly equal (see `ALIKE`) only the first is kept."""
         with torch.no_grad():
             seen = self.see(self.net.schema.pack([state.scene]))
             mixture = self.mixture(seen)
@@ -192,11 +196,11 @@ class RS0Agent:
             return actions[torch.arange(len(best)), best].cpu().numpy()
 
     def see(self, records: NDArray[Any]) -> Any:
-        """Encodes the states of some records with the network's encoder."""
+        """Encodes the states of records. The type of the result depends on the encoder."""
         return self.net.encoder(self.net.schema.unpack(records, None, self.device))
 
     def mixture(self, seen: Any) -> Mixture:
-        """The policy's mixture in encoded states."""
+        """The policy as a mixture of Gaussians, for states encoded by `see`."""
         return self.head.mixture(self.net.actor(seen))
 
     def draw(self, mixture: Mixture, rngs: Sequence[np.random.Generator], count: int) -> NDArray[np.float32]:
@@ -208,6 +212,6 @@ class RS0Agent:
 
 
 def _alike(one: Placement, other: Placement) -> bool:
-    """Whether two placements look the same."""
+    """Whether two placements have the same slot and stickiness, and nearly the same position."""
     same = one.slot == other.slot and one.sticky == other.sticky
     return same and abs(one.x - other.x) <= ALIKE and abs(one.y - other.y) <= ALIKE

@@ -18,14 +18,14 @@ def _paper(encoder: Any) -> RS0Config:
 
 
 def _tuned(encoder: Any) -> RS0Config:
-    """The tuned version of `_paper`, with changes that let it learn within an hour on one core. Like the tuned DQN agents, it starts with
+    """The tuned version of `_paper`, with changes that make it learn within an hour on one core. Like the tuned DQN agents, it starts with
     random legal placements."""
     return replace(_paper(encoder), updates_per_step=0.1, batch=32, act_with_target=True, legal=0.1)
 
 
 _TUNED_RUN: dict[str, Any] = {"zero_on_hit": True, "curriculum": {"kind": "performance", "hardest_share": 0.0}}
-"""Options of a training run. The curriculum depends on performance (§F). That all levels reached so far are equally likely is our choice,
-because the paper does not say."""
+"""Options of a training run. As in the paper, the curriculum depends on performance (§F). The paper does not say how levels are chosen; we
+draw them from the mix of the task, limited to the levels reached so far."""
 _PAPER_RUN = {**_TUNED_RUN, "minutes": 7 * 24 * 60.0, "actors": 8}
 _PAPER = {
     "gn-rs0": ("gn", "GN-RS0 of the paper: a graph network, continuous actions through its globals"),

@@ -16,8 +16,9 @@ def retrace(rewards: Tensor, values: Tensor, taken: Tensor, trace: Tensor, count
 
         G_t = r_t + γ (V(s_t+1) + c_t+1 (G_t+1 - Q(s_t+1, a_t+1)))
 
-    The trace c is that of the *next* action. The current action needs none, because the target is for this very action, however likely it
-    was. After the last step of a sequence there is no next action, so the return is bootstrapped from the value of the last state.
+    The trace c is that of the *next* action. The current action needs no trace, because the target is for this action, whatever its
+    probability was. After the last step of a sequence there is no next action, so the return is bootstrapped from the value of the last
+    state.
     """
     length = rewards.shape[1]
     goes_on = torch.arange(1, length + 1, device=rewards.device) < count[:, None]

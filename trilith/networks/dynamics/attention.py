@@ -10,7 +10,7 @@ from trilith.networks.layers.attention import AttentionTrunk, Rows
 
 
 class AttentionDynamics(Dynamics, AttentionTrunk):
-    """A transition model whose objects attend to each other."""
+    """A transition model with attention layers: objects are tokens that attend to each other."""
 
     def __init__(self, config: DynamicsConfig) -> None:
         super().__init__()

@@ -1,18 +1,12 @@
-"""What every network of a learned transition model has in common. It predicts the result of a placement: the new poses, the contacts, the
-reward, and whether the episode ends.
+"""Base class of the networks of learned transition models. They predict the result of a placement: the new poses, the contacts, the reward,
+and whether the episode ends.
 
-<<<<<<< HEAD:trilith/networks/dynamics.py
-Every object is a token, and the token of the new block is marked. Each object has a base pose, which is an input. The base pose of the new
-block is the pose at the end of a straight fall, because contacts begin there. The base pose of any other object is its current pose. For
-each block the network predicts whether the block moves away from its base pose, and its new pose in this case. A block that is predicted to
-stay keeps its exact pose, even when predictions are chained.
-=======
-Every object is a token, and the token of the new block is marked. A subclass computes tokens that know of all other objects of the scene.
+Every object is a token, and the token of the new block is marked. A subclass computes the tokens. Each token depends on all objects of the
+scene.
 
-Each object has a base pose, which is an input. For the new block it is the pose at the end of a straight fall, because contacts begin
-there. For any other object it is the current pose. For each block the network predicts whether it moves away from its base pose, and if
-so, where to. A block that is predicted to stay keeps its exact pose, even when predictions are chained.
->>>>>>> a69483eaad62aa140186f0170456b44bd52e1d5e:trilith/networks/dynamics/base.py
+Each object has a base pose, which is an input. The base pose of the new block is the pose at the end of a straight fall, because contacts
+begin there. The base pose of any other object is its current pose. For each block the network predicts whether the block moves away from
+its base pose, and its new pose in this case. A block that is predicted to stay keeps its exact pose, even when predictions are chained.
 """
 
 from __future__ import annotations
@@ -33,15 +27,18 @@ _SHARPNESS = (4.0, 16.0)
 """Distances between objects are inputs in three forms: the distance itself, and the tanh of the distance times each of these factors. The
 three forms resolve far, near and touching objects."""
 _SIDE_LENGTHS = 8
+"""Number of distances between two objects that are inputs, see `_between`."""
 PAIR_INPUTS = (1 + len(_SHARPNESS)) * _SIDE_LENGTHS + 3
+"""Number of input features of a pair: the distances, and whether the two objects touch, are glued, and are in the same rigid group."""
 NODE_INPUTS = 11 + len(Role) + FALL
+"""Number of input features of an object, see `_nodes`."""
 
 
 class Predicted(NamedTuple):
     """Predictions for B placements, in scenes of up to R objects."""
 
     base: Tensor
-    """(B, R, 3): the base pose of each object: the pose if the new block falls straight down and nothing else moves."""
+    """(B, R, 3): the base pose of each object, see the module."""
     fixed: Bools
     """(B, R): mask of the objects that cannot move."""
     moves: Tensor
@@ -49,8 +46,8 @@ class Predicted(NamedTuple):
     shift: Tensor
     """(B, R, 2): displacement from the base pose in metres, if the object moves."""
     turn: Tensor
-    """(B, R, 2): cosine and sine of twice the new angle, if the object moves. The angle is doubled because a rectangle rotated by 180° is
-    the same rectangle."""
+    """(B, R, 2): cosine and sine of twice the new angle, if the object moves. The angle is doubled because a rectangle looks the same after
+    a turn by 180°."""
     pose: Tensor
     """(B, R, 3): the predicted pose of each object: the displaced pose if the object moves with a probability above 0.5, else the base
     pose."""
@@ -65,10 +62,11 @@ class Predicted(NamedTuple):
 
 
 class Dynamics(nn.Module):
-    """Base class of the networks of a learned transition model, see the module."""
+    """Base class of the networks of learned transition models, see the module."""
 
     def add_heads(self, width: int, pair: int) -> None:
-        """Adds the layers that read the tokens, of `width` units. Two tokens are compared in `pair` units."""
+        """Adds the layers that read the tokens (n, width). The contact of two objects is predicted from their distances and links, and from
+        the products of `pair` features of one token with `pair` features of the other."""
         self.object = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 6))
         self.ends = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 2))
         self.ask, self.answer = nn.Linear(width, pair), nn.Linear(width, pair)
@@ -77,9 +75,9 @@ class Dynamics(nn.Module):
     def tokens(self, objects: Tensor, relations: Tensor, pairs: tuple[Tensor, ...], rows: Rows) -> Tensor:
         """Returns the tokens (n, width) of the objects of B scenes.
 
-        `objects` (n, NODE_INPUTS) has the features of all objects, one scene after another, and `relations` (p, PAIR_INPUTS) those of all
-        pairs of objects in a scene, each object with itself included. The three tensors (p,) of `pairs` are the scene of each pair, and
-        the indices of its two objects in that scene.
+        `objects` (n, NODE_INPUTS) has the features of all objects, one scene after another, and `relations` (p, PAIR_INPUTS) has the
+        features of all pairs of objects in a scene, including each object with itself. `pairs` has three tensors (p,): the scene of each
+        pair, and the indices of its two objects in that scene.
         """
         raise NotImplementedError
 

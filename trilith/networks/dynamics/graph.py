@@ -1,6 +1,7 @@
-"""The network of the paper's learned transition model (§E.3): a graph network like the Q-network's (§C.2), over a fully connected graph.
+"""The network of the paper's learned transition model (§E.3): a graph network like that of the Q-network (§C.2), over a fully connected
+graph.
 
-Inputs and predictions are those of our own network, so the two differ only in how objects learn of each other.
+Inputs and predictions are those of our own network. The two networks differ only in how information passes between objects.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ NETWORKS: dict[str, Callable[[DynamicsConfig], Dynamics]] = {"attention": Attent
 
 
 def make_dynamics(config: DynamicsConfig) -> Dynamics:
-    """Makes the network that a config describes. The initial weights are drawn from torch's global random generator. If the network is
-    unknown, raises ValueError with the names of the known ones."""
+    """Makes the network that a config describes. The initial weights are drawn from torch's global random generator. Raises ValueError,
+    with the known names, if there is no network of this name."""
     require(config.network in NETWORKS, f"there is no network {config.network!r} of a model: choose {', '.join(NETWORKS)}")
     return NETWORKS[config.network](config)

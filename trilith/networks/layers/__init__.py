@@ -1,1 +1,2 @@
-"""Layers that several networks share: relational attention over objects, and a CNN that encodes the image of one object."""
+"""Layers that several networks share: relational attention over objects, graph network layers, and a CNN that encodes the image of one
+object."""

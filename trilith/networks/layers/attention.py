@@ -1,9 +1,9 @@
 """Relational attention over the objects of a scene, as torch modules. All our own networks use it as their trunk.
 
 Objects are tokens. Features of the relative position of two objects bias the attention between them, and are also part of the attended
-values. Scenes are packed one after another. With a dozen objects per scene the matrices are so small that the overhead of a library call
-exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`). These loops also need no padding, and do not store a score bias
-for each pair. On other devices `relational_attention_plain` computes the same function.
+values. Scenes are packed one after another. With about a dozen objects per scene the matrices are so small that the overhead of a library
+call exceeds the arithmetic. So the CPU runs compiled loops (`kernels.forward`). These loops also need no padding, and they store no bias of
+the score for each pair. On other devices `relational_attention_plain` computes the same function.
 
 This module is for learning. `inference.attention` computes the same function without torch, for agents that only act. Change both together.
 """
@@ -33,13 +33,13 @@ class Rows(NamedTuple):
 
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """Returns (n, heads · (d + P)). A row belongs to one object. It has two parts, each with one entry per head: the attention-weighted
-    mean (d) of the values of all objects in the scene, and the attention-weighted mean (P) of the pair features.
+    """Returns (n, heads · (d + P)). Each row belongs to one object and has two parts, for each head: the attention-weighted mean (d
+    numbers) of the values of all objects in the scene, and the attention-weighted mean (P numbers) of the features of its pairs.
 
     `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all pairs of objects in the
-    same scene, ordered by the object that attends. An attention score is the scaled dot product of query and key plus `weight` (heads, P) ·
-    pair features. The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`, and its pairs are rows `batch.first_pair[b]` to
-    `batch.first_pair[b + 1]`.
+    same scene, ordered by the object that attends. An attention score is the scaled dot product of query and key plus a bias: the dot
+    product of `weight` (heads, P) and the features of the pair. The objects of scene b are rows `batch.first[b]` to `batch.first[b + 1]`,
+    and its pairs are rows `batch.first_pair[b]` to `batch.first_pair[b + 1]`.
     """
     if isinstance(batch, Rows) or qkv.device.type == "cpu":
         return _Attend.apply(qkv, pairs, weight, batch.first, batch.first_pair)
@@ -84,7 +84,7 @@ class _Attend(torch.autograd.Function):
 
 
 class AttentionLayer(nn.Module):
-    """Attention and a small MLP, each with a layer norm before it and a residual connection."""
+    """Attention, then an MLP with one hidden layer. Each has a layer norm before it and a residual connection."""
 
     def __init__(self, width: int, heads: int, pair: int) -> None:
         super().__init__()
@@ -122,8 +122,8 @@ class AttentionTrunk(nn.Module):
         self.add_layers(width, layers, heads, pair)
 
     def attention(self, tokens: Tensor, pairs: Tensor, batch: SceneBatch | Rows) -> Tensor:
-        """The tokens (n, width) after all attention layers. The inputs are `tokens` (n, width) and the pair features `pairs` (p, pair).
-        This function applies a ReLU to the pair features."""
+        """The tokens (n, width) after all attention layers. The inputs are `tokens` (n, width) and the pair features `pairs` (p, pair). A
+        ReLU is applied to the pair features first."""
         pairs = F.relu(pairs)
         for layer, weight in zip(self.layers, self.bias.weight.chunk(len(self.layers)), strict=True):
             tokens = layer(tokens, pairs, weight, batch)

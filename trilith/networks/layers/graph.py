@@ -1,4 +1,7 @@
-"""Layers of the paper's graph networks (§C.2): the MLP of every graph network, a full graph network block, and a recurrent graph network.
+"""Layers of the paper's graph networks (§C.2): an MLP, a full graph network block, and a recurrent graph network.
+
+They are used by `actor_critic/graph.py` and `dynamics/graph.py`. The Q-network of gn-dqn, in `q/graph.py`, uses only `MLP` and `Links`,
+because it has its own, faster form of the recurrent graph network.
 
 Graphs are packed without padding: a row for each node and a row for each edge, one graph after another.
 """
@@ -27,7 +30,7 @@ class MLP(nn.Module):
         return self.after(self.first(x))
 
     def after(self, first: Tensor) -> Tensor:
-        """Applies the rest of the MLP to the first layer's output before its ReLU."""
+        """Applies the MLP without its first linear layer. `first` (..., width) is the output of that layer, before the ReLU."""
         return F.relu(self.second(F.relu(first)))
 
 
@@ -35,7 +38,7 @@ class Links(NamedTuple):
     """The structure of G graphs with V nodes and E edges in all."""
 
     graph: Tensor
-    """(V,): the graph of each node."""
+    """(V,): index of the graph of each node."""
     sender: Tensor
     """(E,): row of the node where each edge starts."""
     receiver: Tensor
@@ -76,10 +79,11 @@ class GraphBlock(nn.Module):
 
     def forward(self, edges: Tensor, nodes: Tensor, globs: Tensor, links: Links, table: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the updated edges (E, width), nodes (V, width) and globals (G, width). The input `edges` has one row per edge (E, e) or,
-        with `table`, one row (4, e) for each of the four possible edges.
+        with `table`, one row (4, e) for each of the four possible inputs of an edge (see `Links.code`).
 
-        The first layer of each MLP is a sum of parts. The part of the nodes is computed once per node, not once per edge, and the part of
-        the globals once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one copy only.
+        The first layer of each MLP is a sum of parts. The part that reads nodes is computed once per node, not once per edge. The part that
+        reads globals is computed once per graph. If `links` contains each graph several times, once for each action, pass the nodes of one
+        copy only.
         """
         of_edge, of_sender, of_receiver, of_glob = self.edge.first.weight.split(self.split, dim=1)
         of_arrived, of_node, of_glob_too = self.node.first.weight.split([self.edge.second.out_features, *self.split[2:]], dim=1)
@@ -100,8 +104,8 @@ class GraphBlock(nn.Module):
 
 
 class RecurrentGraph(nn.Module):
-    """Several steps of one graph network block, with a GRU each for edges, nodes and globals. In every step the block reads the inputs, its
-    own last output, and the hidden states of the GRUs, which read that output."""
+    """Several steps of one graph network block and three GRUs: for edges, nodes and globals. In every step the block reads the input
+    features, its previous output and the hidden states. Then the GRUs read the new output."""
 
     def __init__(self, edge: int, node: int, glob: int, width: int, steps: int) -> None:
         """`edge`, `node` and `glob` are the numbers of input features."""
@@ -111,8 +115,8 @@ class RecurrentGraph(nn.Module):
         self.grus = nn.ModuleList(nn.GRUCell(width, width) for _ in range(3))
 
     def forward(self, given: tuple[Tensor, ...], encoded: tuple[Tensor, ...], links: Links) -> tuple[Tensor, ...]:
-        """Returns the hidden states of edges (E, width), nodes (V, width) and globals (G, width) after the last step. `given` are the input
-        features of the three, and `encoded` their encodings, with which output and hidden states begin."""
+        """Returns the hidden states of edges (E, width), nodes (V, width) and globals (G, width) after the last step. `given` has the input
+        features of the three. `encoded` has their encodings, which are the first previous output and the first hidden states."""
         last = hidden = encoded
         for _ in range(self.steps):
             last = self.block(*(torch.cat(each, dim=1) for each in zip(given, last, hidden, strict=True)), links)

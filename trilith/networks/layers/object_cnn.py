@@ -1,8 +1,8 @@
 """The paper's CNN for one object (§C.2). It maps a segmented image to 32 features by three convolutions with max pools, followed by two
 linear layers.
 
-An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. So, outside a window
-around the object, the output of every layer equals the output for an empty picture. That output is one fixed map for all objects. This
+An object covers only a few of the 64 × 64 pixels. At all other pixels its channels are 0, except for the coordinates. Outside a window
+around the object, the output of every layer equals the output for an empty picture. That output is one fixed map for all objects. So this
 module computes only the difference from the fixed map, in a window that grows from layer to layer with the receptive field. Up to rounding,
 the result equals that of the plain CNN in `tests/networks/plain_cnn.py`.
 
@@ -122,8 +122,8 @@ class ObjectCNN(nn.Module):
 
     @torch.no_grad()
     def _start(self) -> None:
-        """Sets initial weights that make the features of different objects differ. With torch's default weights, features would depend
-        mostly on the coordinate channels, which are the same for all objects, and many features would always be 0."""
+        """Sets initial weights that make the features of different objects differ. With torch's default weights, most of a feature would
+        come from the coordinate channels, which are the same for all objects, and many features would always be 0."""
         for part in (*self.layers, self.hidden, self.out):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
             nn.init.zeros_(part.bias)

@@ -1,7 +1,7 @@
 """Chains: the cheapest path of glued blocks past obstacles to a target. A chain has one block per layer, each on top of the previous one.
 
-Glue is rigid, so a chain from the floor stands however far it leans. Yet leaning, long arms and falls have a cost, because straight
-chains leave more room for the next chains.
+Glue is rigid, so a chain from the floor stands however far it leans. But leaning, long arms and falls have a cost, because straight chains
+leave more room for the next chains.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ARM_COST = 0.5
 TIGHT_COST = 2.0
 """For a block with an obstacle closer than TIGHT_GAP."""
 COST_NOISE = 4.0
-"""Maximum of a random cost per block. It serves to find chains other than the cheapest."""
+"""Maximum of a random cost per block. With random costs, chains other than the cheapest are found."""
 
 
 class Links(NamedTuple):
@@ -52,9 +52,9 @@ class Links(NamedTuple):
     base: Floats
     """x of the foot of the chain: the middle of the support of its first block."""
     root: Ints
-    """Number of the start, the first block of the chain."""
+    """Number of the first block, as given to `start_links`."""
     parent: Ints
-    """Row of the chain without its last block, in the layer below; -1 for a chain of one block."""
+    """The same chain without its last block, as a row of the layer below; -1 for a chain of one block."""
     offset: Ints
     """Index of the last block's offset on its parent, -1 for the first block."""
 
@@ -67,9 +67,9 @@ class Chain(NamedTuple):
     """A path to a target."""
 
     root: int
-    """Number of the start, the first block of the chain."""
+    """Number of the first block, as given to `start_links`."""
     rest: list[tuple[float, int]]
-    """Width and offset of each block after the start, from below."""
+    """(width, index of the offset) of each block after the first, from below."""
 
 
 class Surroundings(NamedTuple):
@@ -86,8 +86,8 @@ class Surroundings(NamedTuple):
 
 
 def start_links(root: Ints, x: Floats, width: Floats, y: Floats, drop: Floats, left: Floats, right: Floats, obstacles: Floats) -> Links:
-    """Chains of one block each. `root` numbers them. The block comes to rest at (x, y) after a fall of `drop` metres; its support
-    reaches from x = `left` to `right`."""
+    """Makes M chains of one block each. `root` (M,) gives their numbers. Each block comes to rest at (x, y) after a fall of `drop` metres;
+    its support reaches from x = `left` to `right`. `obstacles` (O, 4) is as in `Surroundings`."""
     middle = (left + right) / 2
     lean = np.maximum(0, -np.minimum(x - left, right - x))
     cost = 1 + WIDTH_COST * width + DROP_COST * drop + LEAN_COST * width * lean + SHIFT_COST * np.abs(x - middle)
@@ -107,8 +107,8 @@ def cheapest_chain(
 ) -> Chain | None:
     """The cheapest chain that begins with any of `starts` and reaches any of T targets; None if there is none.
 
-    Start m lies in layer `layer[m]`. The centre of layer k is at `heights[k]`. With `noise`, every block costs up to COST_NOISE more,
-    at random.
+    The block of start m lies in layer `layer[m]`. The centre of layer k is at `heights[k]`. `target_x` (T,) and `target_layer` (T,) say
+    where the targets are. With `noise`, a random cost of up to COST_NOISE is added for every block.
     """
     layers: list[Links] = []
     best = (np.inf, 0, 0)
@@ -177,7 +177,8 @@ def _extend(
 
 @compiled
 def _beside(x: float, y: float, width: float, obstacles: Floats, gap: float) -> bool:
-    """Whether a block at (x, y) has an obstacle within `gap` to its left or right, or touches one above or below when it is placed."""
+    """Whether an obstacle is less than `gap` away from a block at (x, y) horizontally, and less than OBSTACLE_GAP vertically. Vertically,
+    the block also occupies the CLEARANCE above it, because it is placed that much higher than it rests."""
     for ox, oy, w, h in obstacles:
         if abs(x - ox) < (width + w) / 2 + gap and abs(y + CLEARANCE / 2 - oy) < (BLOCK_HEIGHT + CLEARANCE + h) / 2 + OBSTACLE_GAP:
             return True

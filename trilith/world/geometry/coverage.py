@@ -10,10 +10,11 @@ from trilith.world.geometry.rectangles import Floats, Ints, extent
 
 @compiled
 def covered_pieces(pose: Floats, size: Floats, blocks: Ints, obstacles: Ints) -> Floats:
-    """(P, 3): the covered pieces of obstacles: index into `obstacles` (O,), left end, right end. A piece lies under a block whose
-    centre is at or above the obstacle's.
+    """(P, 3): the covered pieces of the tops of obstacles, each as index into `obstacles` (O,), x of the left end, x of the right end. A
+    piece lies under a block whose centre is at or above the centre of the obstacle.
 
-    The pieces of an obstacle are ordered from left to right and never overlap: a block adds only the part beyond the previous pieces.
+    The pieces of an obstacle are ordered from left to right and do not overlap: each block adds only the part to the right of the previous
+    pieces.
     """
     left, right, from_left = np.empty(len(blocks)), np.empty(len(blocks)), np.empty(len(blocks), dtype=np.int64)
     for k, b in enumerate(blocks):

@@ -19,20 +19,20 @@ TOUCH = 0.005
 
 
 def extents(pose: Floats, size: Floats) -> Floats:
-    """(M, 2): half width and half height of the upright box around each rectangle."""
+    """(M, 2): half width and half height of the axis-aligned bounding box of each rectangle."""
     half = size.T * 0.5
     return (half * np.abs(np.cos(pose[:, 2])) + half[::-1] * np.abs(np.sin(pose[:, 2]))).T
 
 
 def boxes(pose: Floats, size: Floats) -> Floats:
-    """(4, M): left, right, bottom and top of the upright box around each rectangle."""
+    """(4, M): left, right, bottom and top of the axis-aligned bounding box of each rectangle."""
     (x, y, _), (across, up) = pose.T, extents(pose, size).T
     return np.stack([x - across, x + across, y - up, y + up])
 
 
 @compiled
 def extent(w: float, h: float, angle: float) -> tuple[float, float]:
-    """Half width and half height of the upright box around one rectangle, for compiled loops."""
+    """Half width and half height of the axis-aligned bounding box of one rectangle, for compiled loops."""
     c, s = abs(cos(angle)), abs(sin(angle))
     return (w * c + h * s) / 2, (w * s + h * c) / 2
 
@@ -56,7 +56,8 @@ def overlaps(x: float, y: float, w: float, h: float, px: float, py: float, c: fl
 def may_overlap(
     left: float, right: float, y: float, w: float, h: float, px: float, py: float, c: float, s: float, pw: float, ph: float
 ) -> bool:
-    """Whether `overlaps` can hold for any x from `left` to `right`: whether the upright boxes around both overlap on the way."""
+    """A fast test before `overlaps`, for a rectangle that can be at any x from `left` to `right`. If the result is False, `overlaps` is
+    False for all these x. Compares only bounding boxes."""
     ac, as_ = abs(c), abs(s)
     across = (w + pw * ac + ph * as_) / 2
     return abs(y - py) < (h + ph * ac + pw * as_) / 2 and left - px < across and px - right < across

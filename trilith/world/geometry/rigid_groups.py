@@ -9,7 +9,7 @@ from trilith.world.geometry.rectangles import Bools, Ints
 
 
 def bond_matrix(glue: Ints, objects: int) -> Bools:
-    """(objects, objects): True for the pairs of bonded rows. `glue` (G, 2) lists these pairs."""
+    """(objects, objects): entry (i, j) is True for each pair (i, j) of `glue` (G, 2). Entry (j, i) stays False."""
     bonded = np.zeros((objects, objects), dtype=bool)
     bonded[glue[:, 0], glue[:, 1]] = True
     return bonded
@@ -17,7 +17,8 @@ def bond_matrix(glue: Ints, objects: int) -> Bools:
 
 @compiled
 def rigid_groups(bonded: Bools) -> Ints:
-    """(N,): the first row of each object's rigid body. `bonded` (N, N) are the glued pairs; (i, j) also means (j, i)."""
+    """(N,): for each object the lowest row of its rigid group, which may be its own. `bonded` (N, N) is True for bonded pairs; it is enough
+    if one of the entries (i, j) and (j, i) is True."""
     group = np.empty(len(bonded), dtype=np.int64)
     for i in range(len(bonded)):
         group[i] = i
@@ -29,7 +30,7 @@ def rigid_groups(bonded: Bools) -> Ints:
 
 @compiled
 def glued_groups(glue: Ints, objects: int) -> Ints:
-    """(objects,): the same from the pairs `glue` (G, 2)."""
+    """(objects,): the result of `rigid_groups`, computed from the pairs `glue` (G, 2)."""
     group = np.empty(objects, dtype=np.int64)
     for i in range(objects):
         group[i] = i
@@ -40,7 +41,7 @@ def glued_groups(glue: Ints, objects: int) -> Ints:
 
 @compiled
 def _merge(group: Ints, one: int, two: int) -> None:
-    """Gives all objects of two groups the lower of their two numbers."""
+    """Merges two groups in place: all their objects get the lower of the two numbers."""
     for k in range(len(group)):
         if group[k] == max(one, two):
             group[k] = min(one, two)

@@ -1,4 +1,4 @@
-"""Statics: whether a pile of blocks stands, without the simulator. Loads pass down from block to block."""
+"""Statics: estimates whether a pile of blocks stands, without the simulator. Each block passes its load to the blocks below."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: 
     """Whether N upright objects, the floor (row 0) and blocks, stay in place. Every load must lie at least `margin` metres inside its
     supports.
 
-    `bonded` (N, N) are the pairs that are already glued; a sticky block is also glued to everything that it lies on or carries. From
-    the top down, each rigid group passes its weight and load to its supports: to the support under the resultant if there is one,
-    otherwise to the two nearest on either side, in proportion as on a lever. A group topples when the resultant lies beyond all its
-    supports. A group that includes the floor never topples. Friction, and tension in a glued contact, are ignored.
+    `bonded` (N, N) is True for pairs that are already bonded. A sticky block is also bonded to everything that it lies on or carries. From
+    the top down, each rigid group passes its weight and load to its supports: to the support under the resultant force if there is one,
+    otherwise to the nearest support on either side, divided as on a lever. A group topples if the resultant lies beyond all its supports. A
+    group that includes the floor never topples. Friction, and tension in bonds, are ignored.
     """
     left, right, bottom, top = boxes(pose, size)
     on = (np.abs(bottom[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left))
@@ -33,8 +33,8 @@ def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: 
 def _balances(
     group: Ints, top: Floats, weight: Floats, moment: Floats, over: Ints, under: Ints, begin: Floats, end: Floats, margin: float
 ) -> bool:
-    """Whether every group balances. There are P supports, sorted from left to right: group `over` rests on group `under` between x =
-    `begin` and `end`."""
+    """Whether every group balances. `group`, `top`, `weight` and `moment` (N,) belong to objects; a moment is weight times x. The other
+    arrays (P,) belong to supports, sorted from left to right: group `over` rests on group `under` between x = `begin` and `end`."""
     load, torque, highest = np.zeros(len(group)), np.zeros(len(group)), np.empty(len(group))
     highest[0] = -np.inf
     for k in range(1, len(group)):

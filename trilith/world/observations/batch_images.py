@@ -262,7 +262,7 @@ def box(x: float, y: float, across: float, up: float) -> tuple[int, int, int, in
 
 @compiled
 def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> None:
-    """Blends a rectangle over a picture. `colour` (4,) is red, green, blue, alpha."""
+    """Blends a rectangle over `canvas`, in place. `colour` (4,) is red, green, blue, alpha."""
     x, y, c, s, w, h = _shape(pose, size)
     top, bottom, left, right = _bounds(pose, size)
     alpha = colour[3]
@@ -277,7 +277,7 @@ def _rectangle(canvas: Float32, colour: Float32, pose: Floats, size: Floats) -> 
 
 @compiled
 def _disc(canvas: Float32, x: float, y: float) -> None:
-    """Marks a glue point."""
+    """Draws the disc of a glue point at (x, y), in metres."""
     top, bottom, left, right = box(x, y, GLUE_RADIUS, GLUE_RADIUS)
     for i in range(top, bottom):
         dy = _TOP - (i + 0.5) / _SCALE - y

@@ -60,7 +60,8 @@ def _edge_features(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
 
 @compiled
 def _full_edges(n: int, contact: Ints, glue: Ints) -> NDArray[np.float32]:
-    """(N (N - 1), 2): the same for every pair of `_full_links`, which has N - 1 edges for each sender and none to itself."""
+    """(N (N - 1), 2): `edge_features` for all edges of `_full_links`, in the same order. Each sender has N - 1 edges, none of them to
+    itself."""
     features = np.zeros((n * (n - 1), EDGE_FEATURES), dtype=np.float32)
     for feature, pairs in enumerate((contact, glue)):
         for i, j in pairs:  # i < j

@@ -16,7 +16,8 @@ COLUMNS = (
     *("velocity along x in m/s", "velocity along y in m/s", "angular velocity in rad/s", "sticky"),
     *(role.name.lower() for role in Role),
 )
-"""The 15 columns of an object. The paper says 15 numbers but names only four roles, which gives 14. Here the floor is the fifth role."""
+"""The 15 columns of an object. The paper says 15 numbers, but the columns that it names are only 14, with four roles. Here the floor is the
+fifth role."""
 FEATURES = len(COLUMNS)
 
 

@@ -16,7 +16,7 @@ TARGETS = 3
 TARGET_SIZE = 0.35
 OBSTACLE_WIDTH = (0.7, 2.8)
 MIN_GAP = 1.4
-"""Minimum gap, in metres, between two obstacles of a layer, so that there is a way through."""
+"""Minimum gap, in metres, between two obstacles of a layer, so that blocks can pass between them."""
 
 
 class _Row(NamedTuple):
@@ -28,6 +28,7 @@ class _Row(NamedTuple):
     target_layers: tuple[int, ...]
     """Layers of the targets: one layer for all three, or one layer for each."""
     steps: int
+    """Step limit of an episode."""
 
 
 _LEVELS: dict[Level, _Row] = {

@@ -15,14 +15,15 @@ _BLOCK, _OBSTACLE = int(Role.BLOCK), int(Role.OBSTACLE)
 OBSTACLES = (1, 2)
 """Minimum and maximum number of obstacles in a layer."""
 ENOUGH = 0.99
-"""Fraction of the total length: above it, everything counts as covered."""
+"""The task is complete if more than this fraction of the total length of all obstacles is covered."""
 
 
 class _Shelter(Task):
-    """Shared by both covering tasks: the score, and scenes with layers of obstacles."""
+    """Base class of both covering tasks: the score, and scenes with layers of obstacles."""
 
     unit = "m"
     obstacle_width: ClassVar[tuple[float, float]]
+    """Minimum and maximum width of an obstacle, in metres."""
     layer_step: ClassVar[int]
     """1: obstacles lie in every layer. 2: obstacles lie in every second layer."""
 
@@ -53,8 +54,8 @@ class Covering(_Shelter):
     Obstacles are 0.35 high and must not be touched. There are no targets.
 
     ## Reward
-    The change of the covered length. A part of an obstacle's top is covered if it lies under the horizontal projection of a placed
-    block whose centre is at or above the obstacle's (never counted twice); −2 for each sticky block.
+    The change of the covered length. A part of an obstacle's top is covered if it lies under a placed block whose centre is at or
+    above the centre of the obstacle. No part counts twice. −2 for each sticky block.
 
     ## End
     More than 99 % covered; 28 steps; an obstacle touched; a placement that is not possible.
@@ -116,7 +117,7 @@ class CoveringHard(_Shelter):
 
 
 def covered(scene: Scene) -> Floats:
-    """(O,): length of each obstacle's top, in row order, that lies under a block at or above it."""
+    """(O,): covered length of the top of each obstacle, in metres, in row order."""
     return covered_lengths(scene.pose, scene.size, scene.rows(Role.BLOCK), scene.rows(Role.OBSTACLE))
 
 
@@ -131,7 +132,7 @@ def _total_covered(pose: Floats, size: Floats, role: Ints) -> float:
 
 @compiled
 def _rows(role: Ints, wanted: int) -> Ints:
-    """The rows with a role, as `Scene.rows` returns them."""
+    """The rows with the role `wanted`, as `Scene.rows` returns them."""
     rows, count = np.empty(len(role), dtype=np.int64), 0
     for row in range(len(role)):
         if role[row] == wanted:
@@ -151,7 +152,8 @@ def _total_length(size: Floats, role: Ints) -> float:
 
 
 def covered_spans(scene: Scene) -> tuple[tuple[float, float, float], ...]:
-    """Left end, right end and height of each covered stretch of an obstacle's top; their lengths sum to the score."""
+    """(left x, right x, y) of each covered interval on the top of an obstacle, in metres. The score is the sum of the lengths of these
+    intervals."""
     obstacles = scene.rows(Role.OBSTACLE)
     top = scene.pose[obstacles, 1] + scene.size[obstacles, 1] / 2
     spans: list[tuple[int, float, float]] = []

@@ -12,14 +12,15 @@ from trilith.world.tasks.silhouette import Silhouette
 from trilith.world.tasks.task import Task
 
 TASKS: dict[str, Task] = {task.name: task for task in (Silhouette(), Connecting(), Covering(), CoveringHard())}
-"""The four tasks of the paper by name. Their Gymnasium ids are in `trilith/__init__.py`, checksums of their test scenes in
-`evaluation/scenes.json`, which `trilith check-scenes --freeze` writes."""
+"""The four tasks of the paper by name. The ids of their Gymnasium environments are in `trilith/__init__.py`, checksums of their test scenes
+in `evaluation/scenes.json`, which `trilith check-scenes --freeze` writes."""
 _OWN: dict[str, Task] = {}
 """A user's tasks that this process knows, by the name under which they were registered or requested."""
 
 
 def get_task(name: str) -> Task:
-    """The task of a name, or of a class of your own as my_module:MyTask. Raises ValueError that names the known tasks."""
+    """The task with this name. The name of a class of your own is my_module:MyTask. Raises ValueError, with the known names, if there is no
+    such task."""
     task = TASKS.get(name) or _OWN.get(name)
     if task is None:
         require(
@@ -52,7 +53,8 @@ def known_tasks() -> dict[str, Task]:
 
 
 def _checked(given: object, spec: str | None = None) -> Task:
-    """Checks a user's task and returns it. With `spec`, its name becomes `spec`."""
+    """Checks a user's task, a class or an instance, and returns it as an instance. With `spec`, its name becomes `spec`. Raises ValueError,
+    with the reason, if it is not a valid task."""
     label = spec or getattr(given, "__name__", type(given).__name__)
     if not isinstance(given, Task) and not (isinstance(given, type) and issubclass(given, Task)):
         raise ValueError(f"{label} is not a task: it must be a subclass of trilith.Task")

@@ -13,13 +13,13 @@ from trilith.world.scene import BLOCK_HEIGHT, LARGE, MEDIUM, SMALL, Bools, Float
 from trilith.world.tasks.task import BASE_OBJECTS, OBSTACLE_HEIGHT, SCENE_WIDTH, Level, Progress, Task, layer_y, uniform
 
 CELL_GAP = 0.35
-"""A piece lies in the middle of a cell. The cell is this much wider than the piece (metres)."""
+"""Metres: a cell is this much wider than the piece in its middle."""
 MAX_OFFSET = 3.85
-"""Maximum distance in metres from the left end to the first cell of a layer: the width of a large block and its gap."""
+"""Maximum distance in metres from the left end to the first cell of a layer: the width of a large block plus `CELL_GAP`."""
 SUPPORT = 0.9 * SMALL
-"""A target lies above another if they share at least this much of their width."""
+"""Metres: a target counts as directly above another if the two overlap horizontally by at least this."""
 NEAR = 0.14
-"""Metres: an obstacle lies above a target, or at most this far beside the space above a target."""
+"""Metres: an obstacle lies above a target, or at most this far to the left or right of the space above it."""
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
@@ -28,17 +28,17 @@ _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
 HORIZONTAL = 0.05
 """A block counts as horizontal while |sin(angle)| is below this."""
 SAME = 1e-3
-"""Sizes that differ by no more than this count as equal, because a width computed by another program is rarely exact."""
+"""Metres: sizes that differ by at most this count as equal, because a width that another program computed is rarely exact."""
 _LEVELS: dict[Level, tuple[int, int, tuple[int, int]]] = {
     **{d: (d + 1, min(d + 1, 6), (1, d - 1) if d >= 2 else (0, 0)) for d in range(8)},
     "nine_targets": (9, 6, (1, 6)),
     "double_the_targets": (16, 6, (1, 4)),
 }
-"""For each level: number of targets, number of layers, and the range of the number of obstacles."""
+"""For each level: number of targets, number of layers, and (minimum, maximum) number of obstacles."""
 
 
 class _Pieces(NamedTuple):
-    """A tessellation: P block-shaped places, layer by layer, each from left to right."""
+    """A tessellation of a scene into P pieces of the size of blocks: layer by layer from below, and from left to right within a layer."""
 
     layer: Ints
     x: Floats
@@ -106,7 +106,7 @@ class Silhouette(Task):
 
 
 def _targets(scene: Scene) -> int:
-    """The number of targets."""
+    """The number of targets in a scene."""
     return scene.role.tolist().count(_TARGET)
 
 
@@ -145,10 +145,10 @@ def _tessellate(rng: np.random.Generator, layers: int) -> _Pieces:
 
 
 def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacles: int) -> tuple[list[int], list[int]] | None:
-    """Pieces that become targets, and pieces that become obstacles; None if the tessellation has too few.
+    """Two lists of pieces, those that become targets and those that become obstacles; None if the tessellation has too few pieces.
 
-    Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from
-    the remaining pieces on the floor or approximately above a target.
+    Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from the
+    remaining pieces on the floor or approximately above a target.
     """
     begin, end = pieces.x - pieces.width / 2, pieces.x + pieces.width / 2
     shared = np.minimum(end[:, None], end) - np.maximum(begin[:, None], begin)  # (P, P), in metres, negative where there is a gap

@@ -38,15 +38,15 @@ OBSTACLE_HEIGHT = 0.35
 
 
 def layer_y(layer: int) -> float:
-    """Height of the centre of a layer, counted from 0."""
+    """y of the centre of a layer, in metres. The number of the lowest layer is 0."""
     return 0.35 + SPACING * layer
 
 
 def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0.0) -> list[float]:
-    """x of the centres of objects with these widths, laid side by side over the 14 m with random gaps.
+    """x of the centres of objects with these widths, which lie side by side across the 14 m of the scene, with random gaps.
 
-    The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated
-    until every gap between two objects is at least `min_gap`.
+    The free length is split into gaps, including one at each end, in proportion to independent U(0, 1) draws. The draws are repeated until
+    every gap between two objects is at least `min_gap`.
     """
     widths_ = np.asarray(widths)
     free = SCENE_WIDTH - widths_.sum()
@@ -62,19 +62,20 @@ def spread(rng: np.random.Generator, widths: Sequence[float], min_gap: float = 0
 def obstacle_layer(
     rng: np.random.Generator, layer: int, count: tuple[int, int], width: tuple[float, float], min_gap: float = 0.0
 ) -> list[tuple[float, float, float, float]]:
-    """One layer of obstacles as (x, y, width, height). Their number is uniform in `count`, both ends included, their widths in `width`."""
+    """One layer of obstacles as (x, y, width, height). Their number is uniform in the range `count`, both ends included. Their widths are
+    uniform in the range `width`."""
     n = int(rng.integers(count[0], count[1] + 1))
     widths = rng.uniform(*width, size=n).tolist()
     return [(x, layer_y(layer), w, OBSTACLE_HEIGHT) for x, w in zip(spread(rng, widths, min_gap), widths, strict=True)]
 
 
 class Progress(NamedTuple):
-    """The progress of a scene, for display."""
+    """The parts of a task that are done in a scene, for display."""
 
     done: tuple[bool, ...] = ()
     """For each target, in row order, whether it is done; empty if the task has none."""
     covered: tuple[tuple[float, float, float], ...] = ()
-    """Left end, right end and height of each stretch that counts as covered."""
+    """(left x, right x, y) of each covered interval on the top of an obstacle; empty in other tasks."""
 
 
 class Task(ABC):
@@ -144,8 +145,8 @@ class Task(ABC):
         """Maximum number of rows of a scene of this level, at the end of its longest episode."""
 
     def check_level(self, level: Level) -> Level:
-        """Returns `level`, with "hardest" replaced by the last level. Raises ValueError, which names the known levels, if the task
-        does not have it."""
+        """Returns `level`, with "hardest" replaced by the last level. Raises ValueError, with the known levels, if the task has no such
+        level."""
         if level == "hardest":
             return self.levels[-1]
         if isinstance(level, str) and level.isdecimal():
@@ -157,7 +158,7 @@ class Task(ABC):
         raise ValueError(f"{self.name} has no level {level!r}: choose hardest, all, {self.levels[0]} to {self.levels[-1]}{names}")
 
     def draw_level(self, rng: np.random.Generator, level: Level) -> Level:
-        """The level of one episode: "all" draws from the training mix, any other level is returned."""
+        """The level of one episode: "all" draws from the training mix, any other level is checked and returned."""
         if level == "all":
             return int(rng.choice(self.levels, p=self.mix))
         return self.check_level(level)
