@@ -791,7 +791,7 @@ def test_runs_of_two_tasks_are_plotted_in_rows_of_their_own(tmp_path: Path) -> N
 
 
 def test_what_a_run_waits_for_is_told_and_why_it_ended_before_its_first_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    waiting = replace(AGENT, learning_starts=10_000)
+    waiting = replace(AGENT, learning_starts=10_000, replay_mb=100.0)
     train(tiny(tmp_path, waiting, minutes=0.005, log_seconds=0.0), screen=True)
     told = capsys.readouterr().err
     assert "warm-up: " in told
