@@ -24,7 +24,7 @@ _NAMES: dict[str, str] = {
     "core_minutes": "core-minutes",
     "step": "learner steps",
     "actor_steps": "actor steps",
-    "simulator_steps": "steps of the simulator, those simulated beside others and in searches included",
+    "simulator_steps": "simulator steps (made, counterfactual, searched)",
 }
 
 
