@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import tyro
@@ -188,12 +188,20 @@ def serve() -> None:
         print(json.dumps(jobs[name]()), flush=True)
 
 
+def refuse(line: str) -> NoReturn:
+    """Ends with one line about bad input and exit code 2."""
+    print(f"bench.py: {line}", file=sys.stderr)
+    raise SystemExit(2)
+
+
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
     """A temporary git worktree of a commit."""
     with TemporaryDirectory() as folder:
         git, tree = ["git", "-C", str(HERE.parents[1]), "worktree"], Path(folder) / "tree"
-        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), revision], check=True)
+        added = subprocess.run([*git, "add", "--quiet", "--detach", str(tree), revision], capture_output=True, text=True)
+        if added.returncode:
+            refuse(f"cannot check out {revision!r}: {' '.join(added.stderr.split())}")
         try:
             yield tree
         finally:
@@ -221,6 +229,8 @@ def main(options: Options) -> None:
         return
     from trilith.utils.console import show, table_of
 
+    if not any(options.only in name for name in FIGURES):
+        refuse(f"--only {options.only!r}: no figure has this in its name; they are {', '.join(FIGURES)}")
     with ExitStack() as opened:
         trees = [Path(trilith.__file__).parents[1]]
         if options.base:

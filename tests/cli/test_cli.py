@@ -167,6 +167,21 @@ def test_the_version_is_that_of_the_package(capsys):
     assert capsys.readouterr().out == f"trilith {trilith_package.__version__}\n"
 
 
+def test_films_of_an_empty_ledger_are_refused_and_leave_no_folder(capsys, tmp_path):
+    (tmp_path / "ledger").mkdir()
+    said = refused_here(capsys, "reproduce", "--films", tmp_path / "films", "--ledger", tmp_path / "ledger")
+    assert said.endswith("has no entries of the agents of Table G.1 at the scale laptop")
+    assert not (tmp_path / "films").exists()
+
+
+@pytest.mark.parametrize(("option", "value"), [("--base", "no-such-commit"), ("--only", "no-such-figure")])
+def test_a_benchmark_of_a_commit_or_a_figure_that_does_not_exist_is_refused_in_one_line(option, value):
+    line = [sys.executable, "benchmarks/bench.py", option, value]
+    done = subprocess.run(line, env=ENVIRONMENT, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert repr(value) in done.stderr
+
+
 def test_the_help_of_an_option_flows_across_the_lines_of_its_docstring(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):

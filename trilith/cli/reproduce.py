@@ -99,9 +99,7 @@ class Reproduce:
         from trilith.paper.draw import write_films
         from trilith.paper.ledger import read_ledger
         from trilith.paper.report import Found
-        from trilith.utils.files import make_folder
 
-        make_folder(folder)
         count = 0
         for path in write_films(Found(read_ledger(self.ledger), self.scale), folder):
             count += 1

@@ -11,7 +11,7 @@ from trilith.evaluation.scene_sets import start_in_set
 from trilith.paper.figures import FIGURES, Figure, Row, level_name
 from trilith.paper.ledger import Entry
 from trilith.render.pictures import contact_sheet, episode_frames, film, picture, save_png, without_sky
-from trilith.utils.files import atomic_write
+from trilith.utils.files import atomic_write, make_folder
 from trilith.world.episode import Recording, State
 from trilith.world.tasks import Level, get_task
 
@@ -161,6 +161,7 @@ def write_films(found: Found, folder: Path) -> Iterator[Path]:
     for task in figure.tasks:
         for level in levels_of(figure, task):
             for column, row, entry in shown(figure, found, task, level):
+                make_folder(folder)  # only when there is something to film
                 for index in range(min(FILMED, entry.scenes)):
                     start = start_in_set(task, entry.level, entry.split, index)
                     recording = Recording(start, entry.placements()[index], entry.zero_on_hit)
