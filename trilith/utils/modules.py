@@ -1,4 +1,4 @@
-"""Imports classes of the user's own by name: my_module:MyTask, my_module:MyAgent."""
+"""Imports the user's own classes by name: my_module:MyTask, my_module:MyAgent."""
 
 from __future__ import annotations
 

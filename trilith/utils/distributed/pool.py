@@ -194,7 +194,7 @@ class Pool(ABC):
             raise
 
     def idle(self) -> int:
-        """Number of further jobs that workers could start now."""
+        """Number of further jobs that the workers have room for now."""
         free = sum(self.queue - len(worker.jobs) for worker in self.workers if worker.ready)
         return max(free - len(self.waiting), 0)
 
