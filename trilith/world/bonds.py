@@ -12,7 +12,7 @@ from trilith.world.geometry.rectangles import TOUCH, Bools, Floats, Ints, extent
 from trilith.world.scene import Role
 
 Box = tuple[float, float, float, float, float]
-"""x, y, angle, width, height."""
+"""A rectangle: x, y, angle, width, height."""
 
 MET = 0.0005
 """Metres: `first_touch` finds the time when the gap between two rows has shrunk to this."""
@@ -36,8 +36,8 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 
 @compiled
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
-    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are pairs of `contact` (C, 2), in the same order
-    (see `_joins`). `new` is their number, as `meet` returns it."""
+    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are the pairs of `contact` (C, 2) that `_joins`
+    accepts, in the same order. `new` is their number, as `meet` returns it."""
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
     for g in range(count):
@@ -119,8 +119,8 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
 def spread(
     pose: Floats, velocity: Floats, rows: Ints, local: Floats, x: float, y: float, angle: float, vx: float, vy: float, spin: float
 ) -> None:
-    """Computes `pose` and `velocity` of the `rows` (R,) of one body, in place. `local` (R, 3) is the pose of each row in the frame of the
-    body. The other arguments are the pose and velocity of the body."""
+    """Sets the rows `rows` (R,) of `pose` (N, 3) and `velocity` (N, 3), which form one body, in place. `local` (R, 3) is the pose of each
+    row in the frame of the body. The other arguments are the pose and velocity of the body."""
     c, s = cos(angle), sin(angle)
     for k, row in enumerate(rows):
         lx, ly, turned = local[k, 0], local[k, 1], local[k, 2]

@@ -32,7 +32,7 @@ DATASET = "dataset.json"
 STOPPED = -2
 """Stored as the slot if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
 CODEC = DiscreteRelative()
-"""The action space, used by the paper's main agents, in which placements are also stored."""
+"""Placements are also stored as actions of this action space, which the paper's main agents use."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
 """The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because an edge never starts at
 the floor."""

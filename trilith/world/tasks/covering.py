@@ -87,7 +87,7 @@ class CoveringHard(_Shelter):
     Place one of the available blocks that are left. Making it sticky costs 0.5.
 
     ## Observation
-    Obstacles are 0.35 high and must not be touched. A used block is no longer available: its row becomes the placed block.
+    Obstacles are 0.35 high and must not be touched. A used block is no longer available: the placed block takes its row.
 
     ## Reward
     The change of the covered length, as in Covering; −0.5 for each sticky block.

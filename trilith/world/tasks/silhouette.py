@@ -19,7 +19,7 @@ MAX_OFFSET = 3.85
 SUPPORT = 0.9 * SMALL
 """Metres: a target counts as directly above another if the two overlap horizontally by at least this."""
 NEAR = 0.14
-"""Metres: an obstacle lies above a target, or at most this far to the left or right of the space above it."""
+"""Metres: an obstacle above the floor needs a target in the layer below, with a horizontal gap between the two of at most this."""
 HEIGHT_BIAS = 1.75
 """Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
 MIN_OVERLAP = 0.9
@@ -148,7 +148,7 @@ def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacle
     """Two lists of pieces, those that become targets and those that become obstacles; None if the tessellation has too few pieces.
 
     Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from the
-    remaining pieces on the floor or approximately above a target.
+    remaining pieces on the floor or above a target (see `NEAR`).
     """
     begin, end = pieces.x - pieces.width / 2, pieces.x + pieces.width / 2
     shared = np.minimum(end[:, None], end) - np.maximum(begin[:, None], begin)  # (P, P), in metres, negative where there is a gap

@@ -84,7 +84,7 @@ class Task(ABC):
     name: str
     """The name in the command line and in files. The name of a user's task can be my_module:MyTask."""
     title: str
-    """The name in prose and, without its space, in the Gymnasium id."""
+    """The name in prose and, without spaces, in the Gymnasium id."""
     unit: ClassVar[str] = ""
     """The unit of the score, if it has one."""
     levels: ClassVar[tuple[int, ...]]
