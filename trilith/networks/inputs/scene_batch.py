@@ -8,8 +8,8 @@ The available blocks themselves are not stored, because their positions never ch
 An action has three forms, and `ReplaySchema` converts between them:
 - the codec's action, which names objects by their rows in the scene. Environments and users see this form;
 - the edge action, four integers (slot, object, offset, sticky). A replay stores this form. Slot and object are node numbers: 0 to 6 are the
-  slots, 7 + r is the r-th object of the scene in row order. `offset` is the flat index of the parts of a codec's action after the edge.
-  Absolute actions have object 0, and the cell of the grid as offset;
+  slots, 7 + r is the r-th object of the scene in row order. The offset combines the position indices of the codec's action into one flat
+  index. Absolute actions have object 0, and the cell of the grid as offset;
 - the index, one integer. Networks and search trees use this form.
 """
 
