@@ -41,8 +41,8 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """The state of Adam as named arrays: the moments and the step count of each parameter. A name is the number of the parameter, a point,
-    and step, exp_avg or exp_avg_sq."""
+    """The state of Adam as named arrays: the moments and the step count of each parameter. The names of parameter number 0 are 0.step,
+    0.exp_avg and 0.exp_avg_sq."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()

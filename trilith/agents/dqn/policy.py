@@ -100,8 +100,8 @@ class Exploration(NamedTuple):
     lengths: tuple[float, ...]
     """For each level of the curriculum, L: the typical number of steps of an episode."""
     warm_up: bool = False
-    """Whether to make random placements that overlap nothing, instead of the network's actions. Where ε asks for a random action, any
-    action that the mask allows is made."""
+    """Whether to make random placements that overlap nothing, instead of the network's actions. If ε asks for a random action, it is drawn
+    from all actions that the mask allows."""
     search: bool = True
     """Whether to search, if the config has a search budget. False until the learned transition model is ready."""
 
@@ -291,7 +291,7 @@ class DQNPolicy:
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """Chooses an action in each state: a random placement that overlaps nothing or, where `random` is True, any action that the mask
-        allows. Returns its index, or None if there is none."""
+        allows. Returns the indices of the actions; None for a state without such an action."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
@@ -315,8 +315,8 @@ class DQNPolicy:
         return None
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses an action in each state: by search with the values of the network or, where `random` is True, at random. Returns its
-        index, or None if there is none."""
+        """Chooses an action in each state: by search with the values of the network or, where `random` is True, at random. Returns the
+        indices of the actions; None for a state without any."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
