@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 AHEAD = 200
-"""Number of learner steps in reserve: episodes may be delivered before they are needed, until they allow this many steps. With the reserve,
-learner and actors rarely wait for each other."""
+"""Size of the reserve of episodes, in learner steps that these episodes allow. With the reserve, learner and actors rarely wait for each
+other."""
 RATE = 0.1
 """Weight of a new value in the running means."""
 
