@@ -428,8 +428,8 @@ def _reach(scene: Scene, rows: Any, slot: int) -> Any:
 def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
     """Two numbers in [-1, 1] whose point is nearer to the k-th of the centres (R, 2) than to any other. None if there is no such point.
 
-    First, the point is the centre itself, moved into the area if it lies outside. If another centre is nearer to this point, the point is
-    the mean of the corners of the k-th centre's region: the part of the area that is nearer to this centre than to any other.
+    Tries the k-th centre itself first, moved into the area if it lies outside. If another centre is nearer to that point, tries the mean of
+    the corners of the k-th centre's region. This region is the part of the area that is nearer to the k-th centre than to any other.
     """
     at = _pointing(*centres[k].tolist())
     if _nearest(centres, *_point(*at)) == k:

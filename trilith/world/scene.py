@@ -65,8 +65,8 @@ class Placement(NamedTuple):
 
 
 INVALID_EDGE = Placement(-1, 0.0, 0.0)
-"""Stands for an edge action that is not valid: its first row is not an available block, or its second row is one or does not exist. It ends
-an episode."""
+"""Stands for an invalid edge: an edge that does not start at an available block, or does not end at another kind of object. It ends an
+episode."""
 
 
 def checked_placement(given: Any) -> Placement:

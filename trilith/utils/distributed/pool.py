@@ -44,7 +44,7 @@ class Failure(NamedTuple):
     """refused: a ValueError, whose message is for the user; failed: any other exception; died: too many workers died during this job;
     late: the job exceeded its time limit."""
     text: str
-    """One line."""
+    """The reason in one line."""
     trace: str = ""
 
 
@@ -100,20 +100,20 @@ class Worker(ABC):
 
 
 class Ready(NamedTuple):
-    """A worker has started, or has failed to start."""
+    """Event: a worker has started, or has failed to start."""
 
     worker: Worker
     failure: Failure | None
 
 
 class Alive(NamedTuple):
-    """A heartbeat."""
+    """Event: a worker has sent a heartbeat."""
 
     worker: Worker
 
 
 class Done(NamedTuple):
-    """A worker has finished a job."""
+    """Event: a worker has finished a job."""
 
     worker: Worker
     number: int
@@ -122,7 +122,7 @@ class Done(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A worker has died, or cannot be used."""
+    """Event: a worker has died, or cannot be used."""
 
     worker: Worker
     why: str = ""

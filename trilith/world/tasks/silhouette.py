@@ -21,7 +21,8 @@ SUPPORT = 0.9 * SMALL
 NEAR = 0.14
 """Metres: an obstacle above the floor needs a target in the layer below, with a horizontal gap between the two of at most this."""
 HEIGHT_BIAS = 1.75
-"""Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
+"""The probability of drawing a piece is proportional to this power of the number of its layer, counted from 1. This favours towers and
+inverted pyramids."""
 MIN_OVERLAP = 0.9
 _TARGET = int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
@@ -55,8 +56,8 @@ class Silhouette(Task):
     Targets are 0.7 high and not solid. Obstacles are 0.35 high and must not be touched.
 
     ## Reward
-    +1 for each target whose nearest horizontal block (|sin θ| < 0.05) has the target's size (to 1 mm) and overlaps it by more than
-    90 %, measured as (w − |dx|)⁺ (h − |dy|)⁺ / (w h); −1 when a block slides off again; −0.5 for each sticky block.
+    +1 for each target that is filled, −1 when its block slides off again, −0.5 for each sticky block. A target is filled if the
+    nearest horizontal block (|sin θ| < 0.05) has the target's size (to 1 mm) and overlaps more than 90 % of it, computed without tilt.
 
     ## End
     All targets filled; as many steps as there are targets; an obstacle touched; a placement that is not possible.

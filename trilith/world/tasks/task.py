@@ -16,9 +16,9 @@ Level = int | str
 SPACING = 0.70
 """Height of a layer: layer k has its centre at 0.35 + k * SPACING.
 
-The value fits how blocks come to rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other.
+The value is chosen for this engine, in which loose blocks stacked one after another sink up to 0.014 m into each other.
 Glued blocks are bonded where they first touch, up to 0.005 m apart, and stay there.
-`benchmarks/rest.py` measures the final centres of six layers, and how much of its target the top block overlaps:
+`benchmarks/rest.py` measures the final centres of six layers, and the fraction of its target that the top block overlaps:
     SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85
     six small               0.349  1.044  1.740  2.437  3.135  3.834  97.6 %
     six medium              0.349  1.042  1.736  2.431  3.128  3.827  96.6 %
