@@ -29,7 +29,8 @@ GLUE = (-1.0, 1.0)
 COMPONENTS = len(PLACES) * len(GLUE)
 """Number of components for each pair of a kind of block and an object."""
 NARROW = -20.0
-"""Raw network output for the scale of the numbers that pick a block or an object. It is so low that it gives the smallest allowed scale."""
+"""Raw network output for the standard deviation of the numbers that pick a block or an object. It is so low that it gives the smallest
+allowed standard deviation."""
 NEVER = -1e4
 """Logit of a component that must not be chosen, because no block of its kind is left or its object does not exist."""
 NEAR = 0.3

@@ -66,7 +66,8 @@ class SceneSchema:
 
     @staticmethod
     def rows_of(task: Task, beyond: bool = True) -> int:
-        """Maximum number of objects in the scenes of a task's curriculum. With `beyond`, generalisation levels count too."""
+        """Maximum number of objects in the scenes of a task's curriculum, without the available blocks. With `beyond`, generalisation
+        levels count too."""
         levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
         return most - SLOTS if task.keeps_supply else most
