@@ -348,7 +348,7 @@ class DQNAgent:
         """Lists the actions of each state that the mask allows, with their values. Several available blocks of equal width are listed as
         one block, with the highest of their values.
 
-        If the agent can stop, there is an additional action for it, with the value 0 and an edge of its own.
+        If the agent can stop, stopping is an additional action, with the value 0 and an edge of its own.
         """
         found = []
         for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):

@@ -59,7 +59,7 @@ axes."""
 
 
 class Exploration(NamedTuple):
-    """The exploration settings of actors. All other actions are samples from the policy."""
+    """The exploration settings of actors: two fractions of the actions. All other actions are samples from the policy."""
 
     epsilon: float
     """Fraction of actions that are drawn uniformly from all actions."""
