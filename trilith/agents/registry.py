@@ -164,8 +164,8 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """The discount factor of the agent for the first task. A search does not use this value; it asks the agent for its own task (see
-        `of`)."""
+        """The discount factor of the agent for the first task. A search does not use this value, but the discount factor for the task that
+        is played (see `of`)."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:

@@ -83,8 +83,8 @@ def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[A
 
 
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of all groups in one dictionary. `groups` maps a prefix to the arrays of a group; this prefix is put before each
-    of their names. `part` is the inverse."""
+    """Returns the arrays of all groups in one dictionary. `groups` maps a prefix to the arrays of a group. In the result, each name begins
+    with the prefix of its group. `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
 
 

@@ -155,8 +155,7 @@ class _Watched:
 
 
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
-    """Describes how a shipped agent has learned or, if the label ends in "+ search", what the search adds. Returns "" for any other
-    agent."""
+    """Describes the training of a shipped agent or, if the label ends in "+ search", its search. Returns "" for any other agent."""
     from trilith.agents.registry import shipped
     from trilith.utils.files import read_json
 

@@ -138,8 +138,7 @@ def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], co
     """(height, width, 3): the segmented images of objects, each with a caption and a frame around its window.
 
     A view is (caption, top, left, pixels). `top` and `left` are the first row and column of its window in a picture of 64 × 64. `pixels`
-    (height, width, 4) are those of the window: red, green, blue and alpha, with colours multiplied by alpha. Transparent pixels are drawn
-    grey.
+    (height, width, 4) has red, green, blue and alpha of the window, with colours multiplied by alpha. Transparent pixels are drawn grey.
     """
     found = []
     for _, top, left, pixels in views:

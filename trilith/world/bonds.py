@@ -68,8 +68,8 @@ def _joins(i: int, j: int, role: Ints, sticky: Bools, glue: Ints) -> bool:
 
 @compiled
 def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
-    """Where two touching boxes are bonded, for pictures: x and y of a point in the frame of `a`, x and y of this point in the frame of `b`,
-    and the angle of `b` relative to `a`.
+    """The point of the bond between two touching boxes, for pictures: its x and y in the frame of `a`, its x and y in the frame of `b`, and
+    the angle of `b` relative to `a`.
 
     The point is the middle of the overlap of the two axis-aligned bounding boxes. This is exact for upright boxes and close for tilted
     ones.
@@ -93,7 +93,7 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
     """Makes the `rows` (R,) one body. Returns x, y, v_x, v_y and angular velocity of its centre of mass, and `local` (R, 3): the pose of
     each row in the frame of the body.
 
-    The mass of a row is its area. The momentum is conserved. The angle of the body is that of its first row.
+    The mass of a row is its area. The momentum is conserved. The body has the angle of its first row.
     """
     mass = x = y = vx = vy = 0.0
     for row in rows:
@@ -138,8 +138,8 @@ def first_touch(
     """The time in seconds until the gap between two rows is at most `MET`, if their bodies keep their velocities. Returns `step` if the
     rows touch already, or if the gap is still larger after `step` seconds.
 
-    The arguments are those of row a, then those of row b: x, y, angle, v_x, v_y and angular velocity of its body; x, y and angle of the row
-    in the frame of the body; width and height.
+    The arguments describe row a, then row b: x, y, angle, v_x, v_y and angular velocity of its body; x, y and angle of the row in the frame
+    of the body; width and height.
     """
     early, late = 0.0, step
     for k in range(8):

@@ -121,8 +121,8 @@ class Scene:
     glue: Ints
     """(G, 2): pairs of bonded rows, in order of bonding. The lower row of a pair comes first."""
     glue_frame: Floats
-    """(G, 5): where each pair is bonded, for pictures: x and y of a point in the frame of the first row, x and y of this point in the frame
-    of the second row, and the angle of the second row relative to the first."""
+    """(G, 5): the point of each bond, for pictures: its x and y in the frame of the first row, its x and y in the frame of the second row,
+    and the angle of the second row relative to the first."""
 
     def __post_init__(self) -> None:
         for name, (dtype, width) in _LAYOUT.items():

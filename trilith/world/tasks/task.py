@@ -118,8 +118,8 @@ class Task(ABC):
     def group(self, scene: Scene) -> dict[str, int | str]:
         """The group of a scene, before its first placement. In a curriculum by performance, each group must be passed separately.
 
-        As in the paper, scenes of a group have the same number of targets and of obstacles, and the same layer of the highest of each
-        (−1 if there is none).
+        As in the paper, the scenes of a group agree in four numbers: the number of targets, the number of obstacles, the layer of the
+        highest target and the layer of the highest obstacle. A layer is −1 if there is no such object.
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
