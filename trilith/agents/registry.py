@@ -67,7 +67,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
     if not search.budget:
         return agent
     if isinstance(agent, Sampler):
-        raise ValueError(f"the agent {name!r} has continuous actions, of which there is no list to search: leave out --budget")
+        raise ValueError(f"the agent {name!r} has continuous actions, which a search cannot list: leave out --budget")
     if not isinstance(agent, Valuer):
         raise ValueError(
             f"the agent {name!r} does not value actions, so it cannot search: choose one that does, as objects, or legal for a raw search"

@@ -130,7 +130,7 @@ class Demo:
         for label, (name, _) in loaded.items():
             if said := learned(label, name, self.budget, self.world):
                 print(said)
-        print(f"What was built in the first of them: {self.out / 'sheet.png'}")
+        print(f"Final scenes of the first of these: {self.out / 'sheet.png'}")
         print(f"Films: {', '.join(map(str, written))}")
 
     def _seconds(self, label: str, first: State) -> float:

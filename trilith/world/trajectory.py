@@ -169,7 +169,7 @@ def read_dataset(folder: Path) -> Dataset:
     version = data.get("format")
     require(version == FORMAT, f"{folder} holds episodes of format {shortened(version)}, this version of trilith knows {FORMAT}")
     check_sealed(path, data)
-    with prefix_errors(f"{path} is not what it should be: "):
+    with prefix_errors(f"{path} is not valid: "):
         dataset: Dataset = typed(data, Dataset)
         require(len(dataset["checksums"]) == dataset["shards"], f"{len(dataset['checksums'])} checksums of {dataset['shards']} files")
     return dataset

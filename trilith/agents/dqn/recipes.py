@@ -115,7 +115,7 @@ _PAPER = {
     "cnn-gn-dqn": (CNN_GN_DQN, "CNN-GN-DQN of the paper: as gn-dqn, from segmented images"),
     "cnn-gn-dqn-mcts": (CNN_GN_DQN_MCTS, "CNN-GN-DQN-MCTS of the paper: as gn-dqn-mcts, from segmented images"),
 }
-_TUNED_ABOUT = "with what makes it learn in an hour, for relative and absolute actions alike"
+_TUNED_ABOUT = "with changes that make it learn in an hour, the same for relative and absolute actions"
 
 ALGORITHM = Algorithm(
     name="dqn",

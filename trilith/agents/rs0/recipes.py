@@ -40,7 +40,7 @@ ALGORITHM = Algorithm(
     recipes=(
         *(Recipe(name, _paper(encoder), about, _PAPER_RUN, version=2) for name, (encoder, about) in _PAPER.items()),
         *(
-            Recipe(f"{name}-tuned", _tuned(encoder), f"{name} with what makes it learn in an hour", _TUNED_RUN)
+            Recipe(f"{name}-tuned", _tuned(encoder), f"{name} with changes that make it learn in an hour", _TUNED_RUN)
             for name, (encoder, _) in _PAPER.items()
         ),
     ),

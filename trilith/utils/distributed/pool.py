@@ -312,7 +312,7 @@ class Pool(ABC):
         why = why or f"died ({worker.exit_status()})"
         self._retire(worker)
         if self.restart == "never":
-            raise ChildProcessError(f"a {self.what} {why}: what is done is kept, the same command goes on from there")
+            raise ChildProcessError(f"a {self.what} {why}: finished work is kept, and the same command resumes")
         self.notes.append(f"{worker.name} {why}; another one starts")
         for job in islice(worker.jobs.values(), 1):  # the job that the worker was doing
             job.deaths += 1
