@@ -54,7 +54,7 @@ class Searched(TypedDict):
 
 
 class OfLevel(TypedDict):
-    """Number of episodes of one level, and their means. `most` is the mean of the highest possible reward."""
+    """Number of episodes of one level, their mean reward, and the mean of the highest possible reward (`most`)."""
 
     episodes: Some
     reward: Figure

@@ -53,7 +53,7 @@ class Silhouette(Task):
     Place an available block; the supply is unlimited. Making it sticky costs 0.5.
 
     ## Observation
-    Targets are 0.7 high and not solid. Obstacles are 0.35 high and must not be touched.
+    Targets are 0.7 m high and not solid. Obstacles are 0.35 m high and must not be touched.
 
     ## Reward
     +1 for each target that is filled, −1 when its block slides off again, −0.5 for each sticky block. A target is filled if the
@@ -63,7 +63,7 @@ class Silhouette(Task):
     All targets filled; as many steps as there are targets; an obstacle touched; a placement that is not possible.
 
     ## Levels
-    Level d from 0 to 7 has d + 1 targets in min(d + 1, 6) layers and, from level 2 on, 1 to d − 1 obstacles.
+    Level d from 0 to 7 has d + 1 targets in as many layers, but at most 6, and from level 2 on 1 to d − 1 obstacles.
     `nine_targets`: 9 targets, 1–6 obstacles. `double_the_targets`: 16 targets, 1–4 obstacles. Both in 6 layers.
     """
 
