@@ -46,7 +46,7 @@ def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySche
 
 
 def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
-    """Returns the network that a config describes as a torch module, for learning. The initial weights are drawn from torch's global random
+    """Returns the network that a config describes, as a torch module for learning. The initial weights are drawn from torch's global random
     generator."""
     from trilith.networks.q.registry import make_qnet
 

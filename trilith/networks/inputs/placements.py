@@ -83,7 +83,7 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
     """The placements of m actions. Action i places a block of the kind `kind[i]` at the offset `which[i]` from the object `reference[i]` of
     the scene `scene[i]`. `widths` (3,) has the width of each kind, and `offsets` is the number of offsets.
 
-    The arguments are either arrays, with a `SceneBatch` as `scenes`, or tensors, with the `tensors` of a `SceneBatch` as `scenes`. `which`
+    If `scenes` is a `SceneBatch`, the other arguments are arrays. If `scenes` is the `tensors` of a `SceneBatch`, they are tensors. `which`
     and the results are float32.
     """
     width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
