@@ -774,7 +774,7 @@ def test_a_card_whose_facts_were_changed_is_refused(tmp_path: Path) -> None:
     card = json.loads(path.with_suffix(".json").read_text())
     for change in ({"seed": 4}, {"task": "covering"}, {"commit": "1234abd"}, {"learning": card["learning"] | {"batch": 7}}):
         write_json(path.with_suffix(".json"), card | change)
-        with pytest.raises(ValueError, match=r"best\.json is damaged: its checksum is not that of what it holds"):
+        with pytest.raises(ValueError, match=r"best\.json is damaged: its checksum does not match its content"):
             loaded(path)
     del card["sha256"]
     write_json(path.with_suffix(".json"), card)

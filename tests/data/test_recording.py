@@ -96,7 +96,7 @@ def test_a_file_that_is_not_the_recorded_one_is_noticed_even_with_a_checksum_of_
 def test_what_was_changed_in_the_description_of_a_recording_is_noticed(small, tmp_path, change):
     shutil.copytree(small, tmp_path, dirs_exist_ok=True)
     write_json(tmp_path / "dataset.json", read_json(tmp_path / "dataset.json") | change)
-    with pytest.raises(ValueError, match=r"dataset\.json is damaged: its checksum is not that of what it holds"):
+    with pytest.raises(ValueError, match=r"dataset\.json is damaged: its checksum does not match its content"):
         list(read_episodes(tmp_path))
     with pytest.raises(ValueError, match=r"dataset\.json is damaged"):
         recorded(SMALL, tmp_path)

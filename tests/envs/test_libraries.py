@@ -74,9 +74,9 @@ def test_every_flat_action_is_an_action_and_its_mask_is_exact(action_space: str)
 
 
 def test_only_discrete_environments_are_counted_through() -> None:
-    with pytest.raises(ValueError, match="it takes a trilith environment with discrete actions"):
+    with pytest.raises(ValueError, match="FlatActions needs a trilith environment with discrete actions"):
         FlatActions(playing("continuous_absolute"))
-    with pytest.raises(ValueError, match="it takes a trilith environment"):
+    with pytest.raises(ValueError, match="FlatActions needs a trilith environment"):
         FlatActions(gymnasium.make("CartPole-v1"))
 
 

@@ -244,7 +244,7 @@ def test_a_result_whose_numbers_were_changed_is_not_reported(tmp_path, change):
     write_json(tmp_path / "a.json", sealed(result("legal", "covering", "all", 1.0)))
     assert len(load_results(tmp_path)) == 1
     write_json(tmp_path / "a.json", read_json(tmp_path / "a.json") | change)
-    with pytest.raises(ValueError, match=r"a\.json is damaged: its checksum is not that of what it holds"):
+    with pytest.raises(ValueError, match=r"a\.json is damaged: its checksum does not match its content"):
         load_results(tmp_path)
 
 

@@ -496,7 +496,7 @@ def test_a_worker_that_dies_is_told_and_nothing_is_lost(small, tmp_path):
     next(running)
     for worker in multiprocessing.active_children():
         worker.kill()
-    with pytest.raises(ChildProcessError, match=r"a worker died \(killed by SIGKILL.*what is done is kept, the same command goes on"):
+    with pytest.raises(ChildProcessError, match=r"a worker died \(killed by SIGKILL.*finished work is kept, and the same command resumes"):
         for _ in running:
             pass
     assert multiprocessing.active_children() == []

@@ -112,7 +112,7 @@ def test_a_validation_that_was_changed_or_cannot_be_is_refused_in_one_line(train
         ({"nudge": 3}, "nudge: Expected object, got int"),
     ):
         write_json(path, sealed(found | change))
-        with pytest.raises(ValueError, match=rf"validation\.json is not what it should be: .*{told}"):
+        with pytest.raises(ValueError, match=rf"validation\.json is not valid: .*{told}"):
             train_model(config, screen=False)
 
 

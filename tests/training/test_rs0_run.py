@@ -55,7 +55,7 @@ def test_it_resumes_bit_for_bit_and_its_weights_build(ratio: float | None, tmp_p
     out = str(tmp_path / "whole")
     assert json.loads((tmp_path / "whole" / "best.json").read_text())["algorithm"] == "rs0"
     assert load(out).act([], []) == []
-    with pytest.raises(ValueError, match="continuous actions, of which there is no list to search: leave out --budget"):
+    with pytest.raises(ValueError, match="continuous actions, which a search cannot list: leave out --budget"):
         load(out, budget=3)
     with pytest.raises(ValueError, match="no policy to sample from"):
         load("legal", sample=True)

@@ -177,7 +177,7 @@ def test_modes_are_those_of_any_other_file(tmp_path):
 @pytest.mark.parametrize(("data", "told"), [("x", "Expected int, got str"), ([1], "Expected int, got array"), (1.5, "got float")])
 def test_a_value_of_another_type_is_refused_with_its_file(tmp_path, data, told):
     write_json(tmp_path / "x.json", {"a": {"b": data}})
-    with pytest.raises(ValueError, match=rf"x\.json is not what it should be: .*({told})"):
+    with pytest.raises(ValueError, match=rf"x\.json is not valid: .*({told})"):
         read_json(tmp_path / "x.json", dict[str, dict[str, int]])
 
 

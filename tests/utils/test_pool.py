@@ -123,7 +123,7 @@ def test_starts_that_fail_are_tried_again_after_a_pause(restart, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     pool = ToyPool(restart=restart, start_seconds=9.0)
     if restart == "never":
-        with pytest.raises(ChildProcessError, match=r"^a toy died \(exit code 1\): what is done is kept"):
+        with pytest.raises(ChildProcessError, match=r"^a toy died \(exit code 1\): finished work is kept"):
             pool.handle([Died(pool.made[-1])])
         return
     for _ in range(MAX_DEATHS):

@@ -223,8 +223,7 @@ class Recipe:
     run: Mapping[str, Any] = field(default_factory=dict)
     """Maps options of a training run (not of the algorithm) to the defaults of this recipe, as JSON values."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Maps a task to the defaults for this task only. These are options of a run, as in `run`. Under the key `agent`, they are fields of
-    the config."""
+    """Maps a task to the defaults for this task only: options of a run, as in `run`, and under the key `agent` fields of the config."""
     version: int = 1
 
     @property

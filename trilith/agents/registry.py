@@ -67,7 +67,7 @@ def load(name: str, search: SearchConfig | None = None, zero_on_hit: bool = Fals
     if not search.budget:
         return agent
     if isinstance(agent, Sampler):
-        raise ValueError(f"the agent {name!r} has continuous actions, of which there is no list to search: leave out --budget")
+        raise ValueError(f"the agent {name!r} has continuous actions, which a search cannot list: leave out --budget")
     if not isinstance(agent, Valuer):
         raise ValueError(
             f"the agent {name!r} does not value actions, so it cannot search: choose one that does, as objects, or legal for a raw search"
@@ -164,8 +164,8 @@ class ShippedAgent:
 
     @property
     def discount(self) -> float:
-        """The discount factor of the agent for the first task. A search does not use this value; it asks the agent for its own task (see
-        `of`)."""
+        """The discount factor of the agent for the first task. A search does not use this value, but the discount factor for the task that
+        is played (see `of`)."""
         return cast(float, self.of(next(iter(self.weights))).discount)
 
     def act(self, states: Sequence[State], rngs: Sequence[np.random.Generator]) -> list[Placement | None]:

@@ -41,8 +41,8 @@ def optimizer_step(optimiser: torch.optim.Adam, loss: Tensor, rate: float, clip:
 
 
 def moments_of(optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
-    """The state of Adam as named arrays: the moments and the step count of each parameter. A name is the number of the parameter, a point,
-    and step, exp_avg or exp_avg_sq."""
+    """The state of Adam as named arrays: the moments and the step count of each parameter. The names of parameter number 0 are 0.step,
+    0.exp_avg and 0.exp_avg_sq."""
     return {
         f"{index}.{name}": value.cpu().numpy()
         for index, slots in optimiser.state_dict()["state"].items()
@@ -83,8 +83,8 @@ def part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[A
 
 
 def prefixed(groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of all groups in one dictionary. `groups` maps a prefix to the arrays of a group; this prefix is put before each
-    of their names. `part` is the inverse."""
+    """Returns the arrays of all groups in one dictionary. `groups` maps a prefix to the arrays of a group. In the result, each name begins
+    with the prefix of its group. `part` is the inverse."""
     return {prefix + name: array for prefix, arrays in groups.items() for name, array in arrays.items()}
 
 

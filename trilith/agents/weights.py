@@ -212,7 +212,7 @@ def learning() -> bool:
 
 
 def missing(what: str) -> str:
-    """The error message that `what` needs packages of the extra `learn`, with the names of the missing packages."""
+    """Returns the error message for `what`, which needs the packages of the extra `learn`. The message names the missing packages."""
     absent = ", ".join(package for package in LEARNING if not find_spec(package))
     return f'{what} needs more packages ({absent} missing): pip install "trilith[learn]", or -e ".[learn]" in a clone'
 

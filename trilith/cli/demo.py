@@ -130,7 +130,7 @@ class Demo:
         for label, (name, _) in loaded.items():
             if said := learned(label, name, self.budget, self.world):
                 print(said)
-        print(f"What was built in the first of them: {self.out / 'sheet.png'}")
+        print(f"Final scenes of the first of these: {self.out / 'sheet.png'}")
         print(f"Films: {', '.join(map(str, written))}")
 
     def _seconds(self, label: str, first: State) -> float:
@@ -155,8 +155,7 @@ class _Watched:
 
 
 def learned(label: str, name: str, budget: int, world: str = "simulator") -> str:
-    """Describes how a shipped agent has learned or, if the label ends in "+ search", what the search adds. Returns "" for any other
-    agent."""
+    """Describes the training of a shipped agent or, if the label ends in "+ search", its search. Returns "" for any other agent."""
     from trilith.agents.registry import shipped
     from trilith.utils.files import read_json
 

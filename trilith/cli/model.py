@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainModel(ModelRunConfig):
-    """Train a transition model, in which a search can run, on recorded episodes. Ctrl-C saves. After a stop or a kill, the same command
-    resumes.
+    """Train a transition model on recorded episodes. A search can use it instead of the simulator. Ctrl-C saves. After a stop or a kill,
+    the same command resumes.
 
     Example: trilith train-model data/covering_hard data/silhouette --out models/x --agent objects
     """

@@ -26,8 +26,8 @@ class Train(Generic[C]):
 
     config: Annotated[TrainConfig[C], arg(name="")]
     resume: Path | None = None
-    """Resume the run in this folder. Options that are not given keep their values. These may change: --minutes, --core-minutes, --steps,
-    --actors, --checkpoint-seconds, --log-seconds, --track and the options for a cluster."""
+    """Resume the run in this folder. Options that are not given keep their values. Only the following may change: --minutes,
+    --core-minutes, --steps, --actors, --checkpoint-seconds, --log-seconds, --track and the options for a cluster."""
 
     def run(self) -> None:
         """Trains until a limit is reached, and prints the last evaluation."""

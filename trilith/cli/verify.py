@@ -46,4 +46,4 @@ class Verify:
             print(problem)
         require(not wrong, f"{len(wrong)} of {len(files)} entries do not hold")
         print(f"{len(files)} entries, {episodes} episodes: all rewards and reasons are those of the replay.")
-        print(f"{redecided} agents decided the same again; of {len(files) - redecided} entries who chose the actions is not proved.")
+        print(f"{redecided} agents decided the same again; for {len(files) - redecided} entries it is not proved who chose the actions.")

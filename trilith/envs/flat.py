@@ -24,7 +24,7 @@ class FlatActions(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         inner = env.unwrapped
         if not isinstance(inner, ConstructionEnv) or not isinstance(inner.action_space, spaces.MultiDiscrete):
-            raise ValueError(f"actions of {env} cannot be counted through: it takes a trilith environment with discrete actions")
+            raise ValueError(f"actions of {env} cannot be numbered: FlatActions needs a trilith environment with discrete actions")
         self.inner = inner
         self.sizes = (SLOTS, *(int(size) for size in inner.action_space.nvec[1:]))
         """Number of values of each part of an action."""

@@ -43,8 +43,8 @@ def load_results(folder: Path) -> list[Result]:
     """Reads all results in a folder, and sorts them by agent. Leaves out results of a task that cannot be imported. Raises ValueError if
     nothing is left, or if the results are from different versions of the scenes.
 
-    Three fields change: "plain" is added, the agent's short name; "agent" becomes this name with the options of the search; "seed" becomes
-    (seed of the training, seed of the evaluation).
+    Three fields of each result change. A new field "plain" has the agent's short name. "agent" becomes this name with the options of the
+    search. "seed" becomes (seed of the training, seed of the evaluation).
     """
     require(folder.is_dir(), f"{folder} is not a folder with results of trilith evaluate")
     paths = sorted(folder.glob("[!.]*.json"))  # files whose names begin with a dot are still being written

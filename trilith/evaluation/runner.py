@@ -56,7 +56,7 @@ from trilith.world.scene import Role
 from trilith.world.tasks import Level, get_task
 
 FRESH = "start over with --fresh"
-"""Advice for error messages: the result file belongs to another evaluation, or does not hold enough."""
+"""Advice in error messages about a result file of another evaluation, or one that keeps too few episodes."""
 GROUP = 16
 """Number of episodes that run side by side. It is fixed, because the batch size of a network may change the last digits of its outputs."""
 
@@ -242,8 +242,8 @@ class Run:
                     self.done[number] = episodes
 
     def compile(self) -> None:
-        """Lets the agent make one placement if the code is not compiled yet. So it is compiled once and not by every worker, and the
-        progress of the episodes says how long they take."""
+        """Lets the agent make one placement if the code is not compiled yet. So the code is compiled once and not by every worker, and the
+        displayed speed of the episodes does not include compilation."""
         if self.result is None and not is_compiled(meet):
             e, rng = self.evaluation, np.random.default_rng(0)
             state = start_in_set(e.task, e.level, e.split, 0)

@@ -54,7 +54,7 @@ class Searched(TypedDict):
 
 
 class OfLevel(TypedDict):
-    """Number of episodes of one level, and their means. `most` is the mean of the highest possible reward."""
+    """Number of episodes of one level, their mean reward, and the mean of the highest possible reward (`most`)."""
 
     episodes: Some
     reward: Figure
@@ -120,7 +120,7 @@ def read_result(path: Path) -> dict[str, Any] | None:
     if not data.keys() >= Result.__annotations__.keys():
         return None
     check_versions(path, data)
-    with prefix_errors(f"{path} is not what it should be: "):
+    with prefix_errors(f"{path} is not valid: "):
         typed(data, Result)
     return data
 

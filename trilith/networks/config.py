@@ -30,13 +30,13 @@ class NetConfig:
     heads: int = 4
     """Objects and pixel-attention: attention heads of each layer."""
     pair: int = 32
-    """Objects and pixel-attention: units for the relation of two objects."""
+    """Objects and pixel-attention: features of a pair of objects."""
     decoder: int = 128
-    """Objects and pixel-attention: units for an object after the last layer."""
+    """Objects and pixel-attention: features of an object after the last attention layer."""
     message: int = 32
-    """Objects: units of the message from one object to a placement."""
+    """Objects: features of the message from one object to a placement."""
     token: int = 64
-    """Objects: units of a placement."""
+    """Objects: features of a placement."""
     clock: bool = False
     """Objects: whether the number of steps left is an input (ours)."""
     recurrent: int = 3
@@ -68,20 +68,20 @@ class EncoderConfig:
     """mlp (a padded list of objects), rnn (objects one after another), cnn and cnn-rn (an image), gn (a graph), or attention (over
     objects; the policy points at them; ours)."""
     features: int = 100
-    """mlp: number of features of the normalised list."""
+    """mlp: number of features that the list of objects is mapped to."""
     embedding: int = 256
     """rnn: units of the GRU. cnn, cnn-rn: features of an image."""
     width: int = 256
-    """All but gn: units of the hidden layers of actor and critic."""
+    """mlp, rnn, cnn and cnn-rn: units of the hidden layers of actor and critic."""
     layers: int | None = None
-    """All but gn: number of hidden layers of the actor, and of the critic. None: three for cnn and cnn-rn, else four."""
+    """mlp, rnn, cnn and cnn-rn: number of hidden layers of the actor, and of the critic. None: three for cnn and cnn-rn, else four."""
     graph: int = 64
     """gn: units of every layer."""
     recurrent: int = 1
     """gn: number of recurrent steps of actor and critic. With more than the paper's one, they have GRUs."""
     clip: bool = True
-    """rnn: leave out objects where a scene has more than any scene of the curriculum, as in generalisation levels. Otherwise the network
-    reads the longer list. Makes no difference in training."""
+    """rnn: whether to leave out objects if a scene has more of them than any scene of the curriculum, as in generalisation levels.
+    Otherwise the network reads the longer list. Makes no difference in training."""
 
     def __post_init__(self) -> None:
         check_least(self, features=1, embedding=1, width=1, layers=1, graph=1, recurrent=1)
@@ -103,7 +103,7 @@ class DynamicsConfig:
     pair: int = 32
     """Features of a pair of objects."""
     recurrent: int = 3
-    """Graph: number of recurrent steps. With one, what edges and globals remember would never be read."""
+    """Graph: number of recurrent steps. With only one, the hidden states of edges and globals would never be read."""
 
     def __post_init__(self) -> None:
         check_least(self, width=1, layers=1, heads=1, pair=1, recurrent=2)

@@ -86,8 +86,8 @@ def options(scene: Scene) -> Options:
 
 
 def stands(scene: Scene, margin: float = 0.0) -> bool:
-    """Whether every block would stay in place, computed by statics. `margin` is a safety margin in metres; a negative margin is a
-    tolerance. All blocks must be upright."""
+    """Whether every block stays in place according to statics. `margin` is a safety margin in metres; a negative margin is a tolerance. All
+    blocks must be upright."""
     rows = np.concatenate([[FLOOR], scene.rows(Role.BLOCK)])
     return is_stable(
         scene.pose[rows], scene.size[rows], scene.sticky[rows], bond_matrix(scene.glue, len(scene))[np.ix_(rows, rows)], margin

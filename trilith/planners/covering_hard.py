@@ -169,8 +169,8 @@ def prospect(view: CoverageState) -> float:
 
 
 def _columns(view: CoverageState, bare: Bools) -> list[tuple[float, float, int, float, int]]:
-    """Lists the columns of blocks that bare stretches need, one at each end of a stretch. A column is (left, right, needed height, half the
-    length of the stretch, present height). Left and right are x in metres, heights are in layers."""
+    """Lists the columns of blocks that bare stretches need, one at each end of a stretch. A column is (left x, right x, needed height, half
+    the length of the stretch, present height). Heights are in layers, all else is in metres."""
     columns = []
     for n, cells in zip(view.layers, bare, strict=True):
         for begin, end in stretches(cells):

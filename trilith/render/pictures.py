@@ -114,7 +114,7 @@ def thoughts_picture(
     panel, *below = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
     for other in below:
         other.imshow(seen)
-        other.set_title("all that it sees of each object, framed, and the highest value of a placement by it or of it", fontsize=9)
+        other.set_title("the agent's view of each object (framed), with the highest value of a placement at it or of it", fontsize=9)
         other.set_axis_off()
     panel.imshow(picture(scene, 800), extent=SHOWN)
     panel.set(xlim=SHOWN[:2], ylim=(SHOWN[2], 8), title=title)
@@ -129,7 +129,7 @@ def thoughts_picture(
         line = 3.0 if number == len(ranked) - 1 else 1.2
         panel.add_patch(patches.Rectangle((x - w / 2, y - h / 2), w, h, facecolor=(*colour[:3], 0.35), edgecolor=colour, linewidth=line))
         panel.text(x, y, f"{value:.2f}\n×{visits}" + ("\nsticky" if placement.sticky else ""), ha="center", va="center", fontsize=7)
-    figure.colorbar(cm.ScalarMappable(shade, "viridis"), ax=panel, label="value: what is expected from here to the end", shrink=0.8)
+    figure.colorbar(cm.ScalarMappable(shade, "viridis"), ax=panel, label="value: expected reward until the end", shrink=0.8)
     with atomic_write(Path(path)) as aside:
         figure.savefig(aside, dpi=110, format="png")
 
@@ -138,8 +138,7 @@ def views_picture(views: Sequence[tuple[str, int, int, NDArray[np.float32]]], co
     """(height, width, 3): the segmented images of objects, each with a caption and a frame around its window.
 
     A view is (caption, top, left, pixels). `top` and `left` are the first row and column of its window in a picture of 64 × 64. `pixels`
-    (height, width, 4) are those of the window: red, green, blue and alpha, with colours multiplied by alpha. Transparent pixels are drawn
-    grey.
+    (height, width, 4) has red, green, blue and alpha of the window, with colours multiplied by alpha. Transparent pixels are drawn grey.
     """
     found = []
     for _, top, left, pixels in views:

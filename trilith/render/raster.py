@@ -23,7 +23,8 @@ OUTLINE = 0.05
 
 
 def shown(points: Floats) -> Floats:
-    """(N, 2): maps points (N, 2) of a picture to the coordinates of an observation, in which the rasteriser draws."""
+    """(N, 2): maps points (N, 2) of the scene, in metres, to the coordinates in which the rasteriser draws. The area `SHOWN` is mapped to
+    the area `VIEW`."""
     return (points - [(SHOWN[0] + SHOWN[1]) / 2, SHOWN[2]]) * SCALE + [(VIEW[0] + VIEW[1]) / 2, VIEW[2]]
 
 

@@ -94,7 +94,7 @@ def load(path: Path) -> tuple[dict[str, NDArray[Any]], Facts]:
             raise error from None
         command = shlex.join(["mv", str(previous), str(path)])
         raise ValueError(
-            f"{error}; the checkpoint before it is whole: to resume from that, `{command}` and the same command again"
+            f"{error}; the previous checkpoint is intact: to resume from it, run `{command}` and then the same command"
         ) from None
 
 

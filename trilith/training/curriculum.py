@@ -36,8 +36,8 @@ class CurriculumConfig:
     hardest_share: float = 0.5
     """Fraction of episodes at the highest level reached so far. The others come from the task's mix of all levels reached so far."""
     kind: Kind = "schedule"
-    """schedule: the level rises with the learner steps. performance: a level is reached when all levels before it are passed. This is
-    judged from extra episodes without exploration, which take at most a sixth of all environment steps."""
+    """schedule: the level rises with the learner steps. performance: a level is reached when all levels before it are passed. Levels are
+    judged by extra episodes without exploration, which take at most a sixth of all environment steps."""
     pass_mark: float | None = None
     """performance: an episode is good if it earns at least this fraction of the highest possible reward; a level is passed if at least this
     fraction of its episodes is good. None: the task's own value, as in the paper (0.5 for silhouette and covering_hard, 0.25 for connecting

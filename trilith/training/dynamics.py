@@ -156,7 +156,7 @@ class _Run:
                     saved = time.monotonic()
         except KeyboardInterrupt:
             self.save()
-            log.say(f"stopped and saved after {learner.steps} steps: the same command goes on from there")
+            log.say(f"stopped and saved after {learner.steps} steps: the same command resumes")
             raise
         if learner.steps > first or not (config.out / "model.safetensors").exists():
             self.save()
@@ -167,7 +167,7 @@ class _Run:
             draw_log(config.out)
         result: dict[str, Any] = read_json(path, dict[str, Any])
         check_sealed(path, result)
-        with prefix_errors(f"{path} is not what it should be: "):
+        with prefix_errors(f"{path} is not valid: "):
             typed(result, Validation)
         return result
 
@@ -241,7 +241,7 @@ def draw_log(folder: Path) -> None:
     for label, error, constant in curves:
         points = [(line["step"], line[error] / line[constant]) for line in valid if line.get(constant)]
         axis.plot([step for step, _ in points], [share for _, share in points], label=label)
-    axis.set(xlabel="learner steps", ylabel="error left, of that of knowing nothing", yscale="log")
+    axis.set(xlabel="learner steps", ylabel="error / error of the baseline", yscale="log")
     axis.grid(alpha=0.3)
     axis.legend(fontsize="small")
     with atomic_write(folder / "curve.png") as aside:

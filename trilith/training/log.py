@@ -70,8 +70,8 @@ def cut_log(out: Path, seconds: float, evaluated: int) -> None:
     """Removes the lines that a killed run wrote after its last checkpoint, because the resumed run will write them again.
 
     The checkpoint was written after `seconds` of training. Lines of evaluations are kept if the evaluation was due at learner step
-    `evaluated` or earlier. Other lines are kept if they were written before the checkpoint. This is decided by their time, not by their
-    learner step, because actors also play while the learner waits.
+    `evaluated` or earlier. Other lines are kept if they were written before the checkpoint. Their time decides, not their learner step,
+    because actors also play while the learner waits.
     """
     lines = read_log(out)
     kept = [line for line in lines if (line["step"] <= evaluated if line["kind"] == "valid" else line["minutes"] <= seconds / 60)]

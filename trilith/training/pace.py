@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 AHEAD = 200
-"""Number of learner steps in reserve: episodes may be delivered before they are needed, until they allow this many steps. With the reserve,
-learner and actors rarely wait for each other."""
+"""Size of the reserve of episodes, in learner steps that these episodes allow. With the reserve, learner and actors rarely wait for each
+other."""
 RATE = 0.1
 """Weight of a new value in the running means."""
 
@@ -13,10 +13,10 @@ class Pace:
     """Decides whether to request more episodes, so that both learner and actors stay busy and the ratio of their steps is kept (paper
     §D.1).
 
-    Requests without an answer count too, because their episodes will allow more learner steps; with a hundred actors, most episodes are in
-    such requests. On the other hand, the learner makes steps until a request is answered, so more episodes may be requested for these
-    steps. Three running means are used: the number of learner steps that a result allows, the duration of a request, and the duration of a
-    learner step.
+    The learner steps that the episodes so far allow are added to those that unanswered requests will allow; with a hundred actors, most
+    episodes are in such requests. More episodes are requested while the sum is below a limit: the reserve `AHEAD`, plus the steps that the
+    learner makes until a request is answered. Three running means are used: the number of learner steps that a result allows, the duration
+    of a request, and the duration of a learner step.
 
     There are two exceptions, in which actors get as many requests as they can take: before the first learner step, and if no ratio is set,
     so that learner and actors run freely (§F.4).

@@ -138,7 +138,7 @@ def _draw_task(row: Any, task: str, curves: Sequence[_Curve], points: Mapping[Pa
                 axis.annotate(f" {passed}", (x, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small", color=colour)
         axis.set(title=f"{task}, validation scenes, {level}", xlabel=_NAMES[across])
         axis.grid(alpha=0.3)
-    row[0].set_ylabel("mean reward, without exploring")
+    row[0].set_ylabel("mean reward, without exploration")
     row[0].legend(fontsize="small")
 
 
@@ -148,7 +148,7 @@ def _draw_models(axis: Any, models: Sequence[Points], across: Across) -> None:
         for name, style in (("end", "-"), ("reward", ":")):
             xs, ys = zip(*points[name], strict=True)
             axis.plot(xs, ys, style, color=f"C{number}", label=None if number else name)
-    axis.set(title="the model, on episodes it had not learned from", ylabel="error left, of that of knowing nothing", yscale="log")
+    axis.set(title="the model, on episodes it had not learned from", ylabel="error / error of a constant prediction", yscale="log")
     axis.set_xlabel(_NAMES[across])
     axis.grid(alpha=0.3)
     axis.legend(fontsize="small")

@@ -332,7 +332,7 @@ class Run:
             yield
         except OSError as error:
             config.stat()
-            log.say(f"{error}; what was there before still is, and training continues")
+            log.say(f"{error}; the old file is kept, and training continues")
 
     def _save_weights(self, name: str, weights: Weights, steps: int) -> None:
         config = self.config

@@ -67,8 +67,8 @@ class _Compilation(event.Listener):
     """
 
     announced = multiprocessing.parent_process() is not None or not (sys.stderr and sys.stderr.isatty())
-    """Whether nothing is printed any more. Workers print nothing, since several of them would print the same, and neither does a process
-    whose errors nobody watches: there an error is one line and nothing else."""
+    """Whether the note has been printed or must not be printed. Workers print no note, because each of them would print the same one. If
+    standard error is not a terminal, no note is printed either, so that an error remains a single line."""
     depth = 0
     """Number of functions that are being compiled now. There can be several, because a function waits for those that it calls."""
     collects = True
@@ -95,7 +95,8 @@ event.register("numba:compile", compilation)
 
 
 class _ByContent(IndexDataCacheFile):
-    """A cache of machine code. It becomes invalid when a source file changes that contributed code or constants to the machine code.
+    """A cache of the machine code of one function. It becomes invalid if a global constant in the machine code changes, or the source file
+    of the function or of a compiled function that it calls.
 
     numba's own cache compares only the modification time and the size of one file, the one that defines the function. But the machine code
     also contains functions and constants from other files.

@@ -91,7 +91,7 @@ class Progress:
             print(f"{self.name}: {self._how_far(now)}, {status}", file=sys.stderr, flush=True)
 
     def _how_far(self, now: float) -> str:
-        """The text about the work done, with an estimate of the time left. The estimate uses the mean speed so far, so the estimate changes
+        """Returns the work done and an estimate of the time left, as text. The estimate uses the mean speed so far, so it changes
         smoothly."""
         speed = max(self.done - self._before, 1e-9) / max(now - self._begin, 1e-9)
         left = f"{max(self.total - self.done, 0.0) / speed:.0f} s left"  # rounding can bring `done` slightly above the total

@@ -197,7 +197,7 @@ def check_sealed(path: Path, data: Mapping[str, Any]) -> None:
         whole = sealed(data)[CHECKSUM] == data[CHECKSUM]
     except RecursionError:
         whole = False
-    require(whole, f"{path} is damaged: its checksum is not that of what it holds")
+    require(whole, f"{path} is damaged: its checksum does not match its content")
 
 
 def check_regular(path: str | Path, most: int) -> None:
@@ -239,7 +239,7 @@ def parse_json(text: bytes | str, kind: Any = Any) -> Any:
         raise ValueError("not JSON that can be read: it is nested too deep") from None
     except ValueError as error:  # includes msgspec.DecodeError, and the error for text that is not UTF-8
         raise ValueError(f"not JSON: {error}") from None
-    with prefix_errors("not what it should be: "):
+    with prefix_errors("not valid: "):
         return typed(data, kind)
 
 

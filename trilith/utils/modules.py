@@ -1,4 +1,4 @@
-"""Imports classes of the user's own by name: my_module:MyTask, my_module:MyAgent."""
+"""Imports the user's own classes by name: my_module:MyTask, my_module:MyAgent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def imported(name: str, what: str) -> Any:
 
 def own_code(data: Any) -> dict[str, str]:
     """The fingerprint of the user's own classes whose names occur in `data`. The result maps the path of each source file to a digest of
-    the file, and the names python, numpy and trilith to their versions.
+    the file. It also maps the names python, numpy and trilith to their versions.
 
     The source files are the modules that define these classes. If such a module is in the working folder, its imports from the same folder
     are source files too, direct and indirect ones. Returns an empty dictionary if `data` names none of the user's classes.

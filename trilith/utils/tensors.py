@@ -74,7 +74,7 @@ def load_tensors(path: Path, most: int = MAX_WEIGHTS) -> tuple[dict[str, NDArray
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     stated = _stated(path, texts)
     del texts[CHECKSUM]
-    require(stated == checksum(arrays, texts), f"{path} is damaged: its checksum is not that of what it holds")
+    require(stated == checksum(arrays, texts), f"{path} is damaged: its checksum does not match its content")
     return arrays, texts
 
 

@@ -1,4 +1,4 @@
-"""The agents that the page offers: the label of each, the tasks in which it can build, and a sentence about how it was made."""
+"""The agents that the page offers: the label of each, the tasks in which it can build, and a sentence about its training."""
 
 from __future__ import annotations
 

@@ -87,12 +87,12 @@ def _encode(data: Any) -> bytes:
 
 
 def begin(task: str, level: Level, seed: int, placed: Sequence[Placement | None]) -> bytes:
-    """Starts an episode, and makes the placements that a link has stored. Answers with all moments, without frames."""
+    """Starts an episode, and makes the placements that a link has stored. Answers with every state, without the frames of falls."""
     return _replayed(Recording(start(task, level, np.random.default_rng(seed)), tuple(placed)), frames=False)
 
 
 def replay(recording: Recording) -> bytes:
-    """All moments of an episode, with the frames of every fall."""
+    """Every state of an episode, with the frames of every fall."""
     return _replayed(recording, frames=True)
 
 

@@ -1,8 +1,8 @@
 """The five action spaces of the paper, and the mask of legal actions. Each action space is a codec, which converts its actions to
 placements and back.
 
-The rules of an episode see only the placement. `INVALID_EDGE` stands for an edge that does not lead from an available block to an object of
-the scene. The mask tests all actions at once; `episode.collides` applies the same rule to a single placement.
+The rules of an episode see only the placement, or `INVALID_EDGE` for an edge that is not valid. The mask tests all actions at once;
+`episode.collides` applies the same rule to a single placement.
 
 All code that depends on the action space is in its codec. To add a sixth action space, write a class here, add it to `CODECS`, and describe
 it for cards in `agents/schema.py`.
@@ -25,7 +25,7 @@ from trilith.world.geometry.rectangles import may_overlap, overlaps
 from trilith.world.scene import BLOCK_HEIGHT, INVALID_EDGE, PLACE_X, PLACE_Y, SLOT_X, SLOTS, Bools, Floats, Ints, Placement, Role, Scene
 
 CLEARANCE = 0.04
-"""Metres: a block is placed this far above (or beside) its reference object, so that the two do not overlap at the start."""
+"""Metres: gap between a new block and the object that it is placed on or beside, so that the two do not overlap at the start."""
 OFFSETS = 15
 _AVAILABLE, _TARGET = int(Role.AVAILABLE), int(Role.TARGET)
 
@@ -37,24 +37,24 @@ def offset(i: Any, n: int, reference: Any, block: Any) -> Any:
 
 
 def outermost(n: int, reference: Any, block: Any) -> Any:
-    """The largest of these n offsets, by the paper's formula. It is a little more than half the sum of the two lengths, so that the two do
-    not overlap."""
+    """The largest of the n offsets of the function `offset`, in metres, by the paper's formula. It is a little more than half the sum of
+    the two lengths, so that block and object do not overlap."""
     return (reference + block) / 2 * (1 + 1 / (n - 3))
 
 
 def share(i: Any, n: int) -> Any:
-    """The i-th of n offsets divided by the largest: equal steps from -1 to 1."""
+    """The i-th of n offsets divided by the largest. The n values are evenly spaced from -1 to 1."""
     return 2 * i / (n - 1) - 1
 
 
 def height_on(is_target: Any, y: Any, height: Any) -> Any:
-    """y of the centre of a block that is placed relative to an object at `y`. The block goes inside a target, or on top of a solid
-    object."""
+    """y of the centre of a block that is placed relative to an object with its centre at `y`, in metres. The block goes inside a target, or
+    on top of a solid object."""
     return y + (1 - is_target) * (height + BLOCK_HEIGHT) / 2 + CLEARANCE
 
 
 def rest_height(scene: Scene, rows: Any) -> Any:
-    """y of the centre of a block placed relative to a row, or to each of several rows."""
+    """y of the centre of a block that is placed relative to the object in a row, or to each of the objects in several rows, in metres."""
     return height_on((scene.role[rows] == _TARGET) * 1, scene.pose[rows, 1], scene.size[rows, 1])
 
 
@@ -101,8 +101,7 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[float, ...]:
-        """The action that uses the block and the stickiness of `placement` and decodes to the nearest position, by the distance |Δx|
-        + |Δy|."""
+        """The action closest to `placement`: the same block, the same stickiness, and the nearest position, by the distance |Δx| + |Δy|."""
 
     @abstractmethod
     def mirror(self, actions: ArrayLike) -> NDArray[Any]:
@@ -189,7 +188,7 @@ class Discrete(Codec):
     @property
     @abstractmethod
     def tail(self) -> tuple[int, ...]:
-        """Number of values of each index that gives the position. These indices lie between block (and object) and sticky."""
+        """Number of values of each index for the position. In an action, these indices lie between block (and object) and sticky."""
 
     @abstractmethod
     def encode(self, scene: Scene, placement: Placement) -> tuple[int, ...]: ...
@@ -257,7 +256,7 @@ class DiscreteRelative(Discrete):
     def grid(self, reference: Any, block: Any) -> Floats:
         """(..., offsets): all offsets along one axis between objects of length `reference` and blocks of length `block`; see `offset`.
 
-        The outermost offset on either side does not overlap the object, so that a block can also fall beside it.
+        At the outermost offset on either side, the block does not overlap the object, so that it can also fall beside the object.
         """
         return offset(np.arange(self.offsets), self.offsets, np.asarray(reference)[..., None], np.asarray(block)[..., None])
 
@@ -429,8 +428,8 @@ def _reach(scene: Scene, rows: Any, slot: int) -> Any:
 def _towards(centres: Floats, k: int) -> tuple[float, float] | None:
     """Two numbers in [-1, 1] whose point is nearer to the k-th of the centres (R, 2) than to any other. None if there is no such point.
 
-    First, the point is the centre itself, moved into the area if it lies outside. If another centre is nearer to this point, the point is
-    the mean of the corners of the k-th centre's region: the part of the area that is nearer to this centre than to any other.
+    Tries the k-th centre itself first, moved into the area if it lies outside. If another centre is nearer to that point, tries the mean of
+    the corners of the k-th centre's region. This region is the part of the area that is nearer to the k-th centre than to any other.
     """
     at = _pointing(*centres[k].tolist())
     if _nearest(centres, *_point(*at)) == k:

@@ -12,7 +12,7 @@ from trilith.world.geometry.rectangles import TOUCH, Bools, Floats, Ints, extent
 from trilith.world.scene import Role
 
 Box = tuple[float, float, float, float, float]
-"""x, y, angle, width, height."""
+"""A rectangle: x, y, angle, width, height."""
 
 MET = 0.0005
 """Metres: `first_touch` finds the time when the gap between two rows has shrunk to this."""
@@ -36,8 +36,8 @@ def meet(pose: Floats, size: Floats, role: Ints, sticky: Bools, glue: Ints) -> t
 
 @compiled
 def bond(pose: Floats, size: Floats, role: Ints, sticky: Bools, contact: Ints, glue: Ints, frame: Floats, new: int) -> tuple[Ints, Floats]:
-    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are pairs of `contact` (C, 2), in the same order
-    (see `_joins`). `new` is their number, as `meet` returns it."""
+    """Adds new bonds to `glue` (G, 2) and `frame` (G, 5), and returns both. The new bonds are the pairs of `contact` (C, 2) that `_joins`
+    accepts, in the same order. `new` is their number, as `meet` returns it."""
     pairs, frames = np.empty((len(glue) + new, 2), dtype=np.int64), np.empty((len(glue) + new, 5))
     count = len(glue)
     for g in range(count):
@@ -68,8 +68,8 @@ def _joins(i: int, j: int, role: Ints, sticky: Bools, glue: Ints) -> bool:
 
 @compiled
 def bond_frame(a: Box, b: Box) -> tuple[float, float, float, float, float]:
-    """Where two touching boxes are bonded, for pictures: x and y of a point in the frame of `a`, x and y of this point in the frame of `b`,
-    and the angle of `b` relative to `a`.
+    """The point of the bond between two touching boxes, for pictures: its x and y in the frame of `a`, its x and y in the frame of `b`, and
+    the angle of `b` relative to `a`.
 
     The point is the middle of the overlap of the two axis-aligned bounding boxes. This is exact for upright boxes and close for tilted
     ones.
@@ -93,7 +93,7 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
     """Makes the `rows` (R,) one body. Returns x, y, v_x, v_y and angular velocity of its centre of mass, and `local` (R, 3): the pose of
     each row in the frame of the body.
 
-    The mass of a row is its area. The momentum is conserved. The angle of the body is that of its first row.
+    The mass of a row is its area. The momentum is conserved. The body has the angle of its first row.
     """
     mass = x = y = vx = vy = 0.0
     for row in rows:
@@ -119,8 +119,8 @@ def join(pose: Floats, velocity: Floats, size: Floats, rows: Ints) -> tuple[Box,
 def spread(
     pose: Floats, velocity: Floats, rows: Ints, local: Floats, x: float, y: float, angle: float, vx: float, vy: float, spin: float
 ) -> None:
-    """Computes `pose` and `velocity` of the `rows` (R,) of one body, in place. `local` (R, 3) is the pose of each row in the frame of the
-    body. The other arguments are the pose and velocity of the body."""
+    """Sets the rows `rows` (R,) of `pose` (N, 3) and `velocity` (N, 3), which form one body, in place. `local` (R, 3) is the pose of each
+    row in the frame of the body. The other arguments are the pose and velocity of the body."""
     c, s = cos(angle), sin(angle)
     for k, row in enumerate(rows):
         lx, ly, turned = local[k, 0], local[k, 1], local[k, 2]
@@ -138,8 +138,8 @@ def first_touch(
     """The time in seconds until the gap between two rows is at most `MET`, if their bodies keep their velocities. Returns `step` if the
     rows touch already, or if the gap is still larger after `step` seconds.
 
-    The arguments are those of row a, then those of row b: x, y, angle, v_x, v_y and angular velocity of its body; x, y and angle of the row
-    in the frame of the body; width and height.
+    The arguments describe row a, then row b: x, y, angle, v_x, v_y and angular velocity of its body; x, y and angle of the row in the frame
+    of the body; width and height.
     """
     early, late = 0.0, step
     for k in range(8):

@@ -2,7 +2,7 @@
 
 Lengths are in metres, angles in radians, and y points up. A row of an array describes one object. The order of rows never changes. Rows 0
 to 6 are the slots, and each begins as an available block. Row 7 is the floor. Then come targets, obstacles and, in order of placement,
-blocks. In a task with only seven blocks, the row of an available block becomes the placed block.
+blocks. In a task with only seven blocks, a block keeps its row when it is placed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SMALL, MEDIUM, LARGE = 0.7, 2.1, 3.5
 BLOCK_HEIGHT = 0.7
 SLOT_WIDTHS = (SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE)
 SLOTS = len(SLOT_WIDTHS)
-"""Number of available blocks at the start. An action can pick these rows."""
+"""Number of slots: rows 0 to 6. At the start each holds an available block. An action picks one of them."""
 SLOT_GAP = 0.35
 """Metres between available blocks. With this gap the seven blocks fill x from -7 to 7 exactly."""
 SLOT_X = np.cumsum([0.0, *(w + SLOT_GAP for w in SLOT_WIDTHS[:-1])]) - 7.0 + np.asarray(SLOT_WIDTHS) / 2
@@ -65,13 +65,13 @@ class Placement(NamedTuple):
 
 
 INVALID_EDGE = Placement(-1, 0.0, 0.0)
-"""Stands for an action whose edge does not lead from an available block to an object that a block can be placed relative to. It ends an
+"""Stands for an invalid edge: an edge that does not start at an available block, or does not end at another kind of object. It ends an
 episode."""
 
 
 def checked_placement(given: Any) -> Placement:
-    """Converts (slot, x, y, sticky) to a `Placement` of plain numbers. Raises ValueError, with the part that is wrong, if it is not a valid
-    placement."""
+    """Converts (slot, x, y, sticky) to a `Placement` of plain numbers. Raises ValueError, which names the wrong part, if `given` is not a
+    valid placement."""
     if type(given) is Placement and tuple(map(type, given)) == _PLAIN and 0 <= given[0] < SLOTS and abs(given[1]) < 1e300 > abs(given[2]):
         return given  # the usual case, which needs no conversion
     if wrong := _wrong_part(given):
@@ -121,8 +121,8 @@ class Scene:
     glue: Ints
     """(G, 2): pairs of bonded rows, in order of bonding. The lower row of a pair comes first."""
     glue_frame: Floats
-    """(G, 5): where each pair is bonded, for pictures: x and y of a point in the frame of the first row, x and y of this point in the frame
-    of the second row, and the angle of the second row relative to the first."""
+    """(G, 5): the point of each bond, for pictures: its x and y in the frame of the first row, its x and y in the frame of the second row,
+    and the angle of the second row relative to the first."""
 
     def __post_init__(self) -> None:
         for name, (dtype, width) in _LAYOUT.items():
@@ -210,7 +210,7 @@ assert list(_LAYOUT) == [field.name for field in fields(Scene)]
 
 
 def _check(scene: Scene) -> None:
-    """Raises ValueError, with the field that is wrong, if the arrays do not form a valid scene."""
+    """Raises ValueError, which names the wrong field, if the arrays do not form a valid scene."""
     n = len(scene)
     for name in ("pose", "size", "velocity", "sticky"):
         rows = len(getattr(scene, name))
@@ -272,8 +272,8 @@ def clipped(x: float, y: float) -> tuple[float, float]:
 def place(scene: Scene, placement: Placement, keep: bool) -> Scene:
     """`scene` with the block of `placement` added. Nothing is simulated yet.
 
-    The position is clipped to where blocks may be. With `keep` the available block stays and a row is appended. Without `keep` the row of
-    the available block becomes the placed block.
+    The position is clipped to the area where blocks may be placed. With `keep` the available block stays, and a row is appended for the
+    placed block. Without `keep` the placed block takes the row of the available block.
     """
     slot, _, _, sticky = placement
     x, y = clipped(placement.x, placement.y)

@@ -32,7 +32,7 @@ DATASET = "dataset.json"
 STOPPED = -2
 """Stored as the slot if the agent stopped instead of placing a block. The slot -1 stands for an invalid edge."""
 CODEC = DiscreteRelative()
-"""The action space, used by the paper's main agents, in which placements are also stored."""
+"""Placements are also stored as actions of this action space, which the paper's main agents use."""
 NO_EDGE = (FLOOR, FLOOR, 0, 0)
 """The action that is stored for an invalid edge, or if the agent stopped. No valid action has this value, because an edge never starts at
 the floor."""
@@ -169,7 +169,7 @@ def read_dataset(folder: Path) -> Dataset:
     version = data.get("format")
     require(version == FORMAT, f"{folder} holds episodes of format {shortened(version)}, this version of trilith knows {FORMAT}")
     check_sealed(path, data)
-    with prefix_errors(f"{path} is not what it should be: "):
+    with prefix_errors(f"{path} is not valid: "):
         dataset: Dataset = typed(data, Dataset)
         require(len(dataset["checksums"]) == dataset["shards"], f"{len(dataset['checksums'])} checksums of {dataset['shards']} files")
     return dataset

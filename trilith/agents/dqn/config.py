@@ -75,13 +75,14 @@ class DQNConfig:
     action. A network without state values trains only on those counterfactual actions that end the episode."""
     counterfactual_targets: int = 3
     """Network objects: number of counterfactual actions per state that get a target r + γ V(s') for their value. They are drawn anew at
-    every learner step. Actions that end the episode always get a target. For the other actions, only rewards and ends are learned."""
+    every learner step. Actions that end the episode always get a target. For all others, only the predictions of reward and end are
+    learned."""
     lookahead: float = 0.5
     """Network objects: probability that an actor replaces the chosen action by the one with the highest r + γ V(s') among the chosen and
     the counterfactual actions."""
     lower_bounds: bool = True
-    """Whether a target is raised to the observed return if it is lower. The simulator is deterministic, so the observed return can be
-    earned again."""
+    """Whether to raise a target to the observed return if the target is lower. The simulator is deterministic, so the observed return can
+    be earned again."""
     outcome_weight: float = 0.5
     """Network objects: weight of the errors of predicted rewards and ends, relative to the errors of values."""
     corrections_per_update: float = 0.0
@@ -99,11 +100,11 @@ class DQNConfig:
     """The transition model that is learned in the same run, if --world is online."""
     learning_starts: int = 6000
     """Number of steps before learning starts, at most as many as the replay holds. Until then actors make random placements that overlap
-    nothing. About once per episode they make any action that the mask allows. If a placement would touch an obstacle, a counterfactual
-    action replaces it, so that episodes get longer and earn some reward."""
+    nothing. About once per episode they choose instead from all actions that the mask allows. If a placement would touch an obstacle, a
+    counterfactual action replaces it, so that episodes get longer and earn some reward."""
 
     def check(self) -> None:
-        """Raises ValueError if options contradict each other. The message says which options, and what to choose."""
+        """Raises ValueError if options contradict each other. The message names the options and the alternatives."""
         shown = self.actions != "absolute" or not self.corrections_per_update
         require(shown, "the planner shows relative actions: for absolute ones choose --agent.corrections-per-update 0")
         used = self.search.world != ONLINE or self.search.budget

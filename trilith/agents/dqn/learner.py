@@ -133,8 +133,8 @@ FIRST_LENGTH = float(SLOTS)
 LENGTH_RATE = 0.02
 """Weight of a new episode in the running mean of episode lengths."""
 WARM_UP_EPSILON = 1.0
-"""The value of ε before learning starts: about one action per episode is any action that the mask allows. The others are random placements
-that overlap nothing."""
+"""The value of ε before learning starts: about one action per episode is drawn from all actions that the mask allows. The other actions are
+random placements that overlap nothing."""
 
 
 class DQNLearner(TargetLearner[QNet]):

@@ -46,7 +46,7 @@ def make_schema(config: DQNConfig, task: str, beyond: bool = True) -> ReplaySche
 
 
 def make_net(config: DQNConfig, schema: ReplaySchema) -> QNet:
-    """Returns the network that a config describes as a torch module, for learning. The initial weights are drawn from torch's global random
+    """Returns the network that a config describes, as a torch module for learning. The initial weights are drawn from torch's global random
     generator."""
     from trilith.networks.q.registry import make_qnet
 
@@ -100,8 +100,8 @@ class Exploration(NamedTuple):
     lengths: tuple[float, ...]
     """For each level of the curriculum, L: the typical number of steps of an episode."""
     warm_up: bool = False
-    """Whether to make random placements that overlap nothing, instead of the network's actions. Where ε asks for a random action, any
-    action that the mask allows is made."""
+    """Whether to make random placements that overlap nothing, instead of the network's actions. If ε asks for a random action, it is drawn
+    from all actions that the mask allows."""
     search: bool = True
     """Whether to search, if the config has a search budget. False until the learned transition model is ready."""
 
@@ -291,7 +291,7 @@ class DQNPolicy:
 
     def _by_chance(self, states: Sequence[State], records: Records, random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
         """Chooses an action in each state: a random placement that overlaps nothing or, where `random` is True, any action that the mask
-        allows. Returns its index, or None if there is none."""
+        allows. Returns the indices of the actions; None for a state without such an action."""
         listed = iter(self.net.listed(records[random]) if random.any() else ())
         some = zip(states, random, rngs, strict=True)
         return [choose(next(listed), True, rng) if explore else self._any(state.scene, rng) for state, explore, rng in some]
@@ -315,8 +315,8 @@ class DQNPolicy:
         return None
 
     def _by_search(self, states: Sequence[State], random: Bools, rngs: Sequence[np.random.Generator]) -> list[int | None]:
-        """Chooses an action in each state: by search with the values of the network or, where `random` is True, at random. Returns its
-        index, or None if there is none."""
+        """Chooses an action in each state: by search with the values of the network or, where `random` is True, at random. Returns the
+        indices of the actions; None for a state without any."""
         searcher, indices = self._searcher, list[int | None]()
         for root, explore, rng in zip(searcher.search(states, rngs), random, rngs, strict=True):
             chosen = int(rng.integers(len(root.values))) if explore and len(root.values) else searcher.algorithm.decide(root, rng)
@@ -348,7 +348,7 @@ class DQNAgent:
         """Lists the actions of each state that the mask allows, with their values. Several available blocks of equal width are listed as
         one block, with the highest of their values.
 
-        If the agent can stop, there is an additional action for it, with the value 0 and an edge of its own.
+        If the agent can stop, stopping is an additional action, with the value 0 and an edge of its own.
         """
         found = []
         for state, (index, values) in zip(states, self.net.listed(observe(self.schema, states)), strict=True):

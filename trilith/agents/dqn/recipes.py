@@ -104,8 +104,8 @@ FROM_PIXELS = replace(
 """Our agent `pixels`. It sees only the segmented image of each object, and the planner corrects it."""
 
 _PAPER_RUN: dict[str, Any] = {"zero_on_hit": True, "steps": 10_000_000, "curriculum": {"steps": 40_000, "hardest_share": 0.0}}
-"""Options of a training run as in the paper. One option is our choice, because the paper does not state it: levels are drawn from
-the task's training mix, without those not reached yet (`hardest_share` is 0)."""
+"""Options of a training run as in the paper. One option is our choice, because the paper does not state it: levels are drawn from the
+task's training mix, limited to the levels that the curriculum has reached (`hardest_share` is 0)."""
 _PAPER_SEARCH_RUN = {**_PAPER_RUN, "steps": 4_000_000}
 _TUNED_RUN: dict[str, Any] = {"zero_on_hit": True, "curriculum": {"steps": 3_000, "hardest_share": 0.0}}
 
@@ -115,7 +115,7 @@ _PAPER = {
     "cnn-gn-dqn": (CNN_GN_DQN, "CNN-GN-DQN of the paper: as gn-dqn, from segmented images"),
     "cnn-gn-dqn-mcts": (CNN_GN_DQN_MCTS, "CNN-GN-DQN-MCTS of the paper: as gn-dqn-mcts, from segmented images"),
 }
-_TUNED_ABOUT = "with what makes it learn in an hour, for relative and absolute actions alike"
+_TUNED_ABOUT = "with changes that make it learn in an hour, the same for relative and absolute actions"
 
 ALGORITHM = Algorithm(
     name="dqn",

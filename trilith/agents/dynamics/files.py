@@ -31,7 +31,7 @@ class ModelCard(TypedDict):
     predicts: str
     physics: int
     weights: str
-    """Checksum of the weights. Reading compares it with that of the weights' file."""
+    """Checksum of the weights. Reading compares it with the checksum in the file of weights."""
     tasks: list[str]
     """Tasks of the episodes that the model learned from."""
     hand_made: NotRequired[list[str]]

@@ -46,7 +46,7 @@ def touchable(role: Ints, objects: Ints) -> Bools:
 
 def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
     """Two masks (B, R, R) of pairs of objects in the predicted scenes: those that touch, and those that are glued. A pair is glued if it
-    was glued before, or if it touches and one of the two is a sticky block and the other a block or the floor."""
+    was glued before. It is also glued if it touches, one of the two is a sticky block, and the other is a block or the floor."""
     touch = (predicted.touch.detach().numpy() > 0) & touchable(placed.role, placed.objects)
     bonds = np.isin(placed.role, (Role.BLOCK, Role.FLOOR))
     glue = placed.glue | (touch & (placed.sticky[:, :, None] | placed.sticky[:, None]) & bonds[:, :, None] & bonds[:, None])
@@ -55,8 +55,8 @@ def contacts(predicted: Predicted, placed: Placed) -> tuple[Bools, Bools]:
 
 def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, sign: Array | None = None) -> tuple[Bools, Placed, Tensor]:
     """Continues predicted scenes by one step: adds the next block of the same episode to each. Returns three things: a mask (B,) of the
-    placements `at` (B,) that have a next placement, and for these C placements the scenes with the new block and the poses (C, R, 3) of all
-    objects.
+    placements `at` (B,) that have a next placement; for these C placements, the scenes with the new block; and the poses (C, R, 3) of all
+    objects in these scenes.
 
     The new blocks have their poses from the table, multiplied by `sign` (B, 3), which mirrors a scene. Gradients flow through the returned
     poses.
@@ -80,7 +80,7 @@ def onward(table: Transitions, at: Ints, predicted: Predicted, placed: Placed, s
 
 def draw(table: Transitions, rng: np.random.Generator, size: int) -> tuple[Ints, Array]:
     """Draws placements to learn from. Returns their indices (size,) and importance weights (size,). Half of the placements are drawn from
-    the few that moved something. A weight is inversely proportional to how often its placement is drawn."""
+    the few that moved something. A weight is inversely proportional to the probability of drawing its placement."""
     share, count = (0.5, len(table.eventful)) if len(table.eventful) else (0.0, 1)
     preferred = rng.random(size) < share
     eventful = table.eventful[rng.integers(count, size=size)] if share else 0

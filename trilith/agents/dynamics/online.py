@@ -117,7 +117,7 @@ class OnlineModel:
         checked: OnlineFacts = typed(facts, OnlineFacts)
         predicted = arrays["predicted"]
         if predicted.shape[1:] != (4,):
-            raise ValueError(f"what its model predicted has shape {predicted.shape}, not (n, 4)")
+            raise ValueError(f"the predictions of its model have shape {predicted.shape}, not (n, 4)")
         self.learner.load(arrays, checked)
         self.memory.load(part(arrays, "memory."))
         self.predicted.extend(tuple(each) for each in predicted.tolist())

@@ -42,8 +42,8 @@ class ModelWorld:
     """A transition model in which a network predicts the result of every placement that needs physics.
 
     The next state is the most likely one if no obstacle is touched. Its reward is computed by the rules of the task. The expected reward is
-    this reward times the probability that no obstacle is touched. With `zero_on_hit`, the sum of rewards so far times the probability that
-    an obstacle is touched is subtracted.
+    this reward times the probability that no obstacle is touched. With `zero_on_hit`, touching an obstacle also costs the rewards earned so
+    far. So their sum, times the probability that an obstacle is touched, is subtracted.
     """
 
     def __init__(self, net: Dynamics, zero_on_hit: bool = False) -> None:
@@ -118,8 +118,9 @@ def _simulated(state: State, placement: Placement | None) -> bool:
 
 
 def _settled(scene: Scene, placed: Placed, k: int, pose: Floats, loose: Bools, touch: Bools) -> Scene:
-    """The k-th of the predicted scenes at rest, from `scene`, which has the new block. `pose`, `loose` and `touch` belong to this scene.
-    Blocks that can move get their predicted poses. All other objects stay exactly where they were."""
+    """The predicted scene at rest. `scene`, which has the new block, is the k-th of the scenes in `placed`. `pose` (R, 3), `loose` (R,) and
+    `touch` (R, R) are the predictions for this scene: poses, mask of the objects that can move, and mask of the pairs that touch. Objects
+    that can move get their predicted poses. All others stay exactly where they were."""
     rows, n = reference_rows(scene), int(placed.objects[k])
     where = scene.pose.copy()
     where[rows[loose[:n]]] = pose[:n][loose[:n]]

@@ -56,7 +56,7 @@ class RS0Config:
     value_gradient: float = 1.0
     """Ours: weight of the policy loss that uses the critic's gradient (SVG(0))."""
     entropy: float = 0.01
-    """Ours: bonus for the entropy of the policy."""
+    """Ours: weight of a bonus for the entropy of the policy."""
     bound_penalty: float = 1.0
     """Ours: weight of a penalty on means outside the range of actions: the squared distance of a mean from this range. Actions are clipped
     to the range, so no other loss moves such means back."""
@@ -78,8 +78,8 @@ class RS0Config:
     legal: float = 0.0
     """Ours: fraction of actions that are random placements that overlap nothing, each encoded as the nearest action."""
     imitate: float = 0.0
-    """Ours: weight of an imitation loss, the negative log-likelihood of actions that earned more than expected. The weight of an action is
-    the difference from the expected return, at most 1."""
+    """Ours: weight of an imitation loss, the negative log-likelihood of actions that earned more than expected. In this loss, each action
+    is weighted by its excess over the expected return, at most 1."""
 
     def __post_init__(self) -> None:
         check_least(

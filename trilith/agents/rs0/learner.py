@@ -163,7 +163,7 @@ class RS0Learner(TargetLearner[ActorCritic]):
 
         The loss uses only the critic's gradient with respect to the drawn actions. No gradient reaches the critic's weights or the
         features; otherwise these would learn to raise the predicted values. The choice of a component is not differentiable, so the weights
-        of components learn by the score function. Its baseline is the mean value of the other drawn actions, so two or more samples are
+        of components learn by the score function. The baseline is the mean value of the other drawn actions, so two or more samples are
         needed.
         """
         config = self.config

@@ -56,7 +56,7 @@ class Head:
     their limits."""
 
     actions: int
-    """A, how many numbers an action has."""
+    """A, the length of an action."""
     components: int
     """M, the number of Gaussians."""
     scale: float

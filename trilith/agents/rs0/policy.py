@@ -59,7 +59,7 @@ axes."""
 
 
 class Exploration(NamedTuple):
-    """The exploration settings of actors. All other actions are samples from the policy."""
+    """The exploration settings of actors: two fractions of the actions. All other actions are samples from the policy."""
 
     epsilon: float
     """Fraction of actions that are drawn uniformly from all actions."""
@@ -129,8 +129,8 @@ class RS0Policy:
         return [self._decision(*each) for each in zip(states, records, actions, density.tolist(), strict=True)]
 
     def encode(self, state: State, placement: Placement) -> Decision:
-        """Converts a placement of another agent to a decision. The decision has the action that is nearest to this placement. It counts as
-        not drawn from the policy (see `dtype`)."""
+        """Converts a placement of another agent to a decision. The decision has the action that is nearest to this placement. This action
+        counts as not drawn from the policy (see `dtype`)."""
         [record] = self.net.schema.pack([state.scene])
         action = np.array(self.codec.encode(state.scene, placement), np.float32)
         return self._decision(state, record, action, np.inf)

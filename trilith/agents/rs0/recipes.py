@@ -18,8 +18,8 @@ def _paper(encoder: Any) -> RS0Config:
 
 
 def _tuned(encoder: Any) -> RS0Config:
-    """The tuned version of `_paper`, with changes that make it learn within an hour on one core. Like the tuned DQN agents, it starts with
-    random legal placements."""
+    """The tuned version of `_paper`, with changes that make it learn within an hour on one core. A tenth of the actions are random legal
+    placements."""
     return replace(_paper(encoder), updates_per_step=0.1, batch=32, act_with_target=True, legal=0.1)
 
 
@@ -40,7 +40,7 @@ ALGORITHM = Algorithm(
     recipes=(
         *(Recipe(name, _paper(encoder), about, _PAPER_RUN, version=2) for name, (encoder, about) in _PAPER.items()),
         *(
-            Recipe(f"{name}-tuned", _tuned(encoder), f"{name} with what makes it learn in an hour", _TUNED_RUN)
+            Recipe(f"{name}-tuned", _tuned(encoder), f"{name} with changes that make it learn in an hour", _TUNED_RUN)
             for name, (encoder, _) in _PAPER.items()
         ),
     ),

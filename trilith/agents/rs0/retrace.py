@@ -16,8 +16,8 @@ def retrace(rewards: Tensor, values: Tensor, taken: Tensor, trace: Tensor, count
 
         G_t = r_t + γ (V(s_t+1) + c_t+1 (G_t+1 - Q(s_t+1, a_t+1)))
 
-    The trace c is that of the *next* action. The current action needs no trace, because the target is for this action, whatever its
-    probability was. After the last step of a sequence there is no next action, so the return is bootstrapped from the value of the last
+    The trace c is that of the *next* action. The current action needs no trace, because the target is the value of this action, regardless
+    of its probability. After the last step of a sequence there is no next action, so the return is bootstrapped from the value of the last
     state.
     """
     length = rewards.shape[1]

@@ -1,5 +1,5 @@
-"""The paper's graph network for actors and critics (§C.2). Unlike the Q-network, it uses the sparse graph, has one processing step without
-a GRU unless more are asked for, and its decoder is a full graph network.
+"""The paper's graph network for actors and critics (§C.2). It differs from the Q-network in three ways: it uses the sparse graph; by
+default it has one processing step, without a GRU; and its decoder is a full graph network.
 
 Actor and critic share the encoder; each has its own core and decoder. The critic reads an action as part of the globals. The outputs of
 actor and critic are computed from the decoded globals. As in `q/graph.py`, every MLP has two layers, both with a ReLU. Edges are summed

@@ -54,8 +54,8 @@ class ActorCritic(nn.Module):
 
 
 class MLPCore(nn.Module):
-    """The core of every actor and critic except in the graph network: hidden layers with ReLU, and a linear output. The input is the
-    features of a state and, for a critic, an action."""
+    """The core of the actor or the critic for the encoders mlp, rnn, cnn and cnn-rn: hidden layers with ReLU, and a linear output. The
+    input is the features of a state and, for a critic, an action."""
 
     def __init__(self, features: int, actions: int, width: int, layers: int, outputs: int) -> None:
         super().__init__()

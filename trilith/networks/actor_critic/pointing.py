@@ -23,19 +23,21 @@ from trilith.world.actions import CLEARANCE, height_on
 from trilith.world.scene import PLACE_X, PLACE_Y, SLOT_X, SLOTS, Role
 
 PLACES = (-0.7, 0.0, 0.7)
-"""Initial horizontal positions of the three components of an object, as fractions of the maximum offset of a block from the object."""
+"""Initial horizontal positions of the components of an object, as fractions of the maximum offset of a block from the object."""
 GLUE = (-1.0, 1.0)
 """The value of an action's last number: without glue, and with glue."""
 COMPONENTS = len(PLACES) * len(GLUE)
 """Number of components for each pair of a kind of block and an object."""
 NARROW = -20.0
-"""Raw network output for the scale of the numbers that pick a block or an object. It is so low that it gives the smallest allowed scale."""
+"""Raw network output for the standard deviation of the numbers that pick a block or an object. It is so low that it gives the smallest
+allowed standard deviation."""
 NEVER = -1e4
 """Logit of a component that must not be chosen, because no block of its kind is left or its object does not exist."""
 NEAR = 0.3
-"""Length scale in metres at which a point counts as near the centre of an object."""
+"""Distance in metres at which a point still counts as near the centre of an object."""
 PICKED = 0.07
-"""Length scale at which the first number of an action counts as picking a slot. The numbers of two slots are at least 0.15 apart."""
+"""Distance at which the first number of an action still counts as near the number of a slot. The numbers of two slots are at least 0.15
+apart."""
 ATTENTIVE = 5.0
 """Initially, an object at the point of an action gets about exp(ATTENTIVE) times the attention weight of a distant object."""
 RELATIVE = 5

@@ -1,7 +1,6 @@
-"""The network of the paper's learned transition model (§E.3): a graph network like that of the Q-network (§C.2), over a fully connected
-graph.
+"""The network of the paper's learned transition model (§E.3): a graph network like the Q-network's (§C.2), over a fully connected graph.
 
-Inputs and predictions are those of our own network. The two networks differ only in how information passes between objects.
+It has the same inputs and predictions as our own network. The two networks differ only in how information passes between objects.
 """
 
 from __future__ import annotations

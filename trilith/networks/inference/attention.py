@@ -118,7 +118,7 @@ def check_attention(schema: ReplaySchema, mask: Mask) -> None:
     """Raises ValueError if attention networks do not support the actions of `schema` with `mask`. The error message names the
     alternatives."""
     require(mask != "none", "this network values only edges from available blocks: choose mask edges or legal, or network graph")
-    require(schema.codec.relative, "this network values edges, which absolute actions have none of: choose network graph")
+    require(schema.codec.relative, "this network values edges, and absolute actions have no edges: choose network graph")
 
 
 def kind_mask(batch: SceneBatch, rule: Mask, outputs: int) -> Bools:

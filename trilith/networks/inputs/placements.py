@@ -52,8 +52,8 @@ CLIPS = (3.5, 1.0, 1.0, 1.0)
 COLUMNS = len(LENGTHS) * len(SCALES)
 """Number of input columns for a pair (placement, object)."""
 FIGURES = 3
-"""Number of outputs for a placement, once without and once with glue: the later return, the reward of the placement, and whether the
-placement ends the episode."""
+"""Number of outputs for a placement without glue, and again for the same placement with glue: the return after the placement, its reward,
+and whether it ends the episode."""
 SUM_SCALE = 1 / 8
 """Factor by which sums over objects are multiplied, so that they are about 1."""
 _LANES = 16
@@ -83,7 +83,7 @@ def locate(scenes: Any, offsets: int, widths: Any, scene: Any, kind: Any, refere
     """The placements of m actions. Action i places a block of the kind `kind[i]` at the offset `which[i]` from the object `reference[i]` of
     the scene `scene[i]`. `widths` (3,) has the width of each kind, and `offsets` is the number of offsets.
 
-    The arguments are either arrays, with a `SceneBatch` as `scenes`, or tensors, with the `tensors` of a `SceneBatch` as `scenes`. `which`
+    If `scenes` is a `SceneBatch`, the other arguments are arrays. If `scenes` is the `tensors` of a `SceneBatch`, they are tensors. `which`
     and the results are float32.
     """
     width, pose, size = widths[kind], scenes.pose[scene, reference], scenes.size[scene, reference]
@@ -206,8 +206,9 @@ def look_backward(
 
     Adds the gradient with respect to `objects` to `objects_grad`. Fills `message_grad` (P, w) with the gradient with respect to each
     message before its ReLU. Fills `columns` (40, w) with the input columns of each pair (placement, object). The function `backward_width`
-    returns w. From these two arrays the caller computes the gradient with respect to `weight`: `message_grad` · `columns`ᵀ. One product of
-    large matrices is several times as fast as a sum in these loops. The gradient of a maximum goes to the first object that attains it.
+    returns w. From `message_grad` and `columns` the caller computes the gradient with respect to `weight`, as `message_grad` · `columns`ᵀ.
+    One product of large matrices is several times as fast as a sum in these loops. The gradient of a maximum goes to the first object that
+    attains it.
     """
     units, largest = len(weight), 0
     for b in range(len(first) - 1):

@@ -8,8 +8,8 @@ The available blocks themselves are not stored, because their positions never ch
 An action has three forms, and `ReplaySchema` converts between them:
 - the codec's action, which names objects by their rows in the scene. Environments and users see this form;
 - the edge action, four integers (slot, object, offset, sticky). A replay stores this form. Slot and object are node numbers: 0 to 6 are the
-  slots, 7 + r is the r-th object of the scene in row order. `offset` is the flat index of the parts of a codec's action after the edge.
-  Absolute actions have object 0, and the cell of the grid as offset;
+  slots, 7 + r is the r-th object of the scene in row order. The offset combines the position indices of the codec's action into one flat
+  index. Absolute actions have object 0, and the cell of the grid as offset;
 - the index, one integer. Networks and search trees use this form.
 """
 
@@ -66,7 +66,8 @@ class SceneSchema:
 
     @staticmethod
     def rows_of(task: Task, beyond: bool = True) -> int:
-        """Maximum number of objects in the scenes of a task's curriculum. With `beyond`, generalisation levels count too."""
+        """Maximum number of objects in the scenes of a task's curriculum, without the available blocks. With `beyond`, generalisation
+        levels count too."""
         levels: list[Level] = [*task.levels, *(task.generalisation if beyond else ())]
         most = max(task.max_objects(level) for level in levels)
         return most - SLOTS if task.keeps_supply else most

@@ -21,7 +21,8 @@ from trilith.world.scene import Ints
 
 Choices = NDArray[np.int32]
 Reach = tuple[int, int]
-"""The two numbers of extra rows (and columns) before and after a window. With them, every pool that overlaps the window is computed."""
+"""The numbers of extra rows before and after a window, and likewise of columns, so that every pool that overlaps the window can be
+computed."""
 
 
 def pool_added(grown: Tensor, convolved: Tensor, pooled: Tensor, top: Tensor, left: Tensor, reach: Reach) -> tuple[Tensor, Tensor, Tensor]:

@@ -33,8 +33,9 @@ class Rows(NamedTuple):
 
 
 def relational_attention(qkv: Tensor, pairs: Tensor, weight: Tensor, batch: SceneBatch | Rows) -> Tensor:
-    """Returns (n, heads · (d + P)). Each row belongs to one object and has two parts, for each head: the attention-weighted mean (d
-    numbers) of the values of all objects in the scene, and the attention-weighted mean (P numbers) of the features of its pairs.
+    """Returns (n, heads · (d + P)), a row for each object. The first heads · d numbers are, for each head, the attention-weighted mean of
+    the values of all objects in the scene. The others are, for each head, the attention-weighted mean of the features of the object's
+    pairs.
 
     `qkv` (n, 3, heads, d) are the queries, keys and values of all objects. `pairs` (p, P) are the features of all pairs of objects in the
     same scene, ordered by the object that attends. An attention score is the scaled dot product of query and key plus a bias: the dot
@@ -84,7 +85,7 @@ class _Attend(torch.autograd.Function):
 
 
 class AttentionLayer(nn.Module):
-    """Attention, then an MLP with one hidden layer. Each has a layer norm before it and a residual connection."""
+    """Attention, then an MLP with one hidden layer. Each of the two has a layer norm before it and a residual connection."""
 
     def __init__(self, width: int, heads: int, pair: int) -> None:
         super().__init__()

@@ -152,7 +152,7 @@ class ObjectCNN(nn.Module):
         return self._known[1]
 
     def fixed_maps(self) -> list[Maps]:
-        """The outputs of each layer for an empty picture. Its channels are 0, except for the coordinates."""
+        """The outputs of each layer for an empty picture. The channels of an empty picture are 0, except for the coordinates."""
         maps, x = list[Maps](), torch.as_tensor(self.empty)
         for layer in self.layers:
             convolved = layer(x)

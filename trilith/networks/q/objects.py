@@ -171,7 +171,7 @@ def look_by_tensors(placed: Placements, scene: Tensor, batch: SceneBatch, object
 
 @once_per_batch
 def _boxes(batch: SceneBatch) -> Tensor:
-    """The result of `placements.boxes` as a tensor (n, 6)."""
+    """The coordinates (n, 6) of all objects of a batch as a tensor, see `placements.boxes`."""
     return batch.send(boxes(batch))
 
 

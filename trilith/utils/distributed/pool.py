@@ -44,7 +44,7 @@ class Failure(NamedTuple):
     """refused: a ValueError, whose message is for the user; failed: any other exception; died: too many workers died during this job;
     late: the job exceeded its time limit."""
     text: str
-    """One line."""
+    """The reason in one line."""
     trace: str = ""
 
 
@@ -100,20 +100,20 @@ class Worker(ABC):
 
 
 class Ready(NamedTuple):
-    """A worker has started, or has failed to start."""
+    """Event: a worker has started, or has failed to start."""
 
     worker: Worker
     failure: Failure | None
 
 
 class Alive(NamedTuple):
-    """A heartbeat."""
+    """Event: a worker has sent a heartbeat."""
 
     worker: Worker
 
 
 class Done(NamedTuple):
-    """A worker has finished a job."""
+    """Event: a worker has finished a job."""
 
     worker: Worker
     number: int
@@ -122,7 +122,7 @@ class Done(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A worker has died, or cannot be used."""
+    """Event: a worker has died, or cannot be used."""
 
     worker: Worker
     why: str = ""
@@ -194,7 +194,7 @@ class Pool(ABC):
             raise
 
     def idle(self) -> int:
-        """Number of further jobs that workers could start now."""
+        """Number of further jobs that the workers have room for now."""
         free = sum(self.queue - len(worker.jobs) for worker in self.workers if worker.ready)
         return max(free - len(self.waiting), 0)
 
@@ -312,7 +312,7 @@ class Pool(ABC):
         why = why or f"died ({worker.exit_status()})"
         self._retire(worker)
         if self.restart == "never":
-            raise ChildProcessError(f"a {self.what} {why}: what is done is kept, the same command goes on from there")
+            raise ChildProcessError(f"a {self.what} {why}: finished work is kept, and the same command resumes")
         self.notes.append(f"{worker.name} {why}; another one starts")
         for job in islice(worker.jobs.values(), 1):  # the job that the worker was doing
             job.deaths += 1

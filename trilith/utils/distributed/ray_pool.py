@@ -21,7 +21,7 @@ from trilith.utils.distributed.ray_cluster import Cluster, node_name, other_vers
 RETRY_SECONDS = 30.0
 """Seconds before a worker is started again if its node had a different version of the package."""
 PRINTED_LINES = 5
-"""Number of lines of a job's output that are reported: the last ones."""
+"""Of a job's output, only this many lines are reported, the last ones."""
 
 
 Answers = Literal["hello", "beat"] | int
@@ -153,8 +153,8 @@ def _do_printing(work: Work, job: Any, shared: Any) -> bytes:
 
 
 def _worker_class(ray: Any) -> type:
-    """Makes the class of the Ray actors. Its code is sent to the nodes, so a node with a different version of the package, or without the
-    package, can still report its version."""
+    """Makes the class of the Ray actors. Ray sends the code of this class to the nodes. So a node can report its version of the package
+    even if the version differs from ours or the package is missing."""
 
     class RemoteWorker:
         """Does jobs."""
@@ -185,7 +185,7 @@ def _worker_class(ray: Any) -> type:
 
         @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
         def beat(self, seconds: float) -> None:
-            """Returns after `seconds`, which tells the pool that the worker is alive."""
+            """Returns after `seconds`. The answer tells the pool that the worker is alive."""
             import time
 
             time.sleep(seconds)

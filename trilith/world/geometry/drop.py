@@ -8,7 +8,8 @@ from trilith.utils.compiled import compiled
 from trilith.world.geometry.rectangles import Bools, Floats
 
 LEVEL = 0.08
-"""Metres: if the tops of two objects differ by less than this, both carry a block on them. Stacked blocks sink by up to 0.01 per layer."""
+"""Metres: if the tops of two objects differ by less than this, both carry a block on them. Stacked blocks sink up to 0.014 into each
+other."""
 OBSTACLE_GAP = 0.02
 """Metres: a falling block must stay this far away from obstacles. This is four times the distance that counts as touching."""
 
@@ -17,7 +18,8 @@ OBSTACLE_GAP = 0.02
 def drop(
     left: float, right: float, bottom: float, top: float, boxes: Floats, sticky: Bools, obstacle: Bools, margin: float
 ) -> tuple[float, float, float, float, float, float]:
-    """The fall of an upright block (its four sides) onto N solid objects: `boxes` (4, N), `sticky` (N,), `obstacle` (N,).
+    """The fall of an upright block onto N solid objects. `left`, `right`, `bottom` and `top` are the sides of the block; `boxes` (4, N) are
+    the sides of the objects, in the same order; `sticky` (N,) and `obstacle` (N,) are masks.
 
     Returns six numbers:
         height of the ground that stops the block, 0 on the floor;

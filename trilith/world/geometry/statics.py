@@ -15,9 +15,9 @@ def is_stable(pose: Floats, size: Floats, sticky: Bools, bonded: Bools, margin: 
     supports.
 
     `bonded` (N, N) is True for pairs that are already bonded. A sticky block is also bonded to everything that it lies on or carries. From
-    the top down, each rigid group passes its weight and load to its supports: to the support under the resultant force if there is one,
-    otherwise to the nearest support on either side, divided as on a lever. A group topples if the resultant lies beyond all its supports. A
-    group that includes the floor never topples. Friction, and tension in bonds, are ignored.
+    the top down, each rigid group passes its weight and load to its supports. If a support lies under the resultant force, this support
+    gets all of the load. Otherwise the nearest support on either side gets a part, as on a lever. A group topples if the resultant lies
+    beyond all its supports. A group that includes the floor never topples. Friction, and tension in bonds, are ignored.
     """
     left, right, bottom, top = boxes(pose, size)
     on = (np.abs(bottom[:, None] - top) < LEVEL) & (np.minimum(right[:, None], right) > np.maximum(left[:, None], left))

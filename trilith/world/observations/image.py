@@ -33,7 +33,8 @@ SILHOUETTE_COLOUR = (0.0, 1.0, 0.0, 0.3)
 CONNECTING_COLOUR = (0.0, 0.0, 1.0, 0.5)
 GLUE_COLOUR = (0.5, 0.5, 0.5, 1.0)
 GLUE_RADIUS = 0.14
-"""Radius of the disc that marks a glue point, in metres: about four pixels of the render, so that it stays visible after averaging."""
+"""Radius of the disc that marks a glue point, in metres. The disc covers about four pixels of the render, so that it stays visible after
+averaging."""
 
 _LAYER = np.zeros(len(Role), dtype=np.int64)
 _LAYER[[Role.FLOOR, Role.OBSTACLE, Role.AVAILABLE, Role.BLOCK, Role.TARGET]] = (0, 1, 2, 2, 3)

@@ -54,7 +54,7 @@ class Connecting(Task):
     Place an available block; the supply is unlimited. Making it sticky is free.
 
     ## Observation
-    Targets are 0.35 × 0.35 and not solid. Obstacles are 0.35 high, lie in layers, and must not be touched.
+    Targets are 0.35 m × 0.35 m and not solid. Obstacles are 0.35 m high, lie in layers, and must not be touched.
 
     ## Reward
     +1 for each target whose centre lies inside a placed block; −1 when it no longer does.

@@ -51,17 +51,17 @@ class Covering(_Shelter):
     Place an available block; the supply is unlimited. Making it sticky costs 2, which hardly ever pays.
 
     ## Observation
-    Obstacles are 0.35 high and must not be touched. There are no targets.
+    Obstacles are 0.35 m high and must not be touched. There are no targets.
 
     ## Reward
-    The change of the covered length. A part of an obstacle's top is covered if it lies under a placed block whose centre is at or
+    The change of the covered length in metres. A part of an obstacle's top is covered if it lies under a placed block whose centre is at or
     above the centre of the obstacle. No part counts twice. −2 for each sticky block.
 
     ## End
     More than 99 % covered; 28 steps; an obstacle touched; a placement that is not possible.
 
     ## Levels
-    Level d from 0 to 2 has 1–2 obstacles, 0.7 to 2.8 wide, in each of the layers 0, 2, … 2d.
+    Level d from 0 to 2 has 1–2 obstacles, 0.7 to 2.8 m wide, in each of the layers 0, 2, … 2d.
     """
 
     name = "covering"
@@ -87,7 +87,7 @@ class CoveringHard(_Shelter):
     Place one of the available blocks that are left. Making it sticky costs 0.5.
 
     ## Observation
-    Obstacles are 0.35 high and must not be touched. A used block is no longer available: its row becomes the placed block.
+    Obstacles are 0.35 m high and must not be touched. A used block is no longer available: the placed block takes its row.
 
     ## Reward
     The change of the covered length, as in Covering; −0.5 for each sticky block.
@@ -96,7 +96,7 @@ class CoveringHard(_Shelter):
     More than 99 % covered; no block left; an obstacle touched; a placement that is not possible.
 
     ## Levels
-    Level d, 0 or 1, has 1–2 obstacles, 0.7 to 3.5 wide, in each of the layers 0 … d. The training mix has two scenes of
+    Level d, 0 or 1, has 1–2 obstacles, 0.7 to 3.5 m wide, in each of the layers 0 … d. The training mix has two scenes of
     level 0 for each scene of level 1, which gives the paper's mean of 4.2.
     """
 

@@ -1,4 +1,4 @@
-"""Tasks by name: those of the paper, and a user's own."""
+"""Finds tasks by name: the tasks of the paper and the user's own."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ MAX_OFFSET = 3.85
 SUPPORT = 0.9 * SMALL
 """Metres: a target counts as directly above another if the two overlap horizontally by at least this."""
 NEAR = 0.14
-"""Metres: an obstacle lies above a target, or at most this far to the left or right of the space above it."""
+"""Metres: an obstacle above the floor needs a target in the layer below, with a horizontal gap between the two of at most this."""
 HEIGHT_BIAS = 1.75
-"""Pieces are drawn with probability ∝ (layer number, from 1) to this power, which favours towers and inverted pyramids."""
+"""The probability of drawing a piece is proportional to this power of the number of its layer, counted from 1. This favours towers and
+inverted pyramids."""
 MIN_OVERLAP = 0.9
 _TARGET = int(Role.TARGET)
 _WIDTHS = np.array([SMALL, MEDIUM, LARGE])
@@ -52,17 +53,17 @@ class Silhouette(Task):
     Place an available block; the supply is unlimited. Making it sticky costs 0.5.
 
     ## Observation
-    Targets are 0.7 high and not solid. Obstacles are 0.35 high and must not be touched.
+    Targets are 0.7 m high and not solid. Obstacles are 0.35 m high and must not be touched.
 
     ## Reward
-    +1 for each target whose nearest horizontal block (|sin θ| < 0.05) has the target's size (to 1 mm) and overlaps it by more than
-    90 %, measured as (w − |dx|)⁺ (h − |dy|)⁺ / (w h); −1 when a block slides off again; −0.5 for each sticky block.
+    +1 for each target that is filled, −1 when its block slides off again, −0.5 for each sticky block. A target is filled if the
+    nearest horizontal block (|sin θ| < 0.05) has the target's size (to 1 mm) and overlaps more than 90 % of it, computed without tilt.
 
     ## End
     All targets filled; as many steps as there are targets; an obstacle touched; a placement that is not possible.
 
     ## Levels
-    Level d from 0 to 7 has d + 1 targets in min(d + 1, 6) layers and, from level 2 on, 1 to d − 1 obstacles.
+    Level d from 0 to 7 has d + 1 targets in as many layers, but at most 6, and from level 2 on 1 to d − 1 obstacles.
     `nine_targets`: 9 targets, 1–6 obstacles. `double_the_targets`: 16 targets, 1–4 obstacles. Both in 6 layers.
     """
 
@@ -148,7 +149,7 @@ def _draw_rows(rng: np.random.Generator, pieces: _Pieces, targets: int, obstacle
     """Two lists of pieces, those that become targets and those that become obstacles; None if the tessellation has too few pieces.
 
     Targets are drawn one after another, each on the floor or directly above a target already chosen. Obstacles are then drawn from the
-    remaining pieces on the floor or approximately above a target.
+    remaining pieces on the floor or above a target (see `NEAR`).
     """
     begin, end = pieces.x - pieces.width / 2, pieces.x + pieces.width / 2
     shared = np.minimum(end[:, None], end) - np.maximum(begin[:, None], begin)  # (P, P), in metres, negative where there is a gap

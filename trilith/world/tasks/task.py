@@ -16,9 +16,9 @@ Level = int | str
 SPACING = 0.70
 """Height of a layer: layer k has its centre at 0.35 + k * SPACING.
 
-The value fits how blocks come to rest in this engine. Loose blocks stacked one after another sink up to 0.014 m into each other.
+The value is chosen for this engine, in which loose blocks stacked one after another sink up to 0.014 m into each other.
 Glued blocks are bonded where they first touch, up to 0.005 m apart, and stay there.
-`benchmarks/rest.py` measures the final centres of six layers, and how much of its target the top block overlaps:
+`benchmarks/rest.py` measures the final centres of six layers, and the fraction of its target that the top block overlaps:
     SPACING 0.70            0.35   1.05   1.75   2.45   3.15   3.85
     six small               0.349  1.044  1.740  2.437  3.135  3.834  97.6 %
     six medium              0.349  1.042  1.736  2.431  3.128  3.827  96.6 %
@@ -84,7 +84,7 @@ class Task(ABC):
     name: str
     """The name in the command line and in files. The name of a user's task can be my_module:MyTask."""
     title: str
-    """The name in prose and, without its space, in the Gymnasium id."""
+    """The name in prose and, without spaces, in the Gymnasium id."""
     unit: ClassVar[str] = ""
     """The unit of the score, if it has one."""
     levels: ClassVar[tuple[int, ...]]
@@ -118,8 +118,8 @@ class Task(ABC):
     def group(self, scene: Scene) -> dict[str, int | str]:
         """The group of a scene, before its first placement. In a curriculum by performance, each group must be passed separately.
 
-        As in the paper, scenes of a group have the same number of targets and of obstacles, and the same layer of the highest of each
-        (−1 if there is none).
+        As in the paper, the scenes of a group agree in four numbers: the number of targets, the number of obstacles, the layer of the
+        highest target and the layer of the highest obstacle. A layer is −1 if there is no such object.
         """
         found: dict[str, int | str] = {}
         for name, role in (("target", Role.TARGET), ("obstacle", Role.OBSTACLE)):
